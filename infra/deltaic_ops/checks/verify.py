@@ -74,7 +74,6 @@ def verify(
 
 
 def _doors(client: SharingClient) -> Iterator[Finding]:
-    """Check that nobody gets in without a live token."""
     strangers = {
         "without a token": "",
         "with a token that nobody has": f"Bearer {client.bearer[:-8]}{secrets.token_hex(4)}",
@@ -167,7 +166,6 @@ def _read(client: SharingClient, name: str) -> Finding:
 
 
 def _query(client: SharingClient, path: str, **fields: object) -> Reply:
-    """Query a table, taking either format."""
     return client.ask("POST", f"{path}/query", body=fields, capabilities=BOTH)
 
 

@@ -22,7 +22,6 @@ def signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]
 
 
 def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Check that the signed URL gives the file, and that nothing else does."""
     byte = client.fetch(url, _FIRST_BYTE)
     yield judge(
         f"gives a byte of {name} by its URL",

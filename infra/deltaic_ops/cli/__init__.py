@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """Where a command of the first level is defined, and its line in the help."""
-
     module: str
     attribute: str
     """The Typer application of a command with subcommands, or the function that is the whole command."""
@@ -195,14 +194,12 @@ def _machine_refused(error: OSError) -> "DeltaicError":
 
 
 def _within(command: Any) -> "Iterator[Any]":
-    """Yield a command and all below it."""
     yield command
     for each in getattr(command, "commands", {}).values():
         yield from _within(each)
 
 
 def _with_value(command: Any, ctx: Any) -> set[str]:
-    """Return the names of a command's options that take a value."""
     return {name for each in command.get_params(ctx) if getattr(each, "is_flag", True) is False for name in each.opts}
 
 
@@ -264,7 +261,7 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
             profile=profile or profile_,
             region=region,
             endpoint_url=endpoint_url,
-            state=state,
+            state=Path(state),
         )
     )
     ctx.call_on_close(ctx.obj.close)

@@ -43,7 +43,7 @@ class Wishes:
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
-    state: str = ".deltaic"
+    state: Path = Path(".deltaic")
 
     @property
     def stack_name(self) -> str:
@@ -271,7 +271,7 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
     from deltaic_ops.local.state import LOCK, StateInUse, locked
     from deltaic_ops.localstack.running import running
 
-    state = Path(wishes.state)
+    state = wishes.state
     folder = state / "aws"
     if wishes.profile or wishes.endpoint_url or names_aws(variables):
         return {}
@@ -291,7 +291,6 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
 
 
 def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
-    """Start the embedded AWS over what the folder keeps."""
     from deltaic_ops.deploy.template import load_template
     from deltaic_ops.local.embedded import EmbeddedAws
     from deltaic_ops.local.private import StateUnusable
@@ -338,7 +337,7 @@ def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[
         raise refused(error) from error
     if not known:
         raise NotFound(
-            f"no AWS is named and none runs in {Path(wishes.state).absolute()}: set AWS_PROFILE or the AWS variables, "
+            f"no AWS is named and none runs in {wishes.state.absolute()}: set AWS_PROFILE or the AWS variables, "
             "name the folder of a running one with --state, or start one here with `deltaic serve`"
         )
     if session.region_name is None:

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -43,11 +44,12 @@ def properties(texts: list[str] | None) -> dict[str, str]:
     for text in texts or []:
         for name, value in pairs([text]).items():
             values.setdefault(name, []).append(value)
-    return {name: found[0] if len(found) == 1 else _array(found) for name, found in values.items()}
-
-
-def _array(values: list[str]) -> str:
-    return json.dumps(list(dict.fromkeys(values)), ensure_ascii=False, separators=(",", ":"))
+    return {
+        name: found[0]
+        if len(found) == 1
+        else json.dumps(list(dict.fromkeys(found)), ensure_ascii=False, separators=(",", ":"))
+        for name, found in values.items()
+    }
 
 
 def names_of(texts: list[str] | None) -> list[str]:

@@ -55,6 +55,11 @@ def judge(check: str, said: str, remedy: str, *, holds: bool, otherwise: Verdict
     return ok(check, said) if holds else Finding(check, otherwise, said, remedy)
 
 
+def advise(check: str, said: str, remedy: str, *, holds: bool) -> Finding:
+    """Return that it holds, or a warning with what to do."""
+    return judge(check, said, remedy, holds=holds, otherwise="warning")
+
+
 def ask(check: str, remedy: str, look: Callable[[], Finding | Iterable[Finding]]) -> Iterator[Finding]:
     """Yield what `look` finds; where AWS refuses the question itself, whose fault that is.
 

@@ -110,8 +110,6 @@ class LoggedStore:
 
 
 class _Answer:
-    """What left as the answer to one request."""
-
     def __init__(self) -> None:
         self.status = 0
         self.request_id = ""

@@ -91,7 +91,6 @@ def _role(iam: Any, role: Role) -> None:
 
 
 def _unless_there(code: str, create: Callable[[], object]) -> bool:
-    """Run `create`; tells whether it made something, False if it was there already."""
     from botocore.exceptions import ClientError
 
     try:

@@ -198,6 +198,5 @@ def _pack_layers(folder: Path) -> None:
 
 
 def _said(error: SamError) -> str:
-    """Return SAM's refusal as one line: its end, where the reason stands."""
     text = " ".join(str(error).split())
     return text if len(text) <= _SAID else f"... {text[-_SAID:]}"

@@ -189,7 +189,6 @@ def is_check() -> "Expression":
 
 
 def _rows(location: str, since: date, environment: Mapping[str, str], *, checks: bool) -> Iterator[dict[str, Any]]:
-    """Yield sums of each batch of rows, by kind, day, recipient and table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -8,7 +8,7 @@ from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
-from deltaic_ops.inspection.findings import Finding, ask, judge
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge
 from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
 
 
 def _plain(arn: str) -> str:
-    """Return an ARN without its partition's name."""
     return f"arn:aws:s3:::{arn.rpartition(':')[2]}"
 
 
@@ -63,6 +62,6 @@ def pages(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
         origin = origin_of(endpoint)
         rules = rules_of(client, bucket)
         said = f"{len(rules)} CORS rules, {origin} is {'' if (holds := lets(rules, origin)) else 'not '}let in"
-        return judge(check, said, remedy, holds=holds, otherwise="warning")
+        return advise(check, said, remedy, holds=holds)
 
     yield from ask(check, remedy, look)

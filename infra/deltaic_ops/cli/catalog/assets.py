@@ -21,6 +21,7 @@ from deltaic_ops.cli.catalog.folders import (
     show_shared,
 )
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Column, Ids, Operator
 from deltaic_ops.cli.words import asset_name, share_or_schema
 
@@ -33,12 +34,7 @@ Skill = Annotated[str, _NAMES["skill"]]
 Model = Annotated[str, _NAMES["model"]]
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1)]
 
-_FOLDER: list[Column] = [
-    ("NAME", lambda entry: entry.title),
-    ("LOCATION", lambda entry: entry.location),
-    ("ACCESS", lambda entry: entry.access_modes),
-    ("STORAGE", lambda entry: entry.storage),
-]
+_FOLDER: list[Column] = fields(NAME="title", LOCATION="location", ACCESS="access_modes", STORAGE="storage")
 _COMMENT: Column = ("COMMENT", lambda entry: entry.comment)
 
 volume, skill, model, versions = Commands(), Commands(), Commands(), Commands()

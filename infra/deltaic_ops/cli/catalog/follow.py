@@ -11,6 +11,7 @@ from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Operator
 
 if TYPE_CHECKING:
@@ -149,12 +150,7 @@ def _look(out: Operator, followed: Follow, *, dry: bool) -> None:
         out.note("nothing was written; without --dry-run, and with --now, it is done")
 
 
-_OUTCOMES: list[Column] = [
-    ("TABLE", lambda one: one.name),
-    ("DID", lambda one: one.did),
-    ("LOCATION", lambda one: one.location),
-    ("WHY", lambda one: one.why),
-]
+_OUTCOMES: list[Column] = fields(TABLE="name", DID="did", LOCATION="location", WHY="why")
 
 
 def _end(out: Operator, followed: Follow) -> None:

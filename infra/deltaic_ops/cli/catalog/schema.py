@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.words import schema_name
 
@@ -40,12 +41,7 @@ def list_(out: Operator, share: Annotated[str, typer.Argument(metavar="SHARE")])
     \b
     deltaic schema list vaccine_share
     """
-    columns = [
-        ("SHARE", lambda schema: schema.share),
-        ("NAME", lambda schema: schema.name),
-        ("COMMENT", lambda schema: schema.comment),
-        ("MADE", lambda schema: schema.created_at),
-    ]
+    columns = fields(SHARE="share", NAME="name", COMMENT="comment", MADE="created_at")
     out.rows(out.admin.schemas.list(share), columns, f"'{share}' has no schema yet")
 
 

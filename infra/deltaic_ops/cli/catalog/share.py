@@ -6,6 +6,7 @@ import typer
 
 from deltaic_ops.cli.catalog.follow import follow
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_share
 from deltaic_ops.cli.words import pairs
@@ -50,10 +51,7 @@ def list_(out: Operator, ids: Ids = False) -> None:
     deltaic share list --json | jq -r '.[].name'
     """
     columns = [
-        ("NAME", lambda share: share.name),
-        ("DISPLAY NAME", lambda share: share.display_name),
-        ("COMMENT", lambda share: share.comment),
-        ("MADE", lambda share: share.created_at),
+        *fields(NAME="name", DISPLAY_NAME="display_name", COMMENT="comment", MADE="created_at"),
         *([ID] if ids else []),
     ]
     out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")

@@ -7,6 +7,7 @@ from deltaic.catalog.admin.tables import Fit
 from deltaic.catalog.items import Table, TableFormat
 
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_table
 from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
@@ -117,9 +118,7 @@ def list_(out: Operator, name: Annotated[str, typer.Argument(metavar="SHARE[.SCH
     """
     share, schema = share_or_schema(out.admin, name)
     columns = [
-        ("NAME", lambda table: table.title),
-        ("LOCATION", lambda table: table.location),
-        ("ACCESS", lambda table: table.access_modes),
+        *fields(NAME="title", LOCATION="location", ACCESS="access_modes"),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
         ("ROWS", lambda table: table.partition_filter or "all"),

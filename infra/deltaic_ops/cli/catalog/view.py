@@ -17,6 +17,7 @@ from deltaic_pipeline.view_refresh.sql import ViewSql
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Ids, Operator, operator, wire
 from deltaic_ops.cli.words import duration, table_name, text_of
 from deltaic_ops.inspection.view_checks import checked_sql
@@ -92,8 +93,7 @@ def list_(
     deltaic view list sales
     """
     columns: list[Column] = [
-        ("NAME", lambda view: view.title),
-        ("FROM", lambda view: view.source),
+        *fields(NAME="title", FROM="source"),
         ("REFRESHED", lambda view: view.refreshed_at or "never"),
         ("VERSION", lambda view: view.last_refresh.get("version", "")),
         ("ROWS", lambda view: f"{view.last_refresh['rows']:,}" if "rows" in view.last_refresh else ""),
@@ -230,14 +230,12 @@ def _schedule(text: str) -> str:
 
 
 def _promises(read: ViewSql) -> list[str]:
-    """Say what the SQL means for recipients and for refreshes."""
     used = ", ".join(f"'{name}'" for name in sorted(read.properties))
     whose = f"who lacks {used} sees no rows" if used else "all recipients see the same rows"
     return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
 
 
 def _partitions(out: Operator, view: View, table: Table) -> list[_Partition]:
-    """Return the partitions that there are, and those whose rows are missing."""
     holders = holders_by_audience(out.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     there = {each.audience: each for each in out.admin.views.partitions.list(view.share, view.table_id)}
@@ -266,7 +264,6 @@ def _partitions(out: Operator, view: View, table: Table) -> list[_Partition]:
 
 
 def _facts(view: View, table: Table, why: str) -> dict[str, object]:
-    """Return what people see of a view, by its heading."""
     last = view.last_refresh
     facts: dict[str, object] = {
         "view": view.title,

@@ -181,7 +181,6 @@ def _show(out: Operator, made: "Plan") -> None:
 
 
 def _lines(made: "Plan") -> "Iterator[tuple[str, str]]":
-    """Yield what people read of steps: a line for each, and for each of its fields."""
     from deltaic_ops.declared.model import PARTS
 
     for step in made.steps:
@@ -225,7 +224,6 @@ def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
 
 
 def _with_views(planned: "Plan") -> set[str]:
-    """Return the shares of whose views somebody may lack rows after this."""
     shares = {one.path[-1 if one.kind == "grant" else 0] for one in planned.found if one.kind in {"grant", "view"}}
     people = {one.path[0].lower() for one in planned.found if one.kind == "recipient"}
     held = [person.grants for name, person in planned.files.recipients.items() if name.lower() in people]

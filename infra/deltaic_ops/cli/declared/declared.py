@@ -95,7 +95,6 @@ def drift(out: Operator, files: Annotated[list[Path], typer.Argument(metavar="FI
 
 
 def _lines(found: "Iterable[Difference]") -> "Iterator[str]":
-    """Yield what people read of differences: a line for each entry and field."""
     for one in found:
         if one.in_catalog is None:
             yield f"- {one.kind} {one.name}: in the files, and not in the catalog"

@@ -20,6 +20,7 @@ from deltaic_pipeline.datasets.binding import RUN_DATE
 from deltaic_pipeline.spark.progress import silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Operator, operator
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
@@ -250,18 +251,24 @@ class JobLine:
         return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
 
     def run_on_emr(self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
-        """Start the job on EMR Serverless and follow it, unless it is to be left alone."""
-        one = self.options
-        submitted = request(
-            self.job,
-            run_name(name),
-            arguments,
-            run_id=one.run_id,
-            memory=one.memory,
-            jars=jars,
-            minutes=one.minutes,
+        """Start the job on EMR Serverless, show what it prints unless it is to be left alone; return its exit code."""
+        one, runs = self.options, _runs(out)
+        run_id = one.run_id or uuid.uuid4().hex
+        asked = request(
+            self.job, run_name(name), arguments, run_id=run_id, memory=one.memory, jars=jars, minutes=one.minutes
         )
-        return _run_on_emr(out, submitted, detach=one.detach)
+        started = runs.start(asked)
+        out.note(f"job run {started}, run id {run_id}: it goes on whatever happens to this command")
+        if one.detach:
+            _show(out, [runs.get(started)])
+            return 0
+        try:
+            ended = runs.follow(started, typer.echo)
+        except KeyboardInterrupt:
+            out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
+            return 130
+        out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
+        return ended.exit_code
 
 
 def job_line(typed: Sequence[str], job: str) -> JobLine:
@@ -300,24 +307,6 @@ def _minutes(text: str) -> int:
     raise ArgumentTypeError(f"'{text}' is not a number of minutes from 1 to {MOST_MINUTES}")
 
 
-def _run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:
-    """Start a job there and show what it prints until it ends; return the exit code that it has on this machine too."""
-    runs = _runs(out)
-    asked = {**asked, "runId": asked.get("runId") or uuid.uuid4().hex}
-    started = runs.start(asked)
-    out.note(f"job run {started}, run id {asked['runId']}: it goes on whatever happens to this command")
-    if detach:
-        _show(out, [runs.get(started)])
-        return 0
-    try:
-        ended = runs.follow(started, typer.echo)
-    except KeyboardInterrupt:
-        out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
-        return 130
-    out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
-    return ended.exit_code
-
-
 def _runs(out: Operator) -> JobRuns:
     return JobRuns(out.connection.jobs, out.connection.client)
 
@@ -332,9 +321,7 @@ def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
 
 
 _COLUMNS: tuple[Column, ...] = (
-    ("run", lambda run: run.name),
-    ("state", lambda run: run.state),
-    ("began", lambda run: run.created),
+    *fields(run="name", state="state", began="created"),
     ("took", lambda run: f"{timedelta(seconds=round(run.seconds))}"),
     ("attempt", lambda run: run.attempt),
     ("EMR's id", lambda run: run.id),

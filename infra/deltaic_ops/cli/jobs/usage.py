@@ -9,6 +9,7 @@ from deltaic.errors import DeltaicError, InvalidParameter
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -27,7 +28,7 @@ def collect(ctx: typer.Context) -> None:
     """Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless."""
     line = job_line(ctx.args, "usage")
     out = operator(ctx, line.options.json)
-    folder = out.state.absolute() / FOLDER
+    folder = out.wishes.state.absolute() / FOLDER
     if not (line.options.requests or line.options.fetches) and (folder / REQUESTS).exists():
         logs = [f"--requests={folder / REQUESTS}*", f"--fetches={folder / FETCHES}*"]
         line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")
@@ -75,8 +76,6 @@ def report(
 
 
 def _names(out: Operator) -> Names:
-    """Return what tells the names in a share; none where the catalog may not be asked, which is said."""
-
     def names(share: str) -> list[str]:
         try:
             return names_in(out.admin, share)
@@ -91,8 +90,7 @@ def _show(out: Operator, uses: list[Use]) -> None:
     out.rows(
         uses,
         [
-            ("recipient", lambda use: use.recipient),
-            ("table", lambda use: use.table),
+            *fields(recipient="recipient", table="table"),
             ("requests", lambda use: f"{use.requests:,}"),
             ("refused", lambda use: f"{use.refused:,}"),
             ("files signed", lambda use: f"{use.files_signed:,}"),

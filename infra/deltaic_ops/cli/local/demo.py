@@ -85,7 +85,6 @@ def demo(
 
 
 def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder: Path) -> None:
-    """Write and share the sample, read it as each recipient, and say how to go on."""
     # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
     os.environ.update(stack.environment)
     _publish(progress, stack.environment)
@@ -110,7 +109,6 @@ def _admin() -> "CatalogAdmin":
 
 
 def _grant() -> None:
-    """Let one recipient read the tables, and two who differ in a property their own rows of one."""
     from deltaic.errors import AlreadyExists
 
     from deltaic_ops.local.sample import MY_SITE, PATIENTS, SITE

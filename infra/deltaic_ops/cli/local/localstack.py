@@ -36,18 +36,18 @@ def up(
     deltaic localstack up --port 0
     """
     with _exclusive(out) as folder:
-        emulator = running.running(out.state)
+        emulator = running.running(out.wishes.state)
         if emulator is not None:
             _tell(out, f"{emulator.engine} is already up at {emulator.endpoint}")
             return
         containers.check_port(port)
         if not containers.docker_answers():
             raise Unavailable("Docker with Compose is not available: start Docker, or use `deltaic serve`")
-        running.forget(out.state)
+        running.forget(out.wishes.state)
         with step(_progress(out), "Starting LocalStack in Docker") as tell:
             emulator = containers.start(folder, port)
             tell(emulator.endpoint)
-        running.announce(out.state, emulator)
+        running.announce(out.wishes.state, emulator)
         _tell(out, "deploy the template there: `deltaic localstack deploy`")
 
 
@@ -69,10 +69,10 @@ def deploy(
     from deltaic_ops.localstack import deploying
 
     with _exclusive(out):
-        emulator = running.running(out.state)
+        emulator = running.running(out.wishes.state)
         if emulator is None:
-            raise NotFound(f"no LocalStack is up in {out.state}: start it with `deltaic localstack up`")
-        deploying.deploy_sample(out.state, out.stack, emulator, pairs(parameter), _progress(out))
+            raise NotFound(f"no LocalStack is up in {out.wishes.state}: start it with `deltaic localstack up`")
+        deploying.deploy_sample(out.wishes.state, out.wishes.stack_name, emulator, pairs(parameter), _progress(out))
         _tell(out, "check it as its recipient would: `deltaic verify`")
 
 
@@ -85,7 +85,7 @@ def status(out: Operator) -> None:
     deltaic localstack status --json
     """
     _show(out)
-    if running.running(out.state) is None:
+    if running.running(out.wishes.state) is None:
         raise typer.Exit(1)
 
 
@@ -97,13 +97,13 @@ def down(out: Operator) -> None:
     deltaic localstack down
     """
     with _exclusive(out) as folder:
-        emulator = running.running(out.state)
+        emulator = running.running(out.wishes.state)
         if emulator is not None:
             if not emulator.containers:
                 raise Conflict(f"{emulator.engine} does not run in Docker: stop it with the tool that started it")
             with step(_progress(out), f"Stopping LocalStack at {emulator.endpoint}"):
                 containers.end(emulator.containers)
-        running.forget(out.state)
+        running.forget(out.wishes.state)
         shutil.rmtree(folder / "run", ignore_errors=True)
         _tell(out, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
 
@@ -113,7 +113,7 @@ def _exclusive(out: Operator) -> Iterator[Path]:
     """Lock LocalStack's folder for one command; SIGTERM ends the command in order, as Ctrl-C does."""
     StopFlag(interrupts=True).handle_signals()
     try:
-        with running.alone(out.state) as folder:
+        with running.alone(out.wishes.state) as folder:
             yield folder
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
@@ -133,7 +133,7 @@ def _tell(out: Operator, text: str) -> None:
 
 
 def _show(out: Operator) -> None:
-    there, stack = running.running(out.state), running.deployed(out.state)
+    there, stack = running.running(out.wishes.state), running.deployed(out.wishes.state)
     status: dict[str, object] = {"up": there is not None}
     if there is not None:
         status |= {"engine": there.engine, "version": there.version, "endpoint": there.endpoint, "pid": there.pid}

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from deltaic.catalog.credentials.oauth_clients import IssuedClient
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.federation import Name, ProfileFile
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
@@ -46,12 +47,7 @@ def clients(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[
     \b
     deltaic recipient clients alice
     """
-    columns = [
-        ("RECIPIENT", lambda one: one.recipient),
-        ("ID", lambda one: one.id),
-        ("MADE", lambda one: one.created_at),
-        ("COMMENT", lambda one: one.comment),
-    ]
+    columns = fields(RECIPIENT="recipient", ID="id", MADE="created_at", COMMENT="comment")
     some = out.admin.clients
     listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")

@@ -32,7 +32,7 @@ def cut_off(out: Operator, name: Name, yes: Yes = False) -> None:
         marked,
         f"cut off '{marked.name}': its next request is refused, its tokens are revoked, its sessions are denied in "
         f"{sum(not one.failure for one in done)} of {len(roles)} roles that sign",
-        [*_failures(done), *_living(out, keyed, done)],
+        _living(out, keyed, done),
     )
 
 
@@ -54,13 +54,9 @@ def restore(out: Operator, name: Name) -> None:
     )
 
 
-def _failures(done: Sequence[Done]) -> list[str]:
-    return [f"the role {one.where} was not changed: {one.failure}" for one in done if one.failure]
-
-
 def _living(out: Operator, keyed: Sequence[str], done: Sequence[Done]) -> list[str]:
     """Return what lives on, and until when."""
-    told = []
+    told = [f"the role {one.where} was not changed: {one.failure}" for one in done if one.failure]
     if not done:
         told.append(
             "no role is known that signs (a stack's output SigningRoleArn): what the functions' own credentials "

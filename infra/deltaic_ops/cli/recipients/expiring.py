@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from deltaic.scheduled.endings import endings_of_all
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.used import told_ending
 from deltaic_ops.cli.words import duration
@@ -34,12 +35,7 @@ def expiring(
     elif found:
         out.table(
             found,
-            [
-                ("ENDS", lambda one: one.ends_at),
-                ("RECIPIENT", lambda one: one.recipient),
-                ("WHAT", lambda one: one.kind),
-                ("ID", lambda one: one.what),
-            ],
+            fields(ENDS="ends_at", RECIPIENT="recipient", WHAT="kind", ID="what"),
         )
     else:
         out.note("nothing ends in that time")

@@ -9,6 +9,7 @@ import typer
 from deltaic.catalog.items import Policy
 from deltaic.errors import InvalidParameter, Unavailable
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
@@ -33,8 +34,6 @@ class SubjectClaim(StrEnum):
 
 
 class _Client(NamedTuple):
-    """The recipient's client at the issuer, as a profile names it."""
-
     id: str
     scope: str
     private_key: Mapping[str, str] | None
@@ -91,7 +90,8 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
             key = {"privateKeyFile": private_key_file, "keyId": key_id, "algorithm": algorithm}
             client = _Client(client_id, scope, key if private_key_file else None)
             text = _profile(server, policy, published.token_endpoint, client)
-            place.write(text, f", but policy {policy.id} was made: {_undo(policy)} ends it")
+            undo = f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"
+            place.write(text, f", but policy {policy.id} was made: {undo} ends it")
     _told(out, policy, profile_file, warnings, secret_left=not private_key_file)
 
 
@@ -101,16 +101,16 @@ def policies(out: Operator, name: Annotated[str | None, typer.Argument(metavar="
     \b
     deltaic recipient policies alice
     """
-    columns = [
-        ("RECIPIENT", lambda policy: policy.recipient),
-        ("ID", lambda policy: policy.id),
-        ("ISSUER", lambda policy: policy.issuer),
-        ("AUDIENCE", lambda policy: policy.audience),
-        ("CLAIM", lambda policy: policy.subject_claim),
-        ("SUBJECT", lambda policy: policy.subject),
-        ("MADE", lambda policy: policy.created_at),
-        ("COMMENT", lambda policy: policy.comment),
-    ]
+    columns = fields(
+        RECIPIENT="recipient",
+        ID="id",
+        ISSUER="issuer",
+        AUDIENCE="audience",
+        CLAIM="subject_claim",
+        SUBJECT="subject",
+        MADE="created_at",
+        COMMENT="comment",
+    )
     some = out.admin.federation
     listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
@@ -165,7 +165,3 @@ def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str],
     out.show(policy, f"federated '{policy.recipient}'", warnings)
     if path is not None:
         out.note(f"wrote {path}" + (f": the recipient puts its secret for {SECRET_TO_FILL_IN}" if secret_left else ""))
-
-
-def _undo(policy: Policy) -> str:
-    return f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"

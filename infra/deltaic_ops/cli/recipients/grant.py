@@ -10,6 +10,7 @@ from deltaic.catalog.items import Grant
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.limits import Ends, told_end
 from deltaic_ops.cli.words import text_of
@@ -64,8 +65,7 @@ def list_(
     if recipient is not None and share is not None:
         raise typer.BadParameter("give --recipient or --share; for both: deltaic grant show RECIPIENT SHARE")
     columns = [
-        ("RECIPIENT", lambda grant: grant.recipient),
-        ("SHARE", lambda grant: grant.share),
+        *fields(RECIPIENT="recipient", SHARE="share"),
         ("ROWS", lambda grant: grant.partition_filter or "all that are shared"),
         ("GRANTED", lambda grant: grant.created_at),
         ("ENDS", lambda grant: told_end(grant.ends_at)),
@@ -128,7 +128,6 @@ app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 
 
 def _check(out: Operator, share: str, rows: str) -> None:
-    """See that a filter fits every table of a share."""
     if rows.strip():
         from deltaic_ops.inspection.filter_checks import check_grant
 

@@ -8,7 +8,7 @@ from deltaic.catalog.admin.follows import Follow
 from deltaic.catalog.items import Grant
 from deltaic.errors import DeltaicError
 
-from deltaic_ops.cli.listing import Every, first
+from deltaic_ops.cli.listing import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import Usage, told_time, uses
@@ -25,11 +25,7 @@ _LOOK = "Read its log too, with your credentials: version, size, columns, and wh
 Share = Annotated[str, typer.Argument(metavar="SHARE")]
 Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
-CLIENTS: list[Column] = [
-    ("CLIENTS", lambda one: one.clients),
-    ("READ IT", lambda one: one.reads),
-    ("REMARK", lambda one: one.remark),
-]
+CLIENTS: list[Column] = fields(CLIENTS="clients", READ_IT="reads", REMARK="remark")
 """Which can read a table (`rights.clients`)."""
 
 
@@ -114,7 +110,6 @@ def _open_grants(out: Operator, share: str) -> "Iterator[Grant]":
 
 
 def _held(grant: Grant) -> dict[str, Any]:
-    """Return who holds a share as scripts see it."""
     told = wire(grant)
     return {name: told[name] for name in ("recipient", "partitionFilter", "endsAt")}
 
@@ -141,7 +136,6 @@ def _look(out: Operator, found: "TableEntry", warnings: list[str]) -> "TableLook
 
 
 def _facts(latest: "TableLook") -> dict[str, Any]:
-    """Return what people read of the latest version."""
     facts = {name: value for name, value in told_fields(latest).items() if name != "clients"}
     begins = facts.pop("checkpoint")
     return {**facts, "last checkpoint": "none" if begins is None else f"version {begins}"}
@@ -163,8 +157,6 @@ def _last_look(one: Follow) -> str:
 
 
 _FOLLOWS: list[Column] = [
-    ("SCHEMA", lambda one: one.schema_name),
-    ("FOLLOWS", lambda one: one.source),
-    ("EXCEPT", lambda one: one.exclude),
+    *fields(SCHEMA="schema_name", FOLLOWS="source", EXCEPT="exclude"),
     ("LAST LOOK", _last_look),
 ]

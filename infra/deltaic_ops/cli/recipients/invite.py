@@ -11,6 +11,7 @@ from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline.spark.printing import visible
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.cli.words import duration
 from deltaic_ops.rights.profile_file import profile_place
@@ -68,13 +69,9 @@ def invites(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[
     tokens = out.admin.tokens.of_all() if person is None else out.admin.tokens.list(person.id)
     unread = {token.id for token in tokens if token.salt}
     columns = [
-        ("RECIPIENT", lambda invitation: invitation.recipient),
-        ("ID", lambda invitation: invitation.id),
+        *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda invitation: invitation.state() + ", never read with" * (invitation.token_id in unread)),
-        ("MADE", lambda invitation: invitation.created_at),
-        ("EXPIRES", lambda invitation: invitation.expires_at),
-        ("TOKEN", lambda invitation: invitation.token_id),
-        ("NOTE", lambda invitation: invitation.comment),
+        *fields(MADE="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
     ]
     some = out.admin.invitations
     listed = some.of_all() if person is None else some.list(person.id)
@@ -104,7 +101,8 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
             made = out.admin.invitations.create(
                 person, server, life, token_life=token_life, overlap=overlap, comment=note
             )
-            place.write(_mail(made), _cancel(made))
+            cancel = f"`deltaic recipient invite {person.name} --cancel {made.invitation.id}`"
+            place.write(_mail(made), f", but the link was made: end it with {cancel}")
     if out.as_json:
         out.json({**wire(made.invitation), "link": made.link, **({} if mail is None else {"mail": str(mail)})})
         return
@@ -113,11 +111,6 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
         typer.echo(made.link)
     else:
         out.note(f"wrote {mail}: open it in your mail program, and send it")
-
-
-def _cancel(made: IssuedInvitation) -> str:
-    it = made.invitation
-    return f", but the link was made: end it with `deltaic recipient invite {it.recipient} --cancel {it.id}`"
 
 
 def _mail(made: IssuedInvitation) -> str:

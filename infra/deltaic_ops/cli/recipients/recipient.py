@@ -7,6 +7,7 @@ from deltaic.catalog.items import Recipient
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, told_properties
 from deltaic_ops.cli.recipients.client import client, clients, revoke_client
 from deltaic_ops.cli.recipients.cut_off import cut_off, restore
@@ -52,8 +53,7 @@ def list_(out: Operator, ids: Ids = False) -> None:
     deltaic recipient list --ids
     """
     columns = [
-        ("NAME", lambda recipient: recipient.name),
-        ("COMMENT", lambda recipient: recipient.comment),
+        *fields(NAME="name", COMMENT="comment"),
         ("PROPERTIES", told_properties),
         ("STATE", _state),
         ("MADE", lambda recipient: recipient.created_at),

@@ -11,7 +11,7 @@ from deltaic.catalog.items import Recipient as RecipientEntry
 from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
-from deltaic_ops.cli.listing import Every, first
+from deltaic_ops.cli.listing import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
@@ -143,7 +143,6 @@ def _show_person(out: Operator, person: RecipientEntry, soon: Sequence[Ending], 
 
 
 def _seen(one: "SeenTable") -> dict[str, Any]:
-    """Return a table that is seen as scripts see it."""
     return {
         "table": one.name,
         "accessModes": list(one.table.access_modes),
@@ -160,7 +159,6 @@ def _seen(one: "SeenTable") -> dict[str, Any]:
 
 
 def _seen_asset(one: "Asset") -> dict[str, Any]:
-    """Return a volume, skill or model as scripts see it."""
     modes = list(getattr(one, "access_modes", ()))  # a model has none: its versions do
     return {"kind": one.kind, "name": one.title, "accessModes": modes}
 
@@ -184,26 +182,15 @@ def _counted(found: "Counted") -> str:
     return f"{rows} in {found.files:,} files of version {found.version}"
 
 
-def _access(one: "SeenTable") -> str:
-    from deltaic_ops.rights.seen import told_access
-
-    return told_access(one.table)
-
-
-def _versions(one: "SeenTable") -> str:
-    return f"from {one.first_version}" if one.table.history else "latest"
-
-
 _SEEN: list[Column] = [
     ("TABLE", lambda one: one.name),
-    ("ACCESS", _access),
+    ("ACCESS", lambda one: one.access),
     ("ROWS", _rows),
     ("HIDDEN", lambda one: one.table.hidden_columns),
-    ("VERSIONS", _versions),
+    ("VERSIONS", lambda one: f"from {one.first_version}" if one.table.history else "latest"),
     ("GRANT", lambda one: told_end(one.grant.ends_at)),
 ]
 _SEEN_ASSETS: list[Column] = [
-    ("KIND", lambda one: one.kind),
-    ("NAME", lambda one: one.title),
+    *fields(KIND="kind", NAME="title"),
     ("ACCESS", lambda one: getattr(one, "access_modes", ())),
 ]

@@ -12,6 +12,7 @@ from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.recipients.invite import make_link
@@ -111,12 +112,9 @@ def list_(
     deltaic token list --ends-within 30d
     """
     columns = [
-        ("RECIPIENT", lambda token: token.recipient),
-        ("ID", lambda token: token.id),
+        *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda token: token.state()),
-        ("MADE", lambda token: token.created_at),
-        ("EXPIRES", lambda token: token.expires_at),
-        ("COMMENT", lambda token: token.comment),
+        *fields(MADE="created_at", EXPIRES="expires_at", COMMENT="comment"),
     ]
     tokens = _tokens(out, recipient)
     if ends_within is not None:

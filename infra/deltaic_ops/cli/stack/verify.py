@@ -37,8 +37,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    local = deployed(out.state)
-    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.stack:
+    local = deployed(out.wishes.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.wishes.stack_name:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
@@ -71,7 +71,6 @@ def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) 
 
 
 def _strangers(out: Operator, recipient: str) -> list[str]:
-    """Return a share that exists and is not granted, if there is one."""
     granted = {grant.share.lower() for grant in out.admin.grants.of_recipient(recipient)}
     return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
 
