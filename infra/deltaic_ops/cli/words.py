@@ -44,12 +44,8 @@ def properties(texts: list[str] | None) -> dict[str, str]:
     for text in texts or []:
         for name, value in pairs([text]).items():
             values.setdefault(name, []).append(value)
-    return {
-        name: found[0]
-        if len(found) == 1
-        else json.dumps(list(dict.fromkeys(found)), ensure_ascii=False, separators=(",", ":"))
-        for name, found in values.items()
-    }
+    as_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+    return {name: found[0] if len(found) == 1 else as_json([*dict.fromkeys(found)]) for name, found in values.items()}
 
 
 def names_of(texts: list[str] | None) -> list[str]:

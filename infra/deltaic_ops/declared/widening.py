@@ -48,8 +48,7 @@ def _shows_more(field: str, before: Any, after: Any) -> bool:
         case "requests_per_minute" | "bytes_per_day":
             return bool(before) and (not after or after > before)
         case "ends_at":
-            return before is not None and (
-                after is None or datetime.fromisoformat(after) > datetime.fromisoformat(before)
-            )
+            moment = datetime.fromisoformat
+            return before is not None and (after is None or moment(after) > moment(before))
         case _:
             return field not in _HARMLESS

@@ -36,8 +36,8 @@ def clock(address: str) -> Finding:
     return judge(
         check,
         f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}",
-        f"set the clock (timedatectl set-ntp true): AWS says {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses what is signed "
-        "minutes off",
+        f"set the clock (timedatectl set-ntp true): AWS says {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses what is "
+        "signed minutes off",
         holds=abs(skew) <= MOST_SKEW_SECONDS,
     )
 
