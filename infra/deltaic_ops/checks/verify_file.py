@@ -45,6 +45,12 @@ def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
     )
 
 
+def answered(check: str, answer: Reply, seen: str, remedy: str, *, holds: bool = True) -> Finding:
+    """Judge an answer by its status, which must be 200, and by what else must hold of it."""
+    said = f"{answer.status}, {seen}" if seen else f"{answer.status}"
+    return judge(check, said, remedy, holds=answer.status == httpx.codes.OK and holds)
+
+
 def message(answer: Reply) -> str:
     """Return what an error says."""
     return str(answer.json.get("message", ""))[:200] if isinstance(answer.json, dict) else ""

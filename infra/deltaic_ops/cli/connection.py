@@ -69,12 +69,8 @@ class Connection:
         """`keys`: those of an AWS of which the variables tell all."""
         self._wishes = wishes
         self._variables = variables
-        self._make_session = session
+        self._session = cache(session)
         self._keys = keys
-
-    @cached_property
-    def _session(self) -> "boto3.Session":
-        return self._make_session()
 
     @cached_property
     def catalog_table(self) -> str:
@@ -96,7 +92,7 @@ class Connection:
     @property
     def region(self) -> str:
         """The region that is meant."""
-        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session.region_name)
+        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
 
     @property
     def tables_are_told(self) -> bool:
@@ -154,7 +150,7 @@ class Connection:
             web_address(endpoint_url)
         # The catalog answers in a moment or not at all; to start a job or to take a package may last.
         config = client_config() if service in {"dynamodb", "secretsmanager"} else None
-        return self._session.client(service, endpoint_url=endpoint_url, config=config)
+        return self._session().client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""
@@ -198,7 +194,7 @@ class Connection:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            client = self._session.client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
+            client = self._session().client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
             return str(client.get_access_point(AccountId=point.account, Name=point.name)["Bucket"])
         except (BotoCoreError, ClientError):  # somebody else's, or no right to ask
             return ""
@@ -208,7 +204,7 @@ class Connection:
 
         if self._keys is not None:
             return self._keys
-        found = self._session.get_credentials()
+        found = self._session().get_credentials()
         if found is None:  # told when the connection was made
             raise Unavailable("there are no AWS credentials any more: set AWS_PROFILE or the AWS variables")
         try:

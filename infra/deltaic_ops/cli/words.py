@@ -5,11 +5,16 @@ import re
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.protocol.names import split_table_name
+
+RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT")]
+ShareName = Annotated[str, typer.Argument(metavar="SHARE")]
+TableTitle = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])")

@@ -9,11 +9,10 @@ from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_share
-from deltaic_ops.cli.words import pairs
+from deltaic_ops.cli.words import ShareName, pairs
 
 app = Commands()
 
-Name = Annotated[str, typer.Argument(metavar="SHARE")]
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be repeated.")]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
 
@@ -21,7 +20,7 @@ RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", m
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a share holds
     out: Operator,
-    name: Name,
+    name: ShareName,
     display_name: Annotated[str, typer.Option(help="A name for people, up to 255 characters.")] = "",
     comment: Annotated[str, typer.Option(help="A description, up to 65536 characters.")] = "",
     property_: Property = None,
@@ -64,7 +63,7 @@ app.command("follow")(follow)
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a share holds
     out: Operator,
-    name: Name,
+    name: ShareName,
     display_name: Annotated[str | None, typer.Option(help='A new name for people; "" removes it.')] = None,
     comment: Annotated[str | None, typer.Option(help='A new description; "" removes it.')] = None,
     property_: Property = None,
@@ -89,7 +88,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
 @app.command()
 def delete(
     out: Operator,
-    name: Name,
+    name: ShareName,
     force: Annotated[bool, typer.Option("--force", help="Also its schemas and tables.")] = False,
 ) -> None:
     r"""Delete a share and its grants; the Delta tables themselves are not touched.

@@ -10,12 +10,11 @@ from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_table
-from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
+from deltaic_ops.cli.words import TableTitle, names_of, share_or_schema, table_name, text_of
 
 app = Commands()
 
 IcebergWay = Literal["off", "vended", "signed"]
-Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 _HISTORY = "Share earlier versions and the change data feed too."
 _START = (
     "The first version that is shared, where history is. What its commit took away is not told: queries and feeds from "
@@ -48,7 +47,7 @@ _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if non
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     out: Operator,
-    name: Name,
+    name: TableTitle,
     location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")] = "",
     history: Annotated[bool, typer.Option("--history/--no-history", help=_HISTORY)] = False,
     start_version: Annotated[int, typer.Option(min=0, help=_START)] = 0,
@@ -137,7 +136,7 @@ app.command("show")(show_table)
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     out: Operator,
-    name: Name,
+    name: TableTitle,
     location: Annotated[str | None, typer.Option(metavar="S3-URI", help="The table's new folder.")] = None,
     history: Annotated[bool | None, typer.Option("--history/--no-history", help=_HISTORY)] = None,
     start_version: Annotated[int | None, typer.Option(min=0, help=_START)] = None,
@@ -189,7 +188,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
 
 
 @app.command()
-def delete(out: Operator, name: Name) -> None:
+def delete(out: Operator, name: TableTitle) -> None:
     r"""Stop sharing a table; the Delta table itself is not touched.
 
     \b

@@ -1,8 +1,8 @@
 """The commands of `deltaic view`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -106,18 +106,6 @@ def list_(
     out.rows(views, columns, "there is no view yet: deltaic view create")
 
 
-class _Partition(NamedTuple):
-    """A partition of a view as people see it: the rows of one audience."""
-
-    audience: str
-    values: Mapping[str, Any]
-    since: int | None
-    """None for rows that are not there yet."""
-
-    rows: int | None
-    recipients: Sequence[str]
-
-
 @app.command()
 def show(out: Operator, name: Name) -> None:
     r"""Show a view: what it is made of, which version shows which of its sources, and who has rows of it.
@@ -129,14 +117,9 @@ def show(out: Operator, name: Name) -> None:
     table = out.admin.views.table(view)
     why, partitions = due(out.admin, view), _partitions(out, view, table)
     if out.as_json:
-        listed = [
-            {"audience": each.audience, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
-            | {"recipients": list(each.recipients)}
-            for each in partitions
-        ]
         entry = {"location": table.location, "history": table.history}
         entry_of_sql = {"properties": list(table.view_properties or ())}
-        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "partitions": listed})
+        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "partitions": partitions})
         return
     out.facts(_facts(view, table, why))
     if versions := view.last_refresh.get("versions"):
@@ -235,32 +218,23 @@ def _promises(read: ViewSql) -> list[str]:
     return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
 
 
-def _partitions(out: Operator, view: View, table: Table) -> list[_Partition]:
+def _partitions(out: Operator, view: View, table: Table) -> list[dict[str, Any]]:
+    """Return the partitions that there are, and those whose rows are missing: each is of the rows of one audience."""
     holders = holders_by_audience(out.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     there = {each.audience: each for each in out.admin.views.partitions.list(view.share, view.table_id)}
-    shown = [
-        _Partition(
-            audience,
-            each.values,
-            each.since_version,
-            counts.get(audience),
-            [recipient.name for recipient in holders.get(audience, ())],
-        )
-        for audience, each in there.items()
-    ]
-    missing = [
-        _Partition(
-            audience,
-            {name: value_of(some[0].properties[name]) for name in table.view_properties or ()},
-            None,
-            None,
-            [recipient.name for recipient in some],
-        )
-        for audience, some in holders.items()
-        if audience not in there
-    ]
-    return [*shown, *missing]
+    shown = []
+    for audience in dict.fromkeys([*there, *holders]):
+        some, found = [*holders.get(audience, ())], there.get(audience)
+        own = {} if found else {name: value_of(some[0].properties[name]) for name in table.view_properties or ()}
+        shown.append({
+            "audience": audience,
+            "values": found.values if found else own,
+            "sinceVersion": found.since_version if found else None,
+            "rows": counts.get(audience) if found else None,
+            "recipients": [recipient.name for recipient in some],
+        })  # fmt: skip
+    return shown
 
 
 def _facts(view: View, table: Table, why: str) -> dict[str, object]:
@@ -308,9 +282,9 @@ _VERSIONS: tuple[Column, ...] = (
 )
 
 _PARTITIONS: tuple[Column, ...] = (
-    ("PROPERTIES", lambda each: each.values),
-    ("ROWS", lambda each: "" if each.rows is None else f"{each.rows:,}"),
-    ("FROM VERSION", lambda each: "not yet" if each.since is None else each.since),
-    ("RECIPIENTS", lambda each: ", ".join(each.recipients) or "nobody any more"),
-    ("AUDIENCE", lambda each: each.audience),
+    ("PROPERTIES", lambda each: each["values"]),
+    ("ROWS", lambda each: "" if each["rows"] is None else f"{each['rows']:,}"),
+    ("FROM VERSION", lambda each: "not yet" if each["sinceVersion"] is None else each["sinceVersion"]),
+    ("RECIPIENTS", lambda each: ", ".join(each["recipients"]) or "nobody any more"),
+    ("AUDIENCE", lambda each: each["audience"]),
 )

@@ -7,14 +7,15 @@ from deltaic.catalog.credentials.oauth_clients import IssuedClient
 
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.recipients.federation import Name, ProfileFile
+from deltaic_ops.cli.recipients.federation import ProfileFile
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
+from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.profile_file import client_profile
 
 
 def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
     out: Operator,
-    name: Name,
+    name: RecipientName,
     profile_file: ProfileFile = None,
     scope: Annotated[str, typer.Option(help="What the profile asks for; it is echoed and opens nothing.")] = "",
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
@@ -53,7 +54,9 @@ def clients(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[
     out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")
 
 
-def revoke_client(out: Operator, name: Name, client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")]) -> None:
+def revoke_client(
+    out: Operator, name: RecipientName, client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")]
+) -> None:
     r"""End a client and the tokens that it was given (servers may remember one for a minute).
 
     \b

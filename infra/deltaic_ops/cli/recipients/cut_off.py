@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
 
-import typer
 from deltaic.settings import Settings
 from deltaic.storage.sessions import SESSION_SECONDS
 
 from deltaic_ops.cli.connection import Connection
 from deltaic_ops.cli.operator import Operator, Yes
+from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.cut_off import Done, in_each, roles_of
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 
-
-def cut_off(out: Operator, name: Name, yes: Yes = False) -> None:
+def cut_off(out: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Refuse a recipient from its next request on, and end every URL and credential that it has, within seconds.
 
     Its tokens are revoked. Links and other keys of it do nothing for as long as it is cut off.
@@ -36,7 +33,7 @@ def cut_off(out: Operator, name: Name, yes: Yes = False) -> None:
     )
 
 
-def restore(out: Operator, name: Name) -> None:
+def restore(out: Operator, name: RecipientName) -> None:
     r"""Answer a recipient again that was cut off. Its tokens stay revoked: make a new one, or send a link.
 
     \b

@@ -12,12 +12,12 @@ from deltaic.errors import InvalidParameter, Unavailable
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
+from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
 if TYPE_CHECKING:
     from deltaic.identity.fetching import Published
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")
 ]
@@ -42,7 +42,7 @@ class _Client(NamedTuple):
 
 def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     out: Operator,
-    name: Name,
+    name: RecipientName,
     issuer: Annotated[str, typer.Option(metavar="URL", help="The claim iss, to the letter.")],
     audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
     subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
@@ -116,7 +116,9 @@ def policies(out: Operator, name: Annotated[str | None, typer.Argument(metavar="
     out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
 
 
-def unfederate(out: Operator, name: Name, policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")]) -> None:
+def unfederate(
+    out: Operator, name: RecipientName, policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")]
+) -> None:
     r"""Remove a policy: its JWTs let nobody in any more (servers may remember one for a minute).
 
     \b

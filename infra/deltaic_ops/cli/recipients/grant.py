@@ -13,12 +13,10 @@ from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.limits import Ends, told_end
-from deltaic_ops.cli.words import text_of
+from deltaic_ops.cli.words import RecipientName, ShareName, text_of
 
 app = Commands()
 
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Share = Annotated[str, typer.Argument(metavar="SHARE")]
 _FILTER = (
     "The rows that are granted, beside each table's own filter: a condition over columns by which every table of the "
     "share is partitioned. @FILE reads it from a file."
@@ -28,8 +26,8 @@ _FILTER = (
 @app.command()
 def create(
     out: Operator,
-    recipient: Recipient,
-    share: Share,
+    recipient: RecipientName,
+    share: ShareName,
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     ends: Ends = None,
 ) -> None:
@@ -74,7 +72,7 @@ def list_(
 
 
 @app.command()
-def show(out: Operator, recipient: Recipient, share: Share) -> None:
+def show(out: Operator, recipient: RecipientName, share: ShareName) -> None:
     r"""Show one grant.
 
     \b
@@ -86,8 +84,8 @@ def show(out: Operator, recipient: Recipient, share: Share) -> None:
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
     out: Operator,
-    recipient: Recipient,
-    share: Share,
+    recipient: RecipientName,
+    share: ShareName,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
     no_partition_filter: Annotated[
         bool, typer.Option("--no-partition-filter", help="Grant all that is shared.")
@@ -114,7 +112,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
 
 
 @app.command()
-def revoke(out: Operator, recipient: Recipient, share: Share) -> None:
+def revoke(out: Operator, recipient: RecipientName, share: ShareName) -> None:
     r"""Take a share away from a recipient. URLs that it has already live on until they expire.
 
     \b

@@ -12,7 +12,7 @@ from deltaic_ops.cli.listing import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import Usage, told_time, uses
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.words import ShareName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
     from deltaic_ops.inspection.table_look import TableLook
 
 _LOOK = "Read its log too, with your credentials: version, size, columns, and which clients can read it."
-Share = Annotated[str, typer.Argument(metavar="SHARE")]
-Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 CLIENTS: list[Column] = fields(CLIENTS="clients", READ_IT="reads", REMARK="remark")
 """Which can read a table (`rights.clients`)."""
 
 
-def show_share(out: Operator, name: Share, every: Every = False) -> None:
+def show_share(out: Operator, name: ShareName, every: Every = False) -> None:
     r"""Show one share, what its schemas follow, and who holds it with which rows.
 
     \b
@@ -55,7 +53,7 @@ def show_share(out: Operator, name: Share, every: Every = False) -> None:
 
 def show_table(
     out: Operator,
-    name: Table,
+    name: TableTitle,
     look: Annotated[bool, typer.Option("--look/--no-look", help=_LOOK)] = True,
     every: Every = False,
     usage: Usage = "",

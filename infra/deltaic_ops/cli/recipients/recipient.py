@@ -15,11 +15,10 @@ from deltaic_ops.cli.recipients.federation import federate, policies, unfederate
 from deltaic_ops.cli.recipients.invite import invite, invites
 from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
 from deltaic_ops.cli.recipients.rights import show_recipient
-from deltaic_ops.cli.words import properties
+from deltaic_ops.cli.words import RecipientName, properties
 
 app = Commands()
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 _PROPERTY = "What filters and views may ask for. Can be repeated; a key that is given again has a list of values."
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
@@ -28,7 +27,7 @@ RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", m
 @app.command()
 def create(
     out: Operator,
-    name: Name,
+    name: RecipientName,
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
     property_: Property = None,
 ) -> None:
@@ -65,7 +64,7 @@ def list_(out: Operator, ids: Ids = False) -> None:
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     out: Operator,
-    name: Name,
+    name: RecipientName,
     comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
@@ -108,7 +107,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 
 
 @app.command()
-def delete(out: Operator, name: Name, yes: Yes = False) -> None:
+def delete(out: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Delete a recipient with its tokens and grants: it is locked out at once (but for a minute of caching).
 
     \b

@@ -15,7 +15,7 @@ from deltaic_ops.cli.listing import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 _FROM = "Judge a request from this address too; else one from where the recipient is answered."
 _COUNT = "Count the files and rows that there are to read now, by the tables' logs."
 Count = Annotated[bool, typer.Option("--count", help=_COUNT)]
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 
 def access(
     out: Operator,
-    recipient: Recipient,
-    table: Table,
+    recipient: RecipientName,
+    table: TableTitle,
     address: Annotated[str, typer.Option("--from", metavar="ADDRESS", help=_FROM)] = "",
     count: Count = False,
 ) -> None:
@@ -64,7 +62,7 @@ def access(
 
 def show_recipient(
     out: Operator,
-    name: Recipient,
+    name: RecipientName,
     every: Every = False,
     count: Count = False,
     usage: Usage = "",

@@ -16,12 +16,11 @@ from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.recipients.invite import make_link
-from deltaic_ops.cli.words import duration
+from deltaic_ops.cli.words import RecipientName, duration
 from deltaic_ops.rights.profile_file import unusable
 
 app = Commands()
 
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID")]
 Expires = Annotated[
     timedelta,
@@ -38,7 +37,7 @@ Link = Annotated[
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     out: Operator,
-    recipient: Recipient,
+    recipient: RecipientName,
     profile: ProfileFile = None,
     expires: Expires = DEFAULT_LIFE,
     endpoint: Endpoint = None,
@@ -64,7 +63,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
 @app.command()
 def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     out: Operator,
-    recipient: Recipient,
+    recipient: RecipientName,
     profile: ProfileFile = None,
     overlap: Annotated[
         timedelta,
@@ -125,7 +124,7 @@ def list_(
 
 
 @app.command()
-def show(out: Operator, recipient: Recipient, token_id: TokenId) -> None:
+def show(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
     r"""Show one token, without its secret. A token's id begins the SHA-256 of its secret.
 
     \b
@@ -135,7 +134,7 @@ def show(out: Operator, recipient: Recipient, token_id: TokenId) -> None:
 
 
 @app.command()
-def revoke(out: Operator, recipient: Recipient, token_id: TokenId) -> None:
+def revoke(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
     r"""End a token at once (servers may remember it for a minute).
 
     \b
