@@ -75,7 +75,11 @@ EVERYTHING = {
 
 
 SHARED_POLICIES = {
-    f"${{{name}}}" for name in ("ReadTableLogs", "ReadAssets", "ListAssets", "FindStorages", "ReadStorageKeys")
+    f"${{{name}}}"
+    for name in (
+        *("CountRequests", "ReadEntries", "ReadShares", "ListEntries"),
+        *("FindStorages", "ReadStorageKeys", "ReadTableLogs", "ReadTokenKey"),
+    )
 }
 """The template's own managed policies."""
 

@@ -48,17 +48,15 @@ FOLDERS = {"volume": f"{SCHEMA}/volumes/{{volume}}", "skill": f"{SCHEMA}/skills/
 # OpenSharing's TABLES.md, VOLUMES.md, AGENT_SKILLS.md and ML_MODELS.md, and what its README calls otherwise.
 OPEN_SHARING = {
     ("GET", TABLE): "get_table",
-    **{("GET", f"/shares/{{share}}/all-{kind}s"): f"list_{kind}s" for kind in FOLDERS},
-    **{("GET", f"{SCHEMA}/{kind}s"): f"list_{kind}s" for kind in FOLDERS},
-    **{("GET", f"{SCHEMA}/{kind}s/{{{kind}}}"): f"list_{kind}s" for kind in FOLDERS},
-    ("GET", f"{SCHEMA}/models/{{model}}/versions"): "list_models",
-    ("GET", VERSION): "list_models",
-    **{
-        ("POST", f"{path}/temporary-{kind}-credentials"): f"create_{kind}_credentials" for kind, path in FOLDERS.items()
-    },
-    ("POST", f"{VERSION}/temporary-model-version-credentials"): "create_model_credentials",
+    **{("GET", f"/shares/{{share}}/all-{kind}s"): "list_assets" for kind in FOLDERS},
+    **{("GET", f"{SCHEMA}/{kind}s"): "list_assets" for kind in FOLDERS},
+    **{("GET", f"{SCHEMA}/{kind}s/{{{kind}}}"): "list_assets" for kind in FOLDERS},
+    ("GET", f"{SCHEMA}/models/{{model}}/versions"): "list_assets",
+    ("GET", VERSION): "list_assets",
+    **{("POST", f"{path}/temporary-{kind}-credentials"): "create_asset_credentials" for kind, path in FOLDERS.items()},
+    ("POST", f"{VERSION}/temporary-model-version-credentials"): "create_asset_credentials",
 }
-OURS = {(method, f"{path}/files"): f"list_{kind}_files" for kind, path in FOLDERS.items() for method in ("GET", "POST")}
+OURS = {(method, f"{path}/files"): "list_asset_files" for path in FOLDERS.values() for method in ("GET", "POST")}
 """What neither has."""
 NAMESPACES = "/iceberg/v1/shares/{share}/namespaces"
 ICEBERG_TABLE = f"{NAMESPACES}/{{namespace}}/tables/{{table}}"
@@ -297,9 +295,16 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     named = set(
         re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:functions|infra|tests|docs)(?:/[\w.]+)+)/?`", text)
     )
-    rooms = ("", "functions/layer/deltaic", "functions/pipeline/deltaic_pipeline", "infra/deltaic_ops", "tests")
+    rooms = (
+        "",
+        "functions/layer/deltaic",
+        "functions/pipeline/deltaic_datasets",
+        "functions/pipeline/deltaic_pipeline",
+        "infra/deltaic_ops",
+        "tests",
+    )
     assert [name for name in named if not any((ROOT / room / name).exists() for room in rooms)] == []
-    modules = set(re.findall(r"`(?:python -m )?((?:deltaic|deltaic_pipeline|deltaic_ops)(?:\.[a-z]\w*)+)`", text))
+    modules = set(re.findall(r"`(?:python -m )?(deltaic(?:_datasets|_pipeline|_ops)?(?:\.[a-z]\w*)+)`", text))
     modules -= {EXPIRING, CHANGED}  # names of events
     assert [module for module in modules if not is_there(module)] == []
 

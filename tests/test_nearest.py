@@ -1,7 +1,7 @@
 """The name that was meant is told as it is spelled, and none where none is near."""
 
 import pytest
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -19,62 +20,113 @@ PIPELINE = ROOT / "functions" / "pipeline"
 HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 PAGES = [ROOT / "functions" / name / "app.py" for name in ("activation", "explore")]
 
-# What each part of the package may import of it, besides itself.
-BELOW = {
-    "errors": set(),
-    "urls": {"errors"},
-    "aws_codes": set(),
-    "compute": set(),
-    "lru": set(),
-    "timestamps": set(),
-    "nearest": set(),
-    "platform_limits": set(),
-    "settings": {"platform_limits"},
-    "table_features": set(),
-    "protocol": {"errors", "timestamps", "table_features"},
-    "pruning": {"compute", "errors"},
-    "partition_filters": {"compute", "errors", "pruning"},
-    "delta": {"compute", "errors", "lru", "timestamps", "table_features"},
-    "catalog": {"errors", "urls", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
-    "storage": {"errors", "urls", "aws_codes", "compute", "settings", "delta"},
-    "identity": {"errors", "urls"},
-    "iceberg": {"compute", "errors", "pruning", "delta"},
-    "sharing": {
-        "compute",
-        "errors",
-        "lru",
-        "platform_limits",
-        "settings",
-        "protocol",
-        "pruning",
-        "delta",
-        "iceberg",
-        "catalog",
-        "identity",
-        "storage",
-        "partition_filters",
-    },
-    "pages": set(),
-    "http": {"errors", "platform_limits", "settings", "protocol", "catalog", "identity", "storage", "sharing", "pages"},
-}
-ONLY_OF = {
-    "catalog": {"protocol.names", "storage.endpoints", "storage.locations", "partition_filters"},
-    "storage": {"delta.store"},
-    "iceberg": {"delta.store", "delta.deletion_vectors", "delta.schema_string", "pruning"},
-}
-"""Where a part may use one module of another only: rules for names, endpoints and locations, the port it implements."""
+ALLOWED_IMPORTS = """\
+delta_sharing_conformance
+delta_sharing_pull   delta_sharing_conformance
+deltaic
+  .aws_codes
+  .compute
+  .errors
+  .lru
+  .pages
+  .platform_limits
+  .table_features
+  .timestamps
+  .delta             .compute .errors .lru .table_features .timestamps
+  .protocol          .errors .table_features .timestamps
+  .pruning           .compute
+  .settings          .platform_limits
+  .urls              .errors
+  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .delta.vector_files .errors
+                     .pruning
+  .identity          .errors .urls
+  .partition_filters .compute .errors .pruning
+  .storage           .aws_codes .compute .delta.store .errors .settings .urls
+  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.aws_client
+                     .storage.endpoints .storage.locations .urls
+  .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
+  .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
+                     .pruning .storage
+  .sign_in           .catalog .identity
+  .http              .catalog .errors .identity .pages .platform_limits .protocol .settings .sharing .sign_in
+                     .storage
+deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.table_features
+deltaic_terminal
+deltaic_pipeline
+  .entry
+  .failures          deltaic.errors
+  .spark             .failures deltaic_terminal
+  .command           .failures .spark deltaic.errors deltaic_terminal
+  .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.storage
+                     deltaic_terminal
+  .arguments         .failures .table deltaic_terminal
+  .maintenance       .failures .spark .table deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol
+                     deltaic.pruning deltaic.storage deltaic_terminal
+  .usage_log         .spark .table deltaic.catalog deltaic.storage deltaic_terminal
+  .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.partition_filters
+                     deltaic.protocol deltaic_terminal
+  .maintain          .arguments .command .failures .maintenance .spark .table deltaic.catalog deltaic.delta
+                     deltaic.settings deltaic_terminal
+  .publish           .arguments .command .failures .spark .table deltaic.errors deltaic.settings deltaic_terminal
+  .usage             .arguments .command .failures .spark .table .usage_log deltaic.catalog deltaic.errors
+                     deltaic.settings deltaic_terminal
+  .views             .arguments .command .failures .spark .table .view_refresh deltaic.catalog deltaic.errors
+                     deltaic.settings deltaic_terminal
+deltaic_datasets
+  .file              deltaic.errors deltaic.protocol deltaic_pipeline.failures deltaic_pipeline.spark
+                     deltaic_pipeline.table deltaic_terminal
+  .run               deltaic_datasets .file deltaic.errors deltaic.settings deltaic_pipeline
+                     deltaic_pipeline.arguments deltaic_pipeline.command deltaic_pipeline.failures
+                     deltaic_pipeline.spark deltaic_pipeline.table deltaic_terminal
+deltaic_ops
+  .pull_errors       delta_sharing_pull deltaic.errors
+  .deploy            deltaic.catalog deltaic.errors deltaic.settings
+  .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
+  .profile           delta_sharing_conformance deltaic.catalog deltaic.errors deltaic.sign_in
+  .inspection        deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors deltaic.iceberg
+                     deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing deltaic.storage
+                     deltaic_pipeline.view_refresh
+  .jobs              .deploy deltaic deltaic.catalog deltaic.errors deltaic_datasets deltaic_datasets.file
+                     deltaic_pipeline deltaic_pipeline.entry deltaic_pipeline.failures deltaic_pipeline.spark
+                     deltaic_terminal
+  .local             .deploy deltaic.catalog deltaic.errors deltaic.http.asgi deltaic.http.observability
+                     deltaic.platform_limits deltaic.storage deltaic.urls
+  .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.partition_filters
+                     deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
+  .localstack        .deploy .local .profile deltaic.catalog deltaic.errors deltaic_terminal
+  .rights            .inspection deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.scheduled
+                     deltaic.sharing deltaic.sign_in deltaic.storage
+  .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
+                     deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
+  .console           .inspection .local .pull_errors .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
+                     deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
+                     deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
+  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull_errors
+                     .rights .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
+                     deltaic_datasets.run deltaic_pipeline deltaic_terminal
+supply               deltaic_ops.deploy
+bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local
+                     deltaic_pipeline deltaic_terminal
+"""
+"""The packages, and what the modules of each can import besides their own package.
 
-PIPELINE_LEVELS = (
-    {"failures"},
-    {"spark"},
-    {"table"},
-    {"datasets", "maintenance", "usage_log", "view_refresh"},
-    {"command"},
-    {"arguments"},
-    {"run", "publish", "maintain", "usage", "views", "entry"},
-    {"backfill"},
-)
-"""What stands at the pipeline's top: packages and modules, each of which imports those of lower levels alone."""
+A name that begins with a dot belongs to the same top-level package. A longer name, as `.delta.store`, allows one module
+only. Packages stand below everything that they import, so no import runs in a circle.
+"""
+
+ROOTS = {
+    "deltaic": LAYER,
+    "deltaic_checkpoint": ROOT / "functions" / "maintenance" / "checkpoint",
+    "deltaic_terminal": ROOT / "infra",
+    "deltaic_pipeline": PIPELINE,
+    "deltaic_datasets": PIPELINE,
+    "delta_sharing_conformance": ROOT / "infra" / "delta_sharing_conformance",
+    "delta_sharing_pull": ROOT / "infra" / "delta_sharing_pull",
+    "deltaic_ops": ROOT / "infra",
+    "supply": ROOT / "infra",
+    "bench": ROOT / "infra",
+}
+"""The top-level packages outside tests, and the folders on the import path that hold them."""
 
 
 @pytest.mark.parametrize(
@@ -88,89 +140,138 @@ def test_the_tree_passes(command: list[str]) -> None:
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield the dotted names below `deltaic` that a module imports, anywhere in it."""
+def modules_of(top: str) -> dict[str, Path]:
+    """Return the modules of a top-level package by their dotted names."""
+    paths = (ROOTS[top] / top).rglob("*.py")
+    names = {path: ".".join(path.relative_to(ROOTS[top]).with_suffix("").parts) for path in paths}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+@cache
+def all_modules() -> dict[str, Path]:
+    """Return the modules of every top-level package."""
+    return {name: path for top in ROOTS for name, path in modules_of(top).items()}
+
+
+@cache
+def imported_modules(path: Path) -> set[str]:
+    """Return the modules of the product that a module imports, anywhere in it."""
+    names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "deltaic":
-            below = node.module.partition(".")[2]
-            yield from [f"{below}.{name.name}" for name in node.names] if "." not in below else [below]
+        if isinstance(node, ast.ImportFrom) and node.module:
+            submodules = {name for each in node.names if (name := f"{node.module}.{each.name}") in all_modules()}
+            names |= submodules or {node.module}
         elif isinstance(node, ast.Import):
-            yield from (name.name.partition(".")[2] for name in node.names if name.name.startswith("deltaic."))
+            names |= {name.name for name in node.names}
+    return names & all_modules().keys()
 
 
-@pytest.mark.parametrize("part", BELOW)
-def test_imports_run_one_way(part: str) -> None:
-    package = LAYER / "deltaic" / part
-    modules = sorted(package.rglob("*.py")) if package.is_dir() else [package.with_suffix(".py")]
-    assert modules, f"{part} has no modules"
+@cache
+def allowed_imports() -> dict[str, set[str]]:
+    """Return the table by full names of packages, in its order."""
+    allowed: dict[str, set[str]] = {}
+    package = top = ""
+    for line in ALLOWED_IMPORTS.splitlines():
+        words = line.split()
+        if not line.startswith(" " * 20):
+            name, *words = words
+            top = top if name.startswith(".") else name
+            package = top + name if name.startswith(".") else name
+        allowed.setdefault(package, set()).update(top + word if word.startswith(".") else word for word in words)
+    return allowed
+
+
+def package_of(module: str) -> str:
+    """Return the package of the table that a module belongs to; empty if there is none."""
+    parts = module.split(".")
+    return next((name for n in (2, 1) if (name := ".".join(parts[:n])) in allowed_imports()), "")
+
+
+@pytest.mark.parametrize("top", ROOTS)
+def test_packages_import_only_what_the_table_allows(top: str) -> None:
+    modules = modules_of(top)
+    assert modules
     wrong = []
-    for module in modules:
-        for name in imports_of(module):
-            target = name.lstrip(".").split(".")[0]
-            if target == part:
-                continue
-            narrow = ONLY_OF.get(part, set())
-            by_module = any(name.startswith(allowed) for allowed in narrow)
-            restricted = any(allowed.startswith(f"{target}.") for allowed in narrow)
-            if target not in BELOW[part] or (restricted and not by_module):
-                wrong.append(f"{module.relative_to(ROOT)} imports {name}")
+    for module, path in modules.items():
+        package = package_of(module)
+        for name in sorted(imported_modules(path)):
+            allowed = allowed_imports()[package]
+            if package_of(name) != package and not any(name == each or name.startswith(f"{each}.") for each in allowed):
+                wrong.append(f"{module} imports {name}")
     assert not wrong, wrong
 
 
-def imported_modules(path: Path) -> set[str]:
-    """Return the modules of the package that a module imports, anywhere in it."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{name.name}" for name in node.names} | {node.module}
-        elif isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-    return found
+def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
+    answering = ("deltaic.http", "deltaic.sharing", "deltaic.sign_in")
+    modules = {name: path for name, path in modules_of("deltaic").items() if name.startswith(answering)}
+    imported = [(name, each) for name, path in modules.items() for each in sorted(imported_modules(path))]
+    assert "deltaic.catalog.reader" in {each for _, each in imported}
+    assert [pair for pair in imported if pair[1].startswith("deltaic.catalog.admin")] == []
 
 
-@pytest.mark.parametrize("depth", [3, 4], ids=["folders", "modules"])
-@pytest.mark.parametrize("package", [LAYER / "deltaic", PIPELINE / "deltaic_pipeline"], ids=lambda path: path.name)
-def test_no_imports_run_in_a_circle(package: Path, depth: int) -> None:
-    """Neither between modules, nor where a folder of a part (`sharing/lines`) counts as one of the part's modules."""
+def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
+    seen: list[str] = []
+    for package, allowed in allowed_imports().items():
+        missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in seen)]
+        assert not missing, f"{package} stands above {missing}"
+        seen.append(package)
+
+
+def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
+    used: dict[str, set[str]] = {package: set() for package in allowed_imports()}
+    for top in ROOTS:
+        for module, path in modules_of(top).items():
+            used[package_of(module)] |= imported_modules(path)
+    unused = [
+        f"{package}: {each}"
+        for package, allowed in allowed_imports().items()
+        for each in allowed
+        if not any(name == each or name.startswith(f"{each}.") for name in used[package])
+    ]
+    assert not unused, unused
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 5])
+@pytest.mark.parametrize("top", ROOTS)
+def test_no_imports_run_in_a_circle(top: str, depth: int) -> None:
+    """Neither between modules nor between folders of any depth."""
 
     def node(module: str) -> str:
         return ".".join(module.split(".")[:depth])
 
-    paths = {".".join(path.relative_to(package.parent).with_suffix("").parts): path for path in package.rglob("*.py")}
+    paths = modules_of(top)
     order: TopologicalSorter[str] = TopologicalSorter()
     for module, path in paths.items():
-        order.add(node(module), *({node(one) for one in imported_modules(path) & paths.keys()} - {node(module)}))
+        # The package that a module lies in is imported with it and is no arrow of its own.
+        targets = {node(name) for name in imported_modules(path) & paths.keys() if not module.startswith(f"{name}.")}
+        order.add(node(module), *(targets - {node(module)}))
     order.prepare()  # raises CycleError, naming the circle
 
 
-def test_the_pipelines_rooms_are_few_and_import_downward() -> None:
-    package = PIPELINE / "deltaic_pipeline"
-    parts = {path: path.relative_to(package).with_suffix("").parts[0] for path in package.rglob("*.py")}
-    levels = {part: level for level, some in enumerate(PIPELINE_LEVELS) for part in some}
-    assert set(parts.values()) - {"__init__"} == levels.keys()
-    assert len(levels) <= 16
-    edges = {
-        (part, name.split(".")[1])
-        for path, part in parts.items()
-        for name in imported_modules(path)
-        if name.startswith("deltaic_pipeline.") and name.split(".")[1] != part
-    }
-    assert edges
-    assert [f"{part} imports {other}" for part, other in sorted(edges) if levels[other] >= levels[part]] == []
-    assert len(edges) < 60
+def loaded_by(modules: Iterable[str]) -> set[str]:
+    """Return the top-level modules that a process has loaded after it imported some."""
+    script = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return {name.split(".")[0] for name in json.loads(done.stdout)}
 
 
-def test_the_console_stands_between_its_command_and_the_rooms_that_it_shows() -> None:
-    operators = ROOT / "infra" / "deltaic_ops"
-    room = operators / "console"
-    shown = {name for path in room.rglob("*.py") for name in imported_modules(path)}
-    assert [name for name in sorted(shown) if name.startswith("deltaic_ops.cli")] == []
-    users = {
-        path.relative_to(operators).as_posix()
-        for path in operators.rglob("*.py")
-        if room not in path.parents and any(one.startswith("deltaic_ops.console") for one in imported_modules(path))
-    }
-    assert users == {"cli/console.py"}
+def test_files_of_datasets_are_checked_without_spark_and_aws() -> None:
+    modules = [name for name in modules_of("deltaic_datasets") if name.startswith("deltaic_datasets.file.")]
+    assert loaded_by(modules) & {"pyspark", "delta", "boto3"} == set()
+
+
+def test_the_terminal_package_needs_neither_aws_nor_spark() -> None:
+    loaded = loaded_by(modules_of("deltaic_terminal"))
+    assert loaded & {"pyspark", "delta", "boto3", "deltaic"} == set()
+
+
+@pytest.mark.parametrize("top", ROOTS)
+def test_a_folder_has_at_most_24_modules_and_subfolders(top: str) -> None:
+    folders = Counter(path.parent for path in modules_of(top).values() if path.stem != "__init__")
+    folders.update(path.parent.parent for path in modules_of(top).values() if path.stem == "__init__")
+    inside = {folder: count for folder, count in folders.items() if folder not in ROOTS.values()}
+    assert inside
+    assert {str(folder): count for folder, count in inside.items() if count > 24} == {}
 
 
 def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:

@@ -71,6 +71,14 @@ def test_the_conformance_kit_is_in_it(deltaic: Deltaic, tmp_path: Path) -> None:
     assert "no answer: ConnectError" in done.stdout
 
 
+def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
+    done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "refused: alice.share is no profile file (No such file or directory)\n",
+    )
+
+
 def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: Path) -> None:
     stack = tmp_path / "stack"
     assert deltaic("template", "stack").returncode == 0

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from delta.tables import DeltaTable
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.run_state import Run
-from deltaic_pipeline.spark.progress import Step, silent
+from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.spark.session import session, stop
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.refreshing import refresh
+from deltaic_terminal.progress import Step, silent
 
 from bench.process import cpu_seconds
 

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.spark.environment import machine
+from deltaic_terminal.environment import machine
 
 HERE = Path(__file__).parent
 JARS = machine().cache / "dynamodb-local-3.3.1"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound, Unauthenticated
+from held_lease import held_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +70,16 @@ def test_many_tables_made_at_once_are_all_counted(catalog: Catalog) -> None:
     deleted = race(*[lambda n=n: catalog.admin.tables.delete("s", "d", f"t{n}") for n in range(RACERS)])
     assert len(winners(deleted, Conflict)) == RACERS
     catalog.admin.schemas.delete("s", "d")
+
+
+def test_many_tables_that_share_whole_folders_are_made_at_once(catalog: Catalog) -> None:
+    catalog.admin.shares.create("s")
+    catalog.admin.schemas.create("s", "d")
+    create = partial(catalog.admin.tables.create, "s", "d", access_modes=["url", "dir"])
+    many = 2 * RACERS  # each raises one revision that all others have read
+    results = race(*[partial(create, f"t{number}", f"{LOCATION}/{number}") for number in range(many)])
+    assert len(winners(results, Conflict)) == many
+    assert len(list(catalog.admin.tables.list("s", "d"))) == many
 
 
 def test_one_of_many_creators_of_a_recipient_and_of_a_grant_wins(catalog: Catalog) -> None:
@@ -150,6 +162,6 @@ def test_one_of_many_writers_gets_the_lease(catalog: Catalog) -> None:
         return n
 
     (won,) = winners(race(*[lambda n=n: take(n) for n in range(RACERS)]), Conflict)
-    held = catalog.leases().find(LOCATION)
+    held = held_lease(catalog.leases(), LOCATION)
     assert held is not None
     assert (held.holder, held.fence) == (f"run {won}", 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import boto3
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic_ops.cli.connection import Wishes, connection
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.state import announced, locked

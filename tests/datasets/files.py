@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.run_state import Run
+from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.run.run_state import Run
 
 
 def dataset(location: str, **parts: Any) -> dict[str, Any]:

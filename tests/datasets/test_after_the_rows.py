@@ -9,18 +9,18 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.command import Tell, conduct
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.spark.progress import Progress, silent
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.sources import Source
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

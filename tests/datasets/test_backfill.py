@@ -13,8 +13,8 @@ import pytest
 import yaml
 from datasets.files import dataset, json_source
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
-from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
+from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
 from deltaic_pipeline.failures import StepsFailed, exit_code
 from deltaic_pipeline.table.catalog_entry import Catalog
 from hypothesis import given, settings
@@ -164,7 +164,7 @@ class Days:
         json_source(self.place.folder, f"2026-01-{day:02}", [{"id": n, "day": f"2026-01-{day:02}"} for n in ids])
 
     def start(self, last: int, *more: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "deltaic_pipeline.backfill", str(self.place.folder / "days.yaml")]
+        command = [sys.executable, "-m", "deltaic_datasets.run.backfill", str(self.place.folder / "days.yaml")]
         command += ["--from=2026-01-01", f"--to=2026-01-{last:02}", "--json", *more]
         pipe = subprocess.PIPE
         return subprocess.Popen(

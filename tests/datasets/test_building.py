@@ -12,16 +12,16 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from delta.tables import DeltaTable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Run, target_of
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.job import summary_lines
+from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.run import summary_lines
-from deltaic_pipeline.spark.progress import Step, silent
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import Step, silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.databases import Database
 from datasets.files import dataset, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.database import refuse_rounded
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.database import refuse_rounded
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 from pyspark.sql import types
 

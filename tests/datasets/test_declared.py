@@ -6,11 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.datasets.checking import check
-from deltaic_pipeline.datasets.ddl import TYPES, WrongDdl, columns_of
-from deltaic_pipeline.datasets.document import LARGEST_BYTES
-from deltaic_pipeline.datasets.options import PROPERTIES, READERS
-from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_datasets.file.checking import check
+from deltaic_datasets.file.schedule import check_schedule
+from deltaic_datasets.file.text import LARGEST_BYTES
+from deltaic_pipeline.spark.ddl import TYPES, WrongDdl, columns_of
+from deltaic_pipeline.spark.options import PROPERTIES, READERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Run
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

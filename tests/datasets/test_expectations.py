@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from datasets.files import dataset
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.expectations import Expectations, refuse_failed
-from deltaic_pipeline.datasets.quality import measured
+from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.run.expectations import Expectations, refuse_failed
+from deltaic_datasets.run.quality import measured
 from deltaic_pipeline.failures import ExpectationFailed
 
 if TYPE_CHECKING:

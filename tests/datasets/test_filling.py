@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.run.batch import build
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.file_sizing import BELIEVED, LARGE, SMALL, tasks_for
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

@@ -31,15 +31,15 @@ from datasets.kinds import (
     widened,
 )
 from delta.tables import DeltaTable, IdentityGenerator
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.merging import Validity, keyed
 from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -18,10 +18,12 @@ import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.named_columns import THE_TABLE
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.run.batch import build
+from deltaic_pipeline import entry
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.column_names import THE_TABLE
+from deltaic_terminal.progress import silent
+from held_lease import held_lease
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def content(place: Place, name: str, rows: list[dict[str, Any]]) -> dict[str, An
 def start(place: Place, environment: Mapping[str, str], content: Mapping[str, Any], *shell: str) -> "Job":
     file = place.folder / "dataset.yaml"
     file.write_text(yaml.safe_dump(dict(content)))
-    command = [*shell, sys.executable, "-m", "deltaic_pipeline.run", str(file), "--run-id=second", "--json"]
+    command = [*shell, sys.executable, "-m", "deltaic_datasets.run.job", str(file), "--run-id=second", "--json"]
     told = {**environment, "PATH": os.environ["PATH"]}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=told, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -85,7 +87,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
         assert process.returncode in {0, -signal.SIGKILL}, said
         killed.append((pause, process.returncode))
         for location in (place.location, f"{place.location}_quarantine"):
-            lease = leases.find(location)
+            lease = held_lease(leases, location)
             if lease is not None:  # or one waits until it ends
                 leases.release(location, lease.holder)
     assert -signal.SIGKILL in {status for _, status in killed[1:]}, killed
@@ -132,7 +134,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
 
 def refused(file: str, environment: Mapping[str, str], job: str = "run", *more: str, code: int = 1) -> list[str]:
     """Return what a job of a file that is wrong says; there is no Java, so it ends before Spark starts."""
-    command = [sys.executable, "-m", f"deltaic_pipeline.{job}", *more, file]
+    command = [sys.executable, "-m", entry.JOBS[job], *more, file]
     done = subprocess.run(command, env={**environment, "PATH": ""}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (code, "")
     return done.stderr.splitlines()
@@ -327,7 +329,7 @@ def interrupted(process: "Job", after: str, pause: float, number: int) -> list[s
     time.sleep(pause)
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (out, err)
+    assert process.returncode == 128 + number, (out, err)
     steps = ("ok ", "failed ")
     return [line for line in err.splitlines() if not line.startswith(steps)]
 
@@ -348,7 +350,7 @@ def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR
     assert interrupted(process, after, pause, number) == [
         "stopped; go on with --run-id second: what was committed is not written twice"
     ]
-    assert Leases(CATALOG, dynamo).find(place.location) is None
+    assert held_lease(Leases(CATALOG, dynamo), place.location) is None
 
 
 SESSION = """

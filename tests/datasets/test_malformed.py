@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.expectations import Verdict
-from deltaic_pipeline.datasets.run_state import target_of
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.malformed import FILE, MISFIT, RAW
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

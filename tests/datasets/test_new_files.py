@@ -17,14 +17,15 @@ from datasets.files import dataset, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.run_state import Summary
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
+from held_lease import held_lease
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def test_stories_of_deliveries_with_kills_end_as_pandas_says(  # noqa: PLR0917 -
             with living(proxy, chance.randint(1, 30)), suppress(DeltaicError):
                 build(spark, run_of(written, f"d{day}"), catalog, silent)
             for place_ in (location, f"{location}_quarantine"):
-                lease = leases.find(place_)
+                lease = held_lease(leases, place_)
                 if lease is not None:
                     leases.release(place_, lease.holder)
             jvm: Any = spark.sparkContext._jvm

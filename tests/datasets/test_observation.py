@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from datasets.test_expectations import of
-from deltaic_pipeline.datasets.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass
+from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,9 @@ import pytest
 import yaml
 from datasets.files import dataset
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.datasets.checking import check, dataset_of
-from deltaic_pipeline.datasets.model import json_schema
-from deltaic_pipeline.datasets.time_steps import backfill_of
+from deltaic_datasets.file.checking import check, dataset_of
+from deltaic_datasets.file.model import json_schema
+from deltaic_datasets.run.time_steps import backfill_of
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -5,9 +5,9 @@ import os
 
 import boto3
 import pytest
+from deltaic_datasets.file.model import Password
+from deltaic_datasets.run.database import password
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.datasets.database import password
-from deltaic_pipeline.datasets.model import Password
 from deltaic_pipeline.failures import PipelineError
 
 SECRET = "not in any log"

@@ -6,9 +6,9 @@ import pytest
 from datasets.databases import Database
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.run.batch import build
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.delivery import delivery_of
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import Progress, Step, silent
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.delivery import delivery_of
+from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.locations import Places
+from deltaic_terminal.progress import Progress, Step, silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

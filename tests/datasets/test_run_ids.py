@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.watermark import Advance
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.watermark import Advance
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.run_log import append, rows, schema, transaction_of
 from deltaic_pipeline.table.transactions import Transaction
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

@@ -13,16 +13,15 @@ import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import NotFound
 from deltaic.settings import settings
-from deltaic_pipeline import run
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.checking import check
-from deltaic_pipeline.datasets.run_state import Summary
+from deltaic_datasets.file.checking import check
+from deltaic_datasets.run import job as run
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.run_ids import opened
-from deltaic_pipeline.table.run_log import append, refuse_same, rows, schema
+from deltaic_pipeline.table.run_log import append, opened, refuse_same, rows, schema
+from deltaic_terminal.progress import silent
 from deltalake import DeltaTable, write_deltalake
 from pipeline.place import Place
 

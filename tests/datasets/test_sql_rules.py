@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.expectations import Expectations
-from deltaic_pipeline.datasets.sql_steps import answer_of
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.expectations import Expectations
+from deltaic_datasets.run.sql_steps import answer_of
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.publish import transform
 from deltaic_pipeline.spark.sql_rules import drop_reaching

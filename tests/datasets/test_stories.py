@@ -26,17 +26,18 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic.sign_in.activation import profile
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Summary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.views import refresh_view
+from deltaic_terminal.progress import silent
 from deltalake import DeltaTable
 from faults.proxy import Proxy
 from filled_server import FilledServer, dynamo_of
+from held_lease import held_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,7 @@ class Play:
     def _bury(self) -> None:
         """Forget what the dead held, as the end of its process and of its leases would."""
         for place in (self.location, f"{self.location}_quarantine"):
-            lease = self.server.leases.find(place)
+            lease = held_lease(self.server.leases, place)
             if lease is not None:
                 self.server.leases.release(place, lease.holder)
         jvm: Any = self.server.spark.sparkContext._jvm

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from datasets.files import json_source
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
-from deltaic_pipeline.datasets.model import Condition, FileSource, JdbcSource, json_schema
-from deltaic_pipeline.datasets.run_state import Run
-from deltaic_pipeline.datasets.variables import literal, value_of
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.file.checking import WrongFile, check, dataset_of
+from deltaic_datasets.file.model import Condition, FileSource, JdbcSource, json_schema
+from deltaic_datasets.file.variables import literal, value_of
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

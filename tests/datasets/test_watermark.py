@@ -20,18 +20,19 @@ from datasets.files import dataset, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.job import summary_lines
+from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.watermark import Advance, advances
+from deltaic_datasets.run.windows import Window
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.datasets.watermark import Advance, advances
-from deltaic_pipeline.datasets.windows import Window
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.run import summary_lines
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.target import Target
+from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
+from held_lease import held_lease
 from pipeline.place import CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ class Mortal:
             build(self.spark, run_of(content, run_id), self.catalog, silent)
             ended = True
         for place in (content["target"]["location"], f"{content['target']['location']}_quarantine"):
-            lease = self.leases.find(place)
+            lease = held_lease(self.leases, place)
             if lease is not None:
                 self.leases.release(place, lease.holder)
         jvm: Any = self.spark.sparkContext._jvm

@@ -30,9 +30,9 @@ import pyspark
 from botocore.validate import ParamValidator
 from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.environment import machine
 from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
+from deltaic_terminal.environment import machine
 
 APPLICATION = "00deltaictests"
 RELEASE = "emr-spark-8.1.0"

@@ -183,16 +183,9 @@ MAY: dict[str, set[str]] = {
     | {"read metadata", "write metadata"},
     "SignIcebergRequest": COUNTED | {"read storage keys", "read the token key", "sign for alice", "read metadata"},
     "GetTable": COUNTED,
-    **dict.fromkeys(
-        [f"List{kind}s" for kind in ("Volume", "Skill", "Model")], COUNTED | {"list entries", "read the token key"}
-    ),
-    **dict.fromkeys(
-        [f"Create{kind}Credentials" for kind in ("Volume", "Skill", "Model")], COUNTED | {"sign for alice"}
-    ),
-    **dict.fromkeys(
-        [f"List{kind}Files" for kind in ("Volume", "Skill", "Model")],
-        COUNTED | {"read storage keys", "read the token key", "sign for alice"},
-    ),
+    "ListAssets": COUNTED | {"list entries", "read the token key"},
+    "CreateAssetCredentials": COUNTED | {"sign for alice"},
+    "ListAssetFiles": COUNTED | {"read storage keys", "read the token key", "sign for alice"},
     "FollowTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"},
     "CheckpointTables": SHARED

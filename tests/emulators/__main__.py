@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic_ops.localstack import deploying, running
-from deltaic_pipeline.spark.progress import step, terminal
+from deltaic_terminal.progress import step, terminal
 
 from emulators import starting
 from emulators.engines import ENGINES, LOCALEMU, LOCALSTACK_CORE, install

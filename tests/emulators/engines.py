@@ -15,7 +15,7 @@ from typing import Final
 
 from deltaic.errors import Unavailable
 from deltaic_ops.localstack.deploying import PYTHON
-from deltaic_pipeline.spark.environment import machine
+from deltaic_terminal.environment import machine
 
 _INSTALL_SECONDS = 900
 

@@ -16,9 +16,7 @@ ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "functions" / "layer"
 HANDLERS = [*sorted((ROOT / "functions").glob("api/*/app.py")), ROOT / "functions" / "authorizer" / "app.py"]
 READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "get_query", "list_table_changes"}
-LISTS_FILES = {"list_volume_files", "list_skill_files", "list_model_files"}
-OPENS_FOLDERS = {f"create_{kind}_credentials" for kind in ("table", "volume", "skill", "model")}
-LISTS_ASSETS = {"list_volumes", "list_skills", "list_models"}
+OPENS_FOLDERS = {"create_table_credentials", "create_asset_credentials"}
 
 # What functions have in their code and never reach.
 FOR_STREAMS = {"zlib_ng"}
@@ -41,9 +39,9 @@ OF_TABLES = FOR_READERS_OF_LOGS | FOR_STREAMS | FOR_ICEBERG | FOR_LARGE_TABLES
 def never_reached(function: str) -> set[str]:
     if function in READS_LOGS:
         return FOR_ASSETS | FOR_ICEBERG | FOR_LARGE_TABLES
-    if function in LISTS_FILES:
+    if function == "list_asset_files":
         return OF_TABLES - {"deltaic.storage.objects"}
-    if function in OPENS_FOLDERS | LISTS_ASSETS:
+    if function in {*OPENS_FOLDERS, "list_assets"}:
         return OF_TABLES
     exceptions = {
         "get_contract": FOR_STREAMS,  # it reads a file

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from deltaic_pipeline.spark.environment import machine
 from deltaic_pipeline.spark.jars import Jar, ensure
 from deltaic_pipeline.spark.session import session, stop
+from deltaic_terminal.environment import machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 from catalog.dynamodb_local import unavailable
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.spark.environment import machine
+from deltaic_terminal.environment import machine
 
 VERSION: Final = "476"
 """The newest that Maven Central has."""

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.spark.environment import machine
+from deltaic_terminal.environment import machine
 
 VERSION: Final = "24.0.5"
 ARCHIVE: Final = machine().cache / f"keycloak-quarkus-dist-{VERSION}.zip"

@@ -19,8 +19,8 @@ from deltaic_pipeline.maintenance.job import Job, Means, Retention, vacuum
 from deltaic_pipeline.maintenance.positions import StreamPosition
 from deltaic_pipeline.maintenance.retention import Entries
 from deltaic_pipeline.maintenance.vacuum import Sorted
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.s3_folder import Stored
+from deltaic_terminal.progress import silent
 
 DAY = 86_400.0
 LOCATION = "s3://lake/kept"

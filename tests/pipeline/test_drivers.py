@@ -13,8 +13,8 @@ import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.spark.environment import machine
 from deltaic_pipeline.spark.jars import NEEDED, ensure
+from deltaic_terminal.environment import machine
 from pipeline.place import BUCKET
 
 if TYPE_CHECKING:

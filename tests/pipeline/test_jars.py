@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from deltaic_ops.local.embedded import free_port
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.environment import MAVEN_CENTRAL, Machine, machine
 from deltaic_pipeline.spark.jars import DELTA, S3A, Jar, ensure
+from deltaic_terminal.environment import MAVEN_CENTRAL, Machine, machine
 from served import served
 
 

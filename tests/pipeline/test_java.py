@@ -7,8 +7,8 @@ from pathlib import Path
 import pyspark
 import pytest
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.environment import Machine, machine
 from deltaic_pipeline.spark.java import FEWEST_CLASSES, Java, begun_with, bundled_runtime, find_java, make_archive
+from deltaic_terminal.environment import Machine, machine
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 

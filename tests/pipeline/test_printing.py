@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from deltaic_pipeline.spark.printing import one_line, visible
+from deltaic_terminal.printing import one_line, visible
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +21,8 @@ PROGRAM = """
 import json, sys, time, typer
 from deltaic_pipeline.command import conduct
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.printing import only_text
-from deltaic_pipeline.spark.progress import step
+from deltaic_terminal.printing import only_text
+from deltaic_terminal.progress import step
 name = json.loads(sys.argv[1])
 def job(progress, tell):
     with step(progress, name) as told:

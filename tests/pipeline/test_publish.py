@@ -12,7 +12,6 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.spark.progress import Step
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName
 from deltaic_pipeline.table.sources import Source, read
@@ -20,6 +19,7 @@ from deltaic_pipeline.table.table_properties import check_properties, describe
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import Step
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from deltaic.sign_in.activation import profile
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.usage_log.collection import CatalogFacts, Job, Summary, catalog_facts, collect
+from deltaic_terminal.progress import silent
 from filled_server import FilledServer, dynamo_of
 from pipeline.counting import Counted, counting
 

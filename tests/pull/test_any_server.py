@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from delta_sharing.protocol import DeltaSharingProfile
-from deltaic_ops.pull.server import Shared, SharingServer
-from deltaic_ops.pull.snapshot import Snapshot, SourceMoved
+from delta_sharing_pull.server import Shared, SharingServer
+from delta_sharing_pull.snapshot import Snapshot, SourceMoved
 from pull.any_server import AnyServer, any_server
 from pull.rows import rows_of_folder
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_ops.pull.answers import SharedObject
-from deltaic_ops.pull.folders import FolderPull
-from deltaic_ops.pull.object_names import folded, local_path
-from deltaic_ops.pull.shared_folders import OpenedObject
-from deltaic_ops.pull.tally import Tally
+from delta_sharing_pull.answers import SharedObject
+from delta_sharing_pull.folders import FolderPull
+from delta_sharing_pull.object_names import folded, local_path
+from delta_sharing_pull.shared_folders import OpenedObject
+from delta_sharing_pull.tally import Tally
 from hypothesis import given
 from hypothesis import strategies as st
 from pull.folder_server import Folder, etag, folder_server

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta_sharing_conformance.untrusted_http import MOST_BYTES
-from deltaic_ops.pull.fetching import Urls
-from deltaic_ops.pull.server import Shared, SharingServer
-from deltaic_ops.pull.shared_folders import find_folder
+from delta_sharing_pull.fetching import Urls
+from delta_sharing_pull.server import Shared, SharingServer
+from delta_sharing_pull.shared_folders import find_folder
 from pull.any_server import AnyServer, any_server
 from pull.folder_server import Folder, folder_server
 

@@ -27,20 +27,14 @@ from template_rights import (
 )
 
 TOLD = load_template()
-KINDS = ("Volume", "Skill", "Model")
-CATALOGUES = [f"List{kind}s" for kind in KINDS]
-FILES = [f"List{kind}Files" for kind in KINDS]
-LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables", "GetTable", *CATALOGUES]
+FILES = "ListAssetFiles"
+LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables", "GetTable", "ListAssets"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
-VENDORS = [f"Create{kind}Credentials" for kind in ("Table", *KINDS)]
+VENDORS = ["CreateTableCredentials", "CreateAssetCredentials"]
 STREAMED = ["QueryTable", "GetQuery", "ListTableChanges"]
-SIGNERS = [
-    *STREAMED,
-    "CreateTableCredentials",
-    *(name for kind in KINDS for name in (f"Create{kind}Credentials", f"List{kind}Files")),
-]
-PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED, *CATALOGUES, *FILES]
-ENDPOINTS = [*LISTINGS, *READERS, *VENDORS, *FILES]
+SIGNERS = [*STREAMED, *VENDORS, FILES]
+PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED, "ListAssets", FILES]
+ENDPOINTS = [*LISTINGS, *READERS, *VENDORS, FILES]
 CONTRACT = "GetContract"
 ACTIVATION = "Activation"
 EXPLORE = "ExplorePage"
@@ -156,7 +150,7 @@ def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], fun
     assert not [grant for grant in granted(resources, function) if grant[0].startswith(("s3:", "sts:", "kms:"))]
 
 
-@pytest.mark.parametrize("function", [*VENDORS, *FILES])
+@pytest.mark.parametrize("function", [*VENDORS, FILES])
 def test_what_gives_credentials_or_urls_of_folders_reads_no_bucket_itself(
     resources: dict[str, dict[str, Any]], function: str
 ) -> None:
@@ -222,7 +216,7 @@ def test_only_what_signs_assumes_the_signing_role(resources: dict[str, dict[str,
 def test_secrets_are_read_where_they_are_used(resources: dict[str, dict[str, Any]], function: str) -> None:
     secrets = {resource for action, resource in granted(resources, function) if action.startswith("secretsmanager:")}
     expected = {TOKEN_KEY} if function in PAGED else set()
-    expected |= {STORAGE_SECRETS} if function in {*READERS, *FILES} else set()
+    expected |= {STORAGE_SECRETS} if function in {*READERS, FILES} else set()
     assert secrets == expected
     assert ("TOKEN_KEY_SECRET" in TOLD.functions[function].environment) == (function in PAGED)
 
@@ -254,7 +248,7 @@ def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
     for function in FUNCTIONS:
         grants = granted(resources, function)
         assert (("kms:Decrypt", key) in grants) == (function in READERS)
-        assert (("sts:AssumeRole", role) in grants) == (function in {*READERS, *VENDORS, *FILES})
+        assert (("sts:AssumeRole", role) in grants) == (function in {*READERS, *VENDORS, FILES})
     [policy] = resources["SigningRole"]["Properties"]["Policies"]
     assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
 
@@ -396,7 +390,7 @@ def test_the_authorizer_is_kept_its_share_and_streams_are_bounded() -> None:
 
 
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
-    from deltaic.catalog import schema
+    from catalog import schema
 
     for table in TOLD.tables.values():
         assert table.request["KeySchema"] == [

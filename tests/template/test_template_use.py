@@ -116,8 +116,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
         first = {name: ask(name, *events) for name, events in requests(recipient_id, uncounted, link).items()}
         for function, answers in first.items():
-            if function in VENDORS:
-                # A recipient whose bytes are counted gets no credentials, which nobody could count.
+            for _ in range(REFUSED.get(function, 0)):
                 assert answers.pop()["statusCode"] == 400
             for answer in answers:
                 assert answer["statusCode"] == (204 if function == "Preflight" else 200), (function, answer)
@@ -175,8 +174,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 TABLES = ("home", "keyed", "roled")
 FILES = 11
-KINDS = {"Volume": "volume", "Skill": "skill", "Model": "model"}
-VENDORS = {f"Create{kind}Credentials" for kind in ("Table", *KINDS)}
+SCHEMA = "/shares/{share}/schemas/{schema}"
+KINDS = {
+    "volume": f"{SCHEMA}/volumes/{{volume}}",
+    "skill": f"{SCHEMA}/skills/{{skill}}",
+    "model": f"{SCHEMA}/models/{{model}}/versions/{{version}}",
+}
+"""The kinds of assets, and the route of a folder of each."""
+REFUSED = {"CreateTableCredentials": 1, "CreateAssetCredentials": len(KINDS)}
+"""How many of the last answers refuse: a recipient whose bytes are counted gets no credentials, which nobody counts."""
 
 
 def table(name: str) -> dict[str, str]:
@@ -305,39 +311,33 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
 
     first: dict[str, Any] = {"query": {"maxResults": "1"}}
 
-    def folder(name: str, kind: str, who: str = recipient_id, at: str = "home", **changed: Any) -> dict[str, Any]:
+    def asset(name: str, kind: str, who: str = recipient_id, at: str = "home", **changed: Any) -> dict[str, Any]:
         names = {"share": "lent", "schema": "s", kind: at, **({"version": "1"} if kind == "model" else {})}
-        return event(name, who, names, **changed)
+        return event(name, who, {**names, "volume": at}, **changed) | {"pathParameters": names, "resource": KINDS[kind]}
 
     def listed(kind: str) -> list[dict[str, Any]]:
-        schema = {"share": "lent", "schema": "s"}
-        of = event(f"list_{kind}s", recipient_id, schema, **first)
-        paths = [schema, {"share": "lent"}, {**schema, kind: "home"}]
-        made = [{**of, "pathParameters": names} for names in paths]
+        one = asset("list_assets", kind, **first)
+        routes = [f"/shares/{{share}}/all-{kind}s", f"{SCHEMA}/{kind}s", f"{SCHEMA}/{kind}s/{{{kind}}}"]
         if kind == "model":
-            names = {**schema, "model": "home"}
-            made += [
-                {**of, "pathParameters": names, "resource": f"{of['resource']}/{{model}}/versions"},
-                {**of, "pathParameters": {**names, "version": "1"}},
-            ]
-        return made
+            routes += [f"{routes[-1]}/versions", KINDS[kind]]
+        names: dict[str, str] = one["pathParameters"]
+        named = {route: {name: names[name] for name in names if f"{{{name}}}" in route} for route in routes}
+        return [{**one, "resource": route, "pathParameters": named[route]} for route in routes]
 
     def files(kind: str) -> list[dict[str, Any]]:
         paths = {"paths": ["_delta_log/00000000000000000000.json"]}
-        name = f"list_{kind}_files"
-        signed = [folder(name, kind, at=at, method="POST", body=paths) for at in TABLES]
-        return [*(folder(name, kind, at=at, **first) for at in TABLES), *signed]
+        signed = [asset("list_asset_files", kind, at=at, method="POST", body=paths) for at in TABLES]
+        return [*(asset("list_asset_files", kind, at=at, **first) for at in TABLES), *signed]
 
-    def vended(kind: str) -> list[dict[str, Any]]:
-        name = f"create_{kind}_credentials"
-        given = [folder(name, kind, uncounted, at, body={}) for at in ("home", "roled")]
-        return [*given, folder(name, kind, body={})]
+    vended = [
+        asset("create_asset_credentials", kind, uncounted, at, body={}) for kind in KINDS for at in ("home", "roled")
+    ]
 
     return {
         "GetTable": of("get_table", ("home",)),
-        **{f"List{title}s": listed(kind) for title, kind in KINDS.items()},
-        **{f"List{title}Files": files(kind) for title, kind in KINDS.items()},
-        **{f"Create{title}Credentials": vended(kind) for title, kind in KINDS.items()},
+        "ListAssets": [one for kind in KINDS for one in listed(kind)],
+        "ListAssetFiles": [one for kind in KINDS for one in files(kind)],
+        "CreateAssetCredentials": [*vended, *(asset("create_asset_credentials", kind, body={}) for kind in KINDS)],
         "GetContract": of("get_contract", ("home",)),
         "ExplorePage": [event("explore", "", {"file": "page.js"})],
         "Preflight": [event("preflight", "", {}, method="OPTIONS")],

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
+from deltaic_terminal.printing import as_called, called
 
-from deltaic_pipeline.datasets.time_steps import UNITS
 from deltaic_pipeline.failures import EXIT_CODES
-from deltaic_pipeline.spark.printing import as_called, called
 from deltaic_pipeline.table.limits import limit
 from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
@@ -153,7 +152,9 @@ def _backfill(line: CommandLine) -> None:
     steps = line.add_argument_group("which steps")
     steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="the first value: 2026-01-01")
     steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="the last one, which is run too")
-    steps.add_argument("--step", choices=UNITS, default="day", help="from one value to the next (default: day)")
+    steps.add_argument(
+        "--step", choices=("day", "week", "month"), default="day", help="from one value to the next (default: day)"
+    )
     steps.add_argument(
         "--variable", default="", metavar="NAME", help="the one that is stepped through (default: the only date)"
     )
@@ -296,7 +297,6 @@ def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
 
 class _Job(NamedTuple):
     command: str
-    """What it is for `deltaic`."""
     description: str
     examples: str
     options: Callable[[CommandLine], None]

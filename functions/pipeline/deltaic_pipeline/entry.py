@@ -1,10 +1,18 @@
-"""The script by which `spark-submit` enters: `entry.py JOB ARGUMENTS`, the same as `python -m deltaic_pipeline.JOB`."""
+"""The script by which `spark-submit` enters: `entry.py JOB ARGUMENTS`, the same as `python -m` with its module."""
 
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-JOBS = ("run", "backfill", "maintain", "publish", "usage", "views")
+JOBS = {
+    "run": "deltaic_datasets.run.job",
+    "backfill": "deltaic_datasets.run.backfill",
+    "maintain": "deltaic_pipeline.maintain",
+    "publish": "deltaic_pipeline.publish",
+    "usage": "deltaic_pipeline.usage",
+    "views": "deltaic_pipeline.views",
+}
+"""The module of each job."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -13,7 +21,7 @@ def main(arguments: Sequence[str]) -> int:
     if job not in JOBS:
         print(f"error: '{job}' is not a job: {', '.join(JOBS)}", file=sys.stderr)
         return 2
-    code: int = import_module(f"deltaic_pipeline.{job}").main(others)
+    code: int = import_module(JOBS[job]).main(others)
     return code
 
 

@@ -11,6 +11,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.delta.segment import find_segment
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct
@@ -21,7 +22,6 @@ from deltaic_pipeline.maintenance.positions import position
 from deltaic_pipeline.maintenance.retention import entries_of
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import connect
 from deltaic_pipeline.table.s3_folder import S3Folder
@@ -84,7 +84,6 @@ def _run(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
 
 
 def _planned(summary: Summary, job: Job) -> Iterator[str]:
-    """Say to people what would be done."""
     now = summary.before
     yield f"{summary.location}: version {now.version}, {counted(now.files)}"
     for name, value in summary.retention.protection.items():
@@ -105,7 +104,6 @@ def _planned(summary: Summary, job: Job) -> Iterator[str]:
 
 
 def _table(summary: Summary) -> Iterator[str]:
-    """Return the summary for people."""
     before, after = summary.before, summary.after
     yield f"run          {summary.run_id}"
     yield f"table        {summary.location}"

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
-from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
-from deltaic_pipeline.datasets.named_columns import THE_TABLE, missing_in
-from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
-from deltaic_pipeline.datasets.sql_steps import values_told
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
+from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
+from deltaic_pipeline.spark.options import refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
+from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
 from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
-from deltaic_pipeline.table.sources import Source, catalog_location, read
+from deltaic_pipeline.table.sources import Source, catalog_location, read, values_told
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Written
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "source"
-"""The name under which SQL sees what was read."""
 
 REMEDY = "put the files right, or say by --schema and --option what they hold"
 
@@ -48,17 +47,11 @@ class Job:
     source: Source
     target: Target
     sql: str | None = None
-    """A query over the view `source`; None: the rows as they are."""
-
     name: TableName | None = None
     """Where it is shared; None: it is written and not registered."""
 
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     create_share: bool = False
-    """Make the share if there is none."""
-
     storage: str = ""
     """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
 
@@ -66,7 +59,6 @@ class Job:
     """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
 
     wait: timedelta = timedelta(0)
-    """How long to wait for another writer of the same table."""
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
@@ -138,7 +130,6 @@ def described(written: Written) -> str:
 
 
 def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
-    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
     places, target = Places(), job.target
     told = [places.absent_bucket(target.location)]
     repeated = job.run_id and places.absent_table(target.location) is None  # which needs no source any more
@@ -191,7 +182,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 
 def _check_known(source: Source, target: Target) -> None:
-    """Refuse what is known to be wrong without Spark."""
     refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
     for name, message in [*unknown_options(source.format, source.options), *refused]:
         raise PipelineError(f"--option {name} {message}.")

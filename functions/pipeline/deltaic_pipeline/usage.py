@@ -11,12 +11,12 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import NotFound
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.locations import Places
@@ -88,7 +88,6 @@ def _location(given: str) -> str:
 
 
 def _table(summary: Summary) -> Iterator[str]:
-    """Return the summary for people."""
     yield f"run          {summary.run_id}"
     yield f"table        {summary.location}"
     yield f"version      {summary.version}{' (repeated)' if summary.repeated else ''}"

@@ -15,13 +15,14 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import View
 from deltaic.errors import Conflict, DeltaicError
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
 from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.leased_run import leased_run
 from deltaic_pipeline.table.sources import catalog_location

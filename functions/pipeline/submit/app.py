@@ -44,7 +44,7 @@ class JobRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     job: Literal["run", "backfill", "maintain", "publish", "usage", "views"]
-    """The module of `deltaic_pipeline`."""
+    """A job by its name in `deltaic_pipeline.entry`."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f]{1,128}$")]
     """What is built or kept: with the run's id it names the run to people."""

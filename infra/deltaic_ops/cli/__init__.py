@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from deltaic_pipeline.spark.printing import as_called, called, only_text
+from deltaic_terminal.printing import as_called, called, only_text
 from typer.core import TyperGroup
 
 from deltaic_ops.cli.commands import Commands
@@ -147,7 +147,7 @@ class Deltaic(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; for a misspelled name suggest the nearest one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from deltaic.nearest import did_you_mean
+            from deltaic_terminal.nearest import did_you_mean
 
             ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)

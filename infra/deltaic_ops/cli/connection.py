@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
@@ -148,8 +148,10 @@ class Connection:
         if endpoint_url is not None:
             # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
             web_address(endpoint_url)
+        from deltaic.storage.aws_client import CATALOG, botocore_config
+
         # The catalog answers in a moment or not at all; to start a job or to take a package may last.
-        config = client_config() if service in {"dynamodb", "secretsmanager"} else None
+        config = botocore_config(CATALOG) if service in {"dynamodb", "secretsmanager"} else None
         return self._session().client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:

@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
-from deltaic_pipeline.spark.printing import one_line, text_console
+from deltaic_terminal.printing import one_line, text_console
 from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text

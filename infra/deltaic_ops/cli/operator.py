@@ -19,7 +19,7 @@ from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
 from deltaic.urls import web_address
-from deltaic_pipeline.spark.printing import as_called, one_line, text_console, visible
+from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +30,7 @@ from deltaic_ops.declared.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from rich.console import Console
 
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
@@ -141,6 +142,10 @@ class Operator:
         if not self.as_json:
             console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
 
+    def terminal(self) -> "Console":
+        """Return what shows progress, on stderr."""
+        return text_console(stderr=True)
+
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str], object]]:
         """Show people at a terminal that something is under way; the value it gives is told how far it is."""
@@ -200,7 +205,7 @@ class Operator:
             err.print(Text(one_line(line)), soft_wrap=True)
 
     def _with_the_nearest(self, kind: str, name: str) -> NotFound:
-        from deltaic.nearest import did_you_mean
+        from deltaic_terminal.nearest import did_you_mean
 
         admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from deltaic.catalog.admin.records import Excerpt
-from deltaic_pipeline.spark.printing import visible
+from deltaic_terminal.printing import visible
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request

@@ -74,15 +74,17 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     if not provider.endpoint:
         raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
     from delta_sharing.protocol import DeltaSharingProfile
+    from delta_sharing_pull.fetching import Urls
+    from delta_sharing_pull.reading import READABLE, TableRows
+    from delta_sharing_pull.server import Shared, SharingServer
+    from delta_sharing_pull.snapshot import Snapshot
+    from delta_sharing_pull.tally import Tally
 
-    from deltaic_ops.pull.fetching import Urls
-    from deltaic_ops.pull.reading import READABLE, TableRows
-    from deltaic_ops.pull.server import Shared, SharingServer
-    from deltaic_ops.pull.snapshot import Snapshot
-    from deltaic_ops.pull.tally import Tally
+    from deltaic_ops.pull_errors import own_errors
 
     shared = Shared(Path(), table.share, table.schema_name, table.name)
     with (
+        own_errors(),
         provider.admin.tokens.for_checks(person) as bearer,
         closing(SharingServer(DeltaSharingProfile(1, provider.endpoint, bearer))) as server,
         closing(Urls(server.endpoint)) as urls,

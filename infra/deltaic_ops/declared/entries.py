@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_ops.declared.model import Declaration, PolicyOf
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import yaml
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.datasets.document import Document, Mistake, Unreadable
-from deltaic_pipeline.datasets.mistakes import mistake_of
+from deltaic_terminal.document import Document, Mistake, Unreadable
+from deltaic_terminal.mistakes import mistake_of
 from pydantic import ValidationError
 
 from deltaic_ops.declared.entries import policies_said_twice, unknown_names

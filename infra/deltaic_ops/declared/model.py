@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
+from deltaic.catalog.admin.entries import checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import check_access, check_iceberg, checked_columns, checked_filter
 from deltaic.catalog.admin.follows import checked_patterns, checked_source
 from deltaic.catalog.admin.storages import check_storage_name, checked_endpoint, checked_region, checked_role
-from deltaic.catalog.admin.tables import checked_access_modes, checked_location, checked_metadata
+from deltaic.catalog.admin.tables import checked_metadata
 from deltaic.catalog.admin.views import checked_key, checked_staleness
 from deltaic.catalog.credentials.federation import Claim, checked_name, policy_id
 from deltaic.catalog.items import Table
@@ -21,7 +22,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.identity.fetching import check_issuer
 from deltaic.partition_filters.properties import check_lists, value_of
 from deltaic.protocol import names
-from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_datasets.file.schedule import check_schedule
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _Value = TypeVar("_Value")

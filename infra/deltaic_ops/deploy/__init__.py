@@ -1,1 +1,14 @@
-"""What is known of a deployed stack: its outputs, its template."""
+"""Read the template and the deployed stack; build, deploy and remove it.
+
+`deltaic serve` needs the routes of template.yaml, `deltaic doctor` the parameters of a stack:
+
+    template, api       routes, functions, tables, keys and roles as template.yaml declares them
+    intrinsics, names   resolve !Ref, !Sub, parameters and conditions
+    transform           what SAM makes of the template, computed offline
+    sam                 sam build and sam deploy
+    outputs             the outputs by which commands find a stack
+    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it
+    removal             delete a stack, and what it leaves behind if asked
+
+Nothing here knows shares or recipients.
+"""

@@ -12,7 +12,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_ops.jobs.asking import asking
 
 if TYPE_CHECKING:
-    from deltaic_pipeline.datasets.model import Dataset
+    from deltaic_datasets.file.model import Dataset
     from mypy_boto3_s3 import S3Client
 
 
@@ -31,8 +31,8 @@ class DatasetFile:
 
         `given` are the texts of its variables.
         """
-        from deltaic_pipeline.datasets.checking import dataset_of
-        from deltaic_pipeline.datasets.document import text_of
+        from deltaic_datasets.file.checking import dataset_of
+        from deltaic_datasets.file.text import text_of
 
         text = text_of(file)
         dataset, document = dataset_of(text, file, given)

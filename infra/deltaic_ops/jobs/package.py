@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import deltaic
+import deltaic_datasets
 import deltaic_pipeline
+import deltaic_terminal
 from deltaic.errors import Unavailable
 from deltaic_pipeline import entry
-from deltaic_pipeline.spark.environment import machine
 from deltaic_pipeline.spark.jars import AVRO, ensure
+from deltaic_terminal.environment import machine
 
 from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.deploy.template import ROOT
@@ -73,7 +75,7 @@ def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) ->
     platform = ("--python-platform", PLATFORMS[target.architecture], "--python-version", target.python)
     into = ("pip", "install", "--target", str(lib), *platform, "--only-binary", ":all:", "--no-deps")
     _uv(*into, "--require-hashes", "--requirement", str(requirements))
-    for code in (deltaic, deltaic_pipeline):
+    for code in (deltaic, deltaic_datasets, deltaic_pipeline, deltaic_terminal):
         source = Path(code.__path__[0])
         shutil.copytree(source, lib / source.name)
     report("packing")

@@ -10,7 +10,7 @@ from deltaic_ops.deploy.outputs import JobsOutputs
 from deltaic_ops.jobs.asking import asking
 
 if TYPE_CHECKING:
-    from deltaic_pipeline.datasets.model import Schedule
+    from deltaic_datasets.file.model import Schedule
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
 
 WHEN = "<aws.scheduler.scheduled-time>"

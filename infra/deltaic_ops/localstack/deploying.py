@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deltaic.errors import AlreadyExists, Conflict, Unavailable
-from deltaic_pipeline.spark.progress import Progress, step
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable

@@ -101,7 +101,7 @@ def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
 
 def _tables(reader: CatalogReader, recipient_id: str, share: str) -> Iterator[Table]:
     return _all(
-        lambda after: reader.list_all_tables(recipient_id, share, after, _PAGE), lambda table: table.key_in_share
+        lambda after: reader.list_tables(recipient_id, share, None, after, _PAGE), lambda table: table.key_in_share
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from deltaic_pipeline.spark.printing import one_line
+from deltaic_terminal.printing import one_line
 
 from deltaic_ops.usage.usage_report import amount
 

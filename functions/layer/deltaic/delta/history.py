@@ -4,6 +4,7 @@ Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own
 version on. Before that, and everywhere else, the time of the commit file counts (see deltaic.delta.times).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
@@ -38,14 +39,7 @@ class _Stretch(msgspec.Struct, frozen=True):
 
     def first_not_before(self, timestamp: int) -> int:
         """Return the index of the first version whose time is at or after `timestamp`; the length when none is."""
-        low, high = 0, len(self.versions)
-        while low < high:
-            middle = (low + high) // 2
-            if self.time_of(middle) < timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(len(self.versions)), timestamp, key=self.time_of)
 
 
 class History:

@@ -1,6 +1,6 @@
 """The endpoints of credentials for folders; apart from `http.table_endpoints`, since they read no log."""
 
-from deltaic.http.asset_endpoints import folder_of
+from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
@@ -19,7 +19,8 @@ def create_table_credentials(request: Request) -> Response:
     return json_response(credentials.create_table_credentials(sharing(), request.caller, name, body))
 
 
-def create_folder_credentials(request: Request) -> Response:
+def create_asset_credentials(request: Request) -> Response:
     """POST .../temporary-volume-credentials, and those of skills and model versions. What the body says is ignored."""
-    kind, name = folder_of(request)
+    kind = asset_kind(request, "create_{}_credentials")
+    name = asset_name(request, kind)
     return json_response(credentials.create_folder_credentials(sharing(), request.caller, kind, name))

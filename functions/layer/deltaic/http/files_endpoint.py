@@ -1,6 +1,6 @@
 """The endpoint of a folder's files by signed URLs, for volumes, skills and model versions alike."""
 
-from deltaic.http.asset_endpoints import folder_of
+from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
@@ -14,7 +14,8 @@ call_after_restore(connect_sessions)
 
 def get_files(request: Request) -> Response:
     """GET .../files, a page of names; POST .../files, URLs for some of them."""
-    kind, name = folder_of(request)
+    kind = asset_kind(request, "list_{}_files")
+    name = asset_name(request, kind)
     if request.method == "POST":
         asked = UrlsRequest.parse(request.body)
         return json_response(folder_files.sign_files(sharing(), request.caller, kind, name, asked))

@@ -109,7 +109,7 @@ class Exchange(msgspec.Struct, frozen=True):
         from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
         of_endpoint = EphemeralMetrics(namespace=NAMESPACE)
-        of_endpoint.add_dimension("endpoint", self.endpoint)
+        of_endpoint.add_dimension("endpoint", str(line["endpoint"]))
         of_endpoint.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
         of_endpoint.add_metric("Failures", MetricUnit.Count, int(failed))
         of_endpoint.flush_metrics()

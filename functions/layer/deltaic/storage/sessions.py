@@ -77,8 +77,7 @@ class SigningSessions:
         self._clients: dict[str, Any] = {}
         self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
-        self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
-        self._file_readers: dict[StorageConfig, Callable[[], Credentials]] = {}
+        self._readers: dict[tuple[StorageConfig, str], Callable[[], Credentials]] = {}
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -111,13 +110,7 @@ class SigningSessions:
         if not (storage.secret or storage.role_arn):
             return own_credentials
 
-        def read() -> Credentials:
-            return (
-                self._static_keys(storage.secret) if storage.secret else self._session(storage.role_arn, READER_SESSION)
-            )
-
-        with self._lock:
-            return self._readers.setdefault(storage, read)
+        return self._reading(storage, storage.role_arn, storage.secret)
 
     def file_reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
         """Return a function like `reader`'s that gives credentials for files beside the log.
@@ -126,12 +119,14 @@ class SigningSessions:
         """
         if storage.secret or storage.role_arn or not self._role:
             return self.reader(storage)
+        return self._reading(storage, self._role)
 
+    def _reading(self, storage: StorageConfig, role: str, secret: str = "") -> Callable[[], Credentials]:
         def read() -> Credentials:
-            return self._session(self._role, READER_SESSION)
+            return self._static_keys(secret) if secret else self._session(role, READER_SESSION)
 
         with self._lock:
-            return self._file_readers.setdefault(storage, read)
+            return self._readers.setdefault((storage, role), read)
 
     def scoped_down(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
         """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").

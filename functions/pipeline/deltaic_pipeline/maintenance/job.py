@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.segment import find_segment
 from deltaic.storage.locations import TableLocations
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import optimize
@@ -18,11 +19,12 @@ from deltaic_pipeline.maintenance.retention import Entries, Reader, readers, win
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.maintenance.table_stats import Survey, survey
 from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
 from deltaic_pipeline.table.s3_folder import Folder
+from deltaic_pipeline.table.table_properties import set_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,14 +54,8 @@ class Job:
     zorder_by: Sequence[str] = ()
     vacuum: bool = True
     keep: timedelta | None = None
-    """The window is at least this long."""
-
     url_ttl: timedelta = timedelta(hours=1)
-    """How long the server's signed URLs live."""
-
     streams: Sequence[str] = ()
-    """Checkpoint folders of streams that read this table."""
-
     wait: timedelta = timedelta(0)
 
 
@@ -68,14 +64,11 @@ class Means:
     """What a job looks at a table with."""
 
     entries: Callable[[], Entries]
-    """What the catalog says of the table's location at this moment."""
-
     folder: Folder
     position: Callable[[str, str], StreamPosition]
     """From a stream's checkpoint folder and the table's id to where the stream is."""
 
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +77,6 @@ class Retention:
 
     window: timedelta
     because: str
-    """What decides how long the window is."""
-
     older_than: int
     """The window's beginning, in milliseconds since the epoch."""
 
@@ -94,7 +85,6 @@ class Retention:
     """Tables that may read files of this one's folder, so that none is deleted."""
 
     protection: dict[str, str]
-    """Properties that the table lacks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""
@@ -220,7 +210,8 @@ def _optimize(job: Job, attempt: Attempt, progress: Progress) -> Optimized:
 
 
 def _set(properties: dict[str, str], job: Job, attempt: Attempt, tell: Callable[[str], None]) -> None:
-    optimize.set_properties(attempt.spark, job.location, properties, job.run_id)
+    with optimize.marked(attempt.spark, job.run_id):
+        set_properties(attempt.spark, job.location, properties)
     attempt.confirm()
     tell(", ".join(f"{name} = {value}" for name, value in properties.items()))
 

@@ -31,8 +31,6 @@ class Entries:
     """What a catalog says of one location."""
 
     shared: Sequence[Table]
-    """Entries of tables that lie here."""
-
     clones: Sequence[Table]
     """Entries of other tables whose logs may name files that lie here."""
 

@@ -82,8 +82,6 @@ class Needed:
     """The files that must stay."""
 
     latest: Names
-    """Those of the latest version."""
-
     others: Names
 
 
@@ -179,7 +177,6 @@ def _add_vector(storage_type: str, path_or_inline: str, locations: TableLocation
 
 
 def _is_ours(name: str) -> bool:
-    """Tell whether a name is one that Delta's writers give, in a folder where they put files."""
     *folders, file = name.split("/")
     hidden = any(folder.startswith(("_", ".")) and "=" not in folder and folder != CHANGE_DATA for folder in folders)
     return not hidden and file.endswith(WRITTEN_BY_DELTA) and not file.startswith(("_", "."))

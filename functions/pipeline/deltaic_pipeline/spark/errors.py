@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import literal
@@ -137,7 +137,6 @@ def _chain(thrown: Any) -> Iterator[Any]:
 
 
 def _told(thrown: Any) -> str:
-    """Return the words of one Java exception, without values."""
     name = thrown.getClass().getName()
     if OF_PLACES.fullmatch(name) or all(_is(cause, "sql.AnalysisException") for cause in _chain(thrown)):
         # What is found wrong with a query before a row is read speaks of the query and of schemas.

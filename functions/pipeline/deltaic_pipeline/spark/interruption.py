@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from deltaic_pipeline.spark.environment import machine
+from deltaic_terminal.environment import machine
 
 END_SECONDS = 5
 

@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltaic_terminal.environment import Machine, write_once
+
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.environment import Machine, write_once
 
 REQUIRED = "17"
 """Spark 4.1 with Hadoop 3.4.2 dies on Java 25 (`getSubject is not supported`) and is pinned to 17 on EMR."""

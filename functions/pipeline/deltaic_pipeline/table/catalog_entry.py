@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import Protocol, Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.tables import checked_location
+from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
-from deltaic.nearest import did_you_mean
 from deltaic.protocol import names
 from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.table.lease import Leases
 from deltaic_pipeline.table.sources import catalog_location
@@ -44,13 +44,10 @@ class Entry:
     name: TableName
     location: str
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     storage: str = ""
     """The catalog's storage that the location lies in; AWS S3 if none is named."""
 
     create_share: bool = False
-    """Make the share if there is none; else that is taken for a typo."""
 
 
 class Register(Protocol):

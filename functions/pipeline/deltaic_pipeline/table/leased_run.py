@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import DeltaicError
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import LeaseLost, PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry
@@ -33,8 +33,6 @@ class Attempt:
     """A session of its own: its views and its settings are seen by no other job of this process."""
 
     group: str
-    """Spark runs nothing more for it once a lease is lost."""
-
     leases: Sequence[Lease]
 
     def confirm(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic.errors import DeltaicError
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.spark.access import S3Access
 
@@ -27,7 +27,7 @@ _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 _HIDDEN = re.compile(r"(^|/)[_.][^/.][^/]*$")
 LEFT_OUT = "is not read: Spark leaves out files whose names begin with _ or . : name the files otherwise"
-MOST_OF_A_HEADER = 65_536
+MOST_OF_A_FILE = 65_536
 MOST_FILES = 10_000
 COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
@@ -63,25 +63,35 @@ class Places:
 
     def beginning(self, path: str) -> tuple[str, bytes] | None:
         """Return a file, or the first one of names with `*`, and how it begins; None where that is not certain."""
+        return None if path.rpartition("/")[2].strip("*") == "" else self._excerpt(path, f"0-{MOST_OF_A_FILE - 1}")
+
+    def footer(self, path: str) -> tuple[str, bytes] | None:
+        """Return a file, or the first one of a folder or of names with `*`, and its end; None as in `beginning`."""
+        last = f"-{MOST_OF_A_FILE}"
+        return self._excerpt(path, last) or self._excerpt(f"{path.rstrip('/')}/*", last)
+
+    def _excerpt(self, path: str, part: str) -> tuple[str, bytes] | None:
+        """Return the first file of a path and some of its bytes, as an HTTP Range header names them."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
         plain = match[2] if match else re.sub("^file:(//)?", "", path)
         folder, slash, names = plain.rpartition("/")
-        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder or names.strip("*") == "":
+        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder:
             return None
         with suppress(OSError, BotoCoreError, ClientError, StopIteration):
             if match is None:
                 present = (file for file in Path(folder or slash or ".").iterdir() if file.is_file())
                 file = next(file for file in sorted(present) if _is_read(file.name, names))
                 with file.open("rb") as content:
-                    return str(file), content.read(MOST_OF_A_HEADER)
+                    content.seek(max(0, file.stat().st_size - MOST_OF_A_FILE) if part.startswith("-") else 0)
+                    return str(file), content.read(MOST_OF_A_FILE)
             prefix = f"{folder}{slash}{names.partition('*')[0]}"
             listed = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
             keys = (entry["Key"] for entry in listed if entry["Size"])
             key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
-            part = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
-            return f"s3://{match[1]}/{key}", part["Body"].read()
+            found = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes={part}")
+            return f"s3://{match[1]}/{key}", found["Body"].read()
         return None
 
     def files(self, path: str) -> list[tuple[str, int, str]] | None:
@@ -142,7 +152,6 @@ class Places:
         return None
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
-        """Tell whether there are objects under a prefix; None if nobody knows."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         with suppress(BotoCoreError, ClientError):
@@ -175,7 +184,6 @@ class Places:
 
 
 def _local(path: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield a file, or all files below a folder."""
     below = (Path(parent) / name for parent, _, names in os.walk(path, followlinks=True) for name in names)
     for file in [path] if path.is_file() else below:
         state = file.stat()

@@ -154,7 +154,6 @@ class Changes:
     rows: "DataFrame"
     count: int
     deletes: int
-    """Those that delete their key."""
 
 
 def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
@@ -199,7 +198,6 @@ def changes_of(
 
 
 def _there(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    """Return the table's rows, each with its number among those of its key."""
     return numbered(table, keys, "*").withColumnRenamed(NUMBER, THERE).alias("old")
 
 

@@ -25,7 +25,6 @@ class Missing:
     """When their states end, in microseconds since 1970: as the extract's latest row begins; None: there are none."""
 
     refusal: str
-    """Why they may not be deleted; empty: they may."""
 
 
 def missing_keys(

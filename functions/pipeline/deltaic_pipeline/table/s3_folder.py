@@ -27,8 +27,6 @@ class Stored(NamedTuple):
     """Its key below the table's root, not encoded."""
 
     size: int
-    """Bytes."""
-
     modified: int
     """When it was written, in milliseconds since the epoch, by the store's clock."""
 
@@ -75,18 +73,8 @@ class S3Folder:
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
         places, credentials = TableLocations(self._location), _credentials(access)
-        self._store = ObjectTableStore(places, storage, credentials)
-        self._writer = LogWriter(places, storage, credentials)
-
-    @property
-    def store(self) -> ObjectTableStore:
-        """See `Folder`."""
-        return self._store
-
-    @property
-    def writer(self) -> LogWriter:
-        """See `Folder`."""
-        return self._writer
+        self.store = ObjectTableStore(places, storage, credentials)
+        self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
         """See `Folder`; one request for each thousand objects."""

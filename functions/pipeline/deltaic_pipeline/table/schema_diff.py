@@ -119,7 +119,6 @@ def grows(table: "DataFrame", rows: "DataFrame") -> bool:
 def _different(
     table: "DataType", rows: "DataType", path: str = ""
 ) -> Iterator[tuple[str, "DataType | None", "DataType | None"]]:
-    """Return where two types differ, with the types that are there."""
     from pyspark.sql import types
 
     match table, rows:

@@ -1,13 +1,14 @@
 """The sources of a job: files of one format, a Delta table by its location, or a table of Spark's catalog."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from urllib.parse import unquote
 
-from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import raised
+from deltaic_pipeline.failures import PipelineError, PlacedError
+from deltaic_pipeline.spark.errors import raised, refusals
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.table.file_schemas import refuse_no_files, refuse_other_columns, refuse_other_schemas
 from deltaic_pipeline.table.malformed import (
@@ -64,14 +65,10 @@ class Source:
     """Files, folders or globs, local or `s3://`; for `delta` one location, for `table` one name."""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's reader."""
-
     schema: str | None = None
     """A DDL schema such as `id bigint, day date`; None: found out from the files."""
 
     malformed: Malformed = "fail"
-    """What becomes of rows of CSV and JSON that do not fit the schema."""
-
     evolves: bool = False
     """Parquet files may lack columns that others have, which are null there."""
 
@@ -245,3 +242,17 @@ def _options(source: Source) -> dict[str, str]:
     if source.format == "csv":
         options.setdefault("escape", options.get("quote") or '"')
     return options
+
+
+@contextmanager
+def values_told(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
+    """Say of a refusal for rows that do not fit which file and line has the first; readings by what they are called."""
+    try:
+        yield
+    except PipelineError as refusal:
+        for name, reading in readings.items() if UNFIT in refusal.message else ():
+            with refusals():
+                told = reading.told() if reading.malformed == "fail" else None
+            if told:
+                raise PlacedError(f"{name}: {told}; {remedy}.") from refusal
+        raise

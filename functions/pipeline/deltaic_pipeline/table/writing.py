@@ -1,6 +1,7 @@
 """Writes rows into a Delta table as one version, at most once per run or batch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import PipelineError
@@ -11,9 +12,9 @@ from deltaic_pipeline.table.merging import Validity, changes_of, keep_states, me
 from deltaic_pipeline.table.missing_keys import missing_keys, refuse_missing, with_missing
 from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
+from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest, pending
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, Written, after, before, exists, marked
+from deltaic_pipeline.table.transactions import Transaction, Written, exists, find, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,11 +50,13 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     location = spark_path(target.location)
     present = exists(spark, target)
     partitions = _partitions(spark, location) if present else []
-    known = before(spark, target, transaction) if present else None
+    known = find(spark, target, transaction) if present else None
     if known is not None and known.commit is not None:
         return Written(known.commit, repeated=True, metrics=known.metrics)
     unchanged = -1 if known is None else known.version
     if present:
+        if not target.evolve_schema and not pending(spark, target):  # new columns come without their comments
+            transaction = replace(transaction, described=target.description_digest)
         check_properties(spark, target)
         _check_partitions(target, partitions)
     else:
@@ -73,7 +76,7 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
             _save(few_files(rows) if here else rows, target, location, exists=present)
     if deleted is None:
         return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
-    made = after(spark, target, transaction)
+    made = find(spark, target, transaction)
     if made.commit is None:
         return _repeated(made.version, unchanged, target, transaction)
     return Written(made.commit, repeated=False, metrics=made.metrics, deleted=deleted - missing, missing=missing)
@@ -127,7 +130,6 @@ def merged_rows(spark: "SparkSession", rows: "DataFrame", target: Target, *, exi
 def _with_missing(
     spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target
 ) -> "tuple[DataFrame, int]":
-    """Return the rows with those that delete missing keys, and how many these are."""
     missing = missing_keys(spark, current_rows(spark, target), given, rows, target)
     refuse_missing(missing)
     return with_missing(rows, missing, target), missing.count
@@ -166,7 +168,6 @@ def _merge(spark: "SparkSession", rows: "DataFrame", target: Target, *, always: 
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
-    """Return the columns by which an existing table is partitioned."""
     columns = latest(spark, location).metadata().partitionColumns()
     return [str(columns.apply(number)) for number in range(columns.size())]
 

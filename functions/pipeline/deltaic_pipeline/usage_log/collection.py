@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.storage.sessions import session_name
+from deltaic_terminal.progress import Progress, step
 
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
@@ -33,11 +34,7 @@ class Job:
     """One collection."""
 
     requests: Sequence[str]
-    """Files, folders or globs of the functions' log."""
-
     fetches: Sequence[str]
-    """The same of S3's access log."""
-
     target: str
     run_id: str
     name: TableName | None = None
@@ -89,17 +86,9 @@ class Summary:
     request_lines: Lines | None = None
     fetch_lines: Lines | None = None
     requests: int = 0
-    """Rows of requests."""
-
     fetches: int = 0
-    """Rows of recipients' fetches."""
-
     explained: int = 0
-    """Those of which the one request is known."""
-
     unexplained: int = 0
-    """Those that no request explains."""
-
     bytes_sent: int = 0
     recipients: int = 0
     metrics: dict[str, int] | None = None
@@ -193,7 +182,6 @@ def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
 
 
 def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
-    """Have rows that are used several times kept on the disk, until the stack ends."""
     from pyspark import StorageLevel
 
     kept = rows.persist(StorageLevel.DISK_ONLY)

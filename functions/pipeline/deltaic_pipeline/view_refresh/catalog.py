@@ -38,10 +38,7 @@ class Task:
     table: Table
     wanted: Sequence[Audience]
     known: frozenset[str]
-    """The wanted audiences that the catalog says the view has."""
-
     recipients: int
-    """How many see rows of it."""
 
 
 def begin(admin: CatalogAdmin, view: View) -> Task:

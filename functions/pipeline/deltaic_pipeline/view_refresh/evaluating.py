@@ -21,7 +21,6 @@ LONGEST_LIST = 100
 """A list of more values than this is a literal of a SELECT of its own, and no columns of the audiences."""
 
 ALONE = frozenset({"Project", "Filter"})
-"""What Spark makes of SQL whose rows stand alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +117,6 @@ class Evaluation:
         return self.spark.sql(f"SELECT {name} AS {AUDIENCE_COLUMN}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
 
     def _at_once(self, audiences: Sequence[Audience]) -> "DataFrame":
-        """Return all audiences' rows: the source beside a small relation of audiences, a column a property."""
         texts = sorted({asked.property for asked in self.sql.asked() if not asked.of_list})
         lists = {
             asked.property: max(len(_listed(audience, asked)) for audience in audiences)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import InvalidParameter
-from deltaic.nearest import did_you_mean
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+from deltaic_terminal.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot import expressions as tree
@@ -49,7 +49,6 @@ class Asked:
 
     property: str
     of_list: bool
-    """Whether it is what `IN` looks through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,6 @@ class ViewSql:
     """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 
     parts: tuple[Part, ...]
-    """The text, with what is replaced in it before Spark reads it."""
 
     def asked(self) -> Iterator[Asked]:
         """Yield every place where a property is asked for."""
@@ -231,7 +229,6 @@ def _refuse_unnamed(text: str, query: "tree.Query", tokens: "Sequence[Token]") -
 
 
 def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int, Asked]]:
-    """Yield where properties are asked for: start, end (exclusive) and which."""
     from sqlglot.tokenizer_core import TokenType
 
     for number, token in enumerate(tokens):
@@ -251,7 +248,6 @@ def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int
 
 
 def _tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[int, int, Read]]:
-    """Yield where shared tables are read: start, end (exclusive) and which."""
     from sqlglot import expressions as tree
 
     own = {found.alias.lower() for found in query.find_all(tree.CTE)}

@@ -1,1 +1,14 @@
-"""Commands that manage shared objects: shares, schemas, tables, views, folders and storages."""
+"""Commands that manage shared objects: shares, schemas, tables, views, folders, storages.
+
+`deltaic table create s.d.orders --location s3://lake/orders`:
+
+    table               the command: options, help, examples
+    ..operator          the catalog that the command changes, and how results are printed
+    ..words             parse names, durations and key=value pairs
+    (catalog.admin)     checks the entry and writes it
+
+Each module is one noun of the command line. `folders` serves volumes, skills and models alike, `follow` adds the
+tables
+of a folder or Glue database, `storage_cors` lets the explorer page read a bucket. Checks of logs are in
+`deltaic_ops.inspection`; nothing here reads or writes DynamoDB by itself.
+"""

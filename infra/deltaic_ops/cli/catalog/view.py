@@ -10,7 +10,7 @@ from deltaic.catalog.items import Table, View
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
-from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_datasets.file.schedule import check_schedule
 from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
 from deltaic_pipeline.view_refresh.sql import ViewSql
 

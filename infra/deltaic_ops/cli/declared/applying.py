@@ -12,7 +12,7 @@ from uuid import uuid4
 import typer
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import InvalidParameter, NotFound
-from deltaic_pipeline.spark.printing import one_line
+from deltaic_terminal.printing import one_line
 
 from deltaic_ops.cli.declared.declared import catalog_of
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule, requests_of

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic_pipeline.backfill import asked
+from deltaic_datasets.run.backfill import asked
+from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.time_steps import Step
 from deltaic_pipeline.command import conduct
-from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
-from deltaic_pipeline.datasets.time_steps import Step
 from deltaic_pipeline.failures import exit_code
 
 from deltaic_ops.cli.jobs.jobs import JobLine, request, run_name

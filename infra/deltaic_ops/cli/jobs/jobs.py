@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 import typer
 from deltaic.errors import InvalidParameter
+from deltaic_datasets.file.binding import RUN_DATE
 from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import assignment, parser
-from deltaic_pipeline.datasets.binding import RUN_DATE
-from deltaic_pipeline.spark.progress import silent, step, terminal
+from deltaic_terminal.progress import silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields

@@ -8,8 +8,8 @@ import typer
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.printing import as_called
 from deltaic_pipeline.table.run_log import rows
+from deltaic_terminal.printing import as_called
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.backfill import backfill_on_emr
@@ -30,7 +30,7 @@ def schema() -> None:
     \b
     deltaic pipeline schema > dataset.schema.json
     """
-    from deltaic_pipeline.datasets.model import json_schema
+    from deltaic_datasets.file.model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -46,8 +46,8 @@ def check(out: Operator, file: File, variables: Variables = None) -> None:
     deltaic pipeline check patients.yaml
     deltaic pipeline check patients.yaml --set day=2026-11-22
     """
-    from deltaic_pipeline.datasets.checking import check as findings_of
-    from deltaic_pipeline.datasets.document import text_of
+    from deltaic_datasets.file.checking import check as findings_of
+    from deltaic_datasets.file.text import text_of
 
     checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
     if out.as_json:
@@ -120,9 +120,9 @@ def runs(
     """
     name = dataset
     if dataset.endswith((".yaml", ".yml")) or dataset.startswith("s3://"):
-        from deltaic_pipeline.datasets.checking import WrongFile
-        from deltaic_pipeline.datasets.checking import check as findings_of
-        from deltaic_pipeline.datasets.document import text_of
+        from deltaic_datasets.file.checking import WrongFile
+        from deltaic_datasets.file.checking import check as findings_of
+        from deltaic_datasets.file.text import text_of
 
         checked = findings_of(text_of(dataset))
         if checked.dataset is None:

@@ -67,7 +67,7 @@ def keep_schedule(out: Operator, view: View) -> str:
     if where is None:
         alone = "no stack that runs jobs is found, so nothing keeps the schedule: run `deltaic view refresh --due`"
         return alone if view.refresh else ""
-    from deltaic_pipeline.datasets.model import Schedule
+    from deltaic_datasets.file.model import Schedule
 
     from deltaic_ops.cli.jobs.jobs import request, run_name
     from deltaic_ops.jobs.schedules import Schedules

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 from deltaic.errors import Conflict, NotFound, Unavailable
-from deltaic_pipeline.spark.progress import Progress, silent, step, terminal
 from deltaic_pipeline.spark.stop_flag import StopFlag
+from deltaic_terminal.progress import Progress, silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.operator import Operator

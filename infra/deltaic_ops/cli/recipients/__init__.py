@@ -1,1 +1,13 @@
-"""Commands that manage recipients, grants, tokens and limits."""
+"""Commands that manage recipients: grants, tokens, invitations, OAuth clients, limits.
+
+`deltaic recipient create alice --expires 90d`, then her first token:
+
+    recipient           create the recipient
+    limits              parse --expires, --address and limits of requests
+    grant               give her a share
+    token, invite       create a token and its profile file, or a link that creates one
+    used, expiring      show when keys were used last and what expires soon
+
+`client` and `federation` sign programs in by OAuth, `rights` explains access, `cut_off` revokes everything at once.
+Nothing here decides what a recipient can read: `deltaic.sharing.rights` does.
+"""

@@ -9,7 +9,7 @@ import typer
 from deltaic.catalog.credentials.invitations import LIFE, IssuedInvitation
 from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.spark.printing import visible
+from deltaic_terminal.printing import visible
 
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire

@@ -5,7 +5,7 @@ from delta_sharing_conformance.command import check_server
 from delta_sharing_conformance.profile import ProfileError
 from delta_sharing_conformance.run import CheckResult
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.spark.printing import called, text_console
+from deltaic_terminal.printing import called, text_console
 
 from deltaic_ops.cli.operator import finding_line, operator
 

@@ -19,7 +19,7 @@ class Checkpointing(TablePlaces):
     def places(self) -> list[TablePlace]:
         """Return where tables lie that take part, once each, those first that were looked at longest ago, or never."""
         wanted = {
-            place: keys.checkpointing(place.location, place.storage)
+            place: keys.place("checkpoint", place.location, place.storage)
             for place, table in self.entries()
             if table.checkpoint
         }
@@ -28,6 +28,6 @@ class Checkpointing(TablePlaces):
 
     def looked_at(self, place: TablePlace) -> None:
         """Record that a place was looked at now, whatever came of it: the others are next."""
-        key = keys.checkpointing(place.location, place.storage)
+        key = keys.place("checkpoint", place.location, place.storage)
         assign = {"location": place.location, "looked": int(self._clock() * 1000)}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])

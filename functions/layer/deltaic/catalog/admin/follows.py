@@ -135,7 +135,7 @@ class FollowAdmin:
     def list(self, share: str) -> Iterator[Follow]:
         """Yield what the schemas of a share follow; raises NotFound."""
         self._records.share(share)
-        return (Follow.read(item) for item in self._records.all(keys.follows(share)))
+        return (Follow.read(item) for item in self._records.all(keys.of_share("follow", share)))
 
     def looked(self, follow: Follow, came: Mapping[str, int], reasons: Mapping[str, str], failure: str = "") -> None:
         """Record how a look went; of one that has ended nothing."""

@@ -101,11 +101,11 @@ class GrantAdmin:
 
     def of_recipient(self, recipient: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
         """Yield the grants of a recipient, in the order of the shares' names; raises NotFound."""
-        return self._in(keys.grants(self._records.recipient(recipient).id), excerpt)
+        return self._in(keys.of_recipient("grant", self._records.recipient(recipient).id), excerpt)
 
     def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
         """Yield the grants of a share, by the recipients' ids, which an excerpt goes by too; raises NotFound."""
-        return self._in(keys.grantees(self._records.share(share).name), excerpt)
+        return self._in(keys.of_share("grant", self._records.share(share).name), excerpt)
 
     def of_all(self, *, with_an_end: bool = False) -> Iterator[Grant]:
         """Yield the grants of all recipients, or those that have an end, those of one together (`Dynamo.scan`)."""

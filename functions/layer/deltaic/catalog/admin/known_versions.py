@@ -12,11 +12,11 @@ class KnownVersions(TablePlaces):
 
     def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
         """Return the known versions; a place that nobody looked at before has none."""
-        wanted = {keys.known_version(place.location, place.storage): place for place in places}
+        wanted = {keys.place("version", place.location, place.storage): place for place in places}
         return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
 
     def remember(self, place: TablePlace, version: int) -> None:
         """Record that a version is known."""
-        key = keys.known_version(place.location, place.storage)
+        key = keys.place("version", place.location, place.storage)
         assign = {"location": place.location, "version": version}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])

@@ -1,5 +1,6 @@
 """What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -9,7 +10,7 @@ from uuid import UUID
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.dynamo import Attributes, Dynamo, pauses
 from deltaic.catalog.items import Recipient, Schema, Share
 from deltaic.catalog.keys import Key
 from deltaic.catalog.writes import ABSENT, Write, Writes, check, delete, put_new, update
@@ -17,6 +18,8 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
 _RACES: Final = 50
+_LONGEST_PAUSE_SECONDS: Final = 2.56
+"""Longer than a read of what decides and a write take on a busy machine, so that many writers spread."""
 _KEEP_CHANGING: Final = "others keep changing this part of the catalog: try again in a moment"
 DELETING: Final = "deleting"
 """The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
@@ -33,7 +36,7 @@ class Excerpt(NamedTuple):
     """So many at most; no more are read than it takes to find them."""
 
     def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
-        """Return what of a whole listing, such as `keys.shares()`, is wanted."""
+        """Return what of a whole listing, such as `keys.all_of("share")`, is wanted."""
         first = f"{stretch.low}{keys.segment(self.begins)}"
         low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
         return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.begins else stretch.high)
@@ -133,12 +136,13 @@ class Records:
         `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
         ConditionFailed for a condition of `writes`, and Conflict.
         """
-        for _ in range(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
                 return self.transact([*writes, *check()])
             except ConditionFailed as failed:
                 if failed.index < len(writes):
                     raise
+            time.sleep(pause)
         raise Conflict(_KEEP_CHANGING)
 
     def change(
@@ -154,7 +158,7 @@ class Records:
         A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
         `transact_checked`.
         """
-        for _ in range(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
@@ -167,6 +171,7 @@ class Records:
                     raise
             else:
                 return {name: value for name, value in {**item, **assign}.items() if value is not None}
+            time.sleep(pause)
         raise Conflict(_KEEP_CHANGING)
 
 

@@ -28,10 +28,10 @@ class TablePlaces:
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
         """Yield every Delta table that is listed, of every share that is not going; several may lie in one place."""
-        for share in self._dynamo.query(self._table, keys.shares()):
+        for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
                 continue
-            for item in self._dynamo.query(self._table, keys.all_tables(Share.read(share).name)):
+            for item in self._dynamo.query(self._table, keys.in_share("table", Share.read(share).name)):
                 table = Table.read(item)
                 if table.format != "delta" or table.unlisted:
                     continue

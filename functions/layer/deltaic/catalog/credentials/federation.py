@@ -95,7 +95,9 @@ class Federation:
 
     def list(self, recipient_id: str) -> Sequence[Policy]:
         """Return the recipient's policies, the newest first."""
-        found = [Policy.read(item) for item in self._dynamo.query(self._table, keys.policy_entries(recipient_id))]
+        found = [
+            Policy.read(item) for item in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id))
+        ]
         return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
 
     def of_all(self) -> Iterator[Policy]:
@@ -120,7 +122,7 @@ class Federation:
 
     def remove_all(self, recipient_id: str) -> None:
         """Delete every policy of a recipient for which no more can be made."""
-        for entry in self._dynamo.query(self._table, keys.policy_entries(recipient_id)):
+        for entry in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id)):
             self._remove(entry)
 
     def _existing(self, recipient: Recipient, policy_id: str) -> Attributes:

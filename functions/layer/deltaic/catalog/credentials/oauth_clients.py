@@ -117,7 +117,7 @@ class OAuthClients:
             self._remove(item)
 
     def _entries(self, recipient_id: str) -> Sequence[dict[str, Any]]:
-        return [*self._dynamo.query(self._table, keys.oauth_client_entries(recipient_id))]
+        return [*self._dynamo.query(self._table, keys.of_recipient("client", recipient_id))]
 
     def _remove(self, item: dict[str, Any]) -> None:
         try:

@@ -1,34 +1,38 @@
 """Lists and tells what a recipient holds beside tables: volumes, skills, models and their versions (OpenSharing)."""
 
+from collections.abc import Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
-from deltaic.catalog.asset_items import Asset, Folder, ModelVersion, Skill
+from deltaic.catalog.asset_items import Asset, Folder, Model, ModelVersion, Skill, Volume
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.folders.shared_folder import AssetName
+from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
 from deltaic.sharing.listing import page_of
 from deltaic.storage.locations import Location
 
+_ITEMS: Final[Mapping[AssetKind, type[Asset]]] = {"volume": Volume, "skill": Skill, "model": Model}
+
 
 def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, and which page
-    sharing: Sharing, caller: Caller, kind: type[Asset], share: str, schema: str | None, request: ListRequest
+    sharing: Sharing, caller: Caller, kind: AssetKind, share: str, schema: str | None, request: ListRequest
 ) -> bytes:
     """Return a page of the volumes, skills or models of a schema, or of the whole share; raises NotFound."""
-    read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, kind, share, schema)
-    call = f"all-{kind.kind}s" if schema is None else f"{kind.kind}s"
+    read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, _ITEMS[kind], share, schema)
+    call = f"all-{kind}s" if schema is None else f"{kind}s"
     listing = Listing(caller.recipient_id, call, share, schema or "")
     return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
 
 
-def get_asset(sharing: Sharing, caller: Caller, kind: type[Asset], name: AssetName) -> bytes:
+def get_asset(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> bytes:
     """Return one volume, skill or model; raises NotFound."""
     catalog = sharing.catalog_for(caller)
-    return json_bodies.encode(_told(catalog.get_asset(caller.recipient_id, kind, name.share, name.schema, name.name)))
+    asset = catalog.get_asset(caller.recipient_id, _ITEMS[kind], name.share, name.schema, name.name)
+    return json_bodies.encode(_told(asset))
 
 
 def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: ListRequest) -> bytes:

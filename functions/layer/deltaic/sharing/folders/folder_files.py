@@ -3,19 +3,18 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from deltaic.catalog.asset_items import Folder
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.files_request import MAX_KEY_BYTES, FilesRequest, UrlsRequest, is_name
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.folders.shared_folder import AssetName, SharedFolder, open_folder
+from deltaic.sharing.folders.shared_folder import AssetKind, AssetName, SharedFolder, open_folder
 from deltaic.storage.folder_objects import FolderObject, list_page, look_at
 from deltaic.storage.signing import UrlSigner
 
 
-def list_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: AssetName, request: FilesRequest) -> bytes:
+def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: FilesRequest) -> bytes:
     """Return a page of a folder's files; raises NotFound, UnsupportedOperation where it is shared by directory only."""
     folder = _by_url(sharing, caller, kind, name)
     now = sharing.clock()
@@ -46,7 +45,7 @@ def list_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: Asset
     return json_bodies.encode(body)
 
 
-def sign_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: AssetName, request: UrlsRequest) -> bytes:
+def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: UrlsRequest) -> bytes:
     """Return URLs of files, each looked at first: sizes count against the recipient's bytes, and what is gone is told.
 
     Raises NotFound for the folder, UnsupportedOperation where it is shared by directory only.
@@ -75,7 +74,7 @@ def sign_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: Asset
     })  # fmt: skip
 
 
-def _by_url(sharing: Sharing, caller: Caller, kind: type[Folder], name: AssetName) -> SharedFolder:
+def _by_url(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
     folder = open_folder(sharing, caller, kind, name)
     folder.require_url_access()
     return folder

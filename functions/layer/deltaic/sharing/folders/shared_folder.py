@@ -1,16 +1,21 @@
 """A volume, a skill or a model's version as one recipient may read it: all of its files, by URLs or by credentials."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
-from deltaic.catalog.asset_items import Folder, ModelVersion
+from deltaic.catalog.asset_items import AssetKind, Folder, Skill, Volume
 from deltaic.errors import InvalidParameter, NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.parameters import INT64_MAX, integer
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing, storage_config
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location
+
+__all__ = ["AssetKind", "AssetName", "SharedFolder", "audit_folder", "open_folder"]
+
+_FOLDERS: Final[Mapping[AssetKind, type[Folder]]] = {"volume": Volume, "skill": Skill}
 
 
 class AssetName(msgspec.Struct, frozen=True):
@@ -64,14 +69,14 @@ class SharedFolder(msgspec.Struct, frozen=True):
             )
 
 
-def open_folder(sharing: Sharing, caller: Caller, kind: type[Folder], name: AssetName) -> SharedFolder:
+def open_folder(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
     """Return a granted folder, and tell the log of it; raises NotFound, and what `Admission` does."""
     catalog = sharing.catalog_for(caller)
     entry: Folder
-    if issubclass(kind, ModelVersion):
+    if kind == "model":
         entry = catalog.get_version(caller.recipient_id, name.share, name.schema, name.name, name.number)
     else:
-        entry = catalog.get_asset(caller.recipient_id, kind, name.share, name.schema, name.name)
+        entry = catalog.get_asset(caller.recipient_id, _FOLDERS[kind], name.share, name.schema, name.name)
     audit_folder(caller, entry)
     try:
         location = Location.parse(entry.location)

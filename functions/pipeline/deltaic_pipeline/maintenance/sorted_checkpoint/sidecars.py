@@ -52,7 +52,6 @@ class Sidecar:
     action: Mapping[str, Any]
     num_adds: int
     size_of_adds: int
-    """Bytes of the files that are added."""
     rows: int
 
     @property
@@ -188,7 +187,6 @@ def _is_whole(bounds: pa.Array, key: Key) -> bool:
 
 
 def _json(value: pa.Scalar) -> msgspec.Raw | None:
-    """Write a bound as statistics have it."""
     # Not by way of Python, which knows no year 10000: the last second of 9999 is there in zones west of UTC.
     struct = pa.StructArray.from_arrays([pa.repeat(value, 1)], names=["v"])
     text = json_statistics(struct)[0].as_py()

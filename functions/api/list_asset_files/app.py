@@ -1,0 +1,6 @@
+"""GET and POST .../files of a volume, a skill or a model's version: the names of its files, and URLs for some."""
+
+from deltaic.http.edge import buffered
+from deltaic.http.files_endpoint import get_files
+
+handler = buffered("list_asset_files", get_files)

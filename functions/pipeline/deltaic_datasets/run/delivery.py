@@ -1,0 +1,83 @@
+"""Recognizes a delivery that the last run wrote already, by a digest of everything that decides its rows (202)."""
+
+import json
+import re
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltaic_pipeline
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import latest
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists, last_write
+
+import deltaic_datasets
+from deltaic_datasets.file import model
+from deltaic_datasets.run.run_state import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VARIES = re.compile(
+    r"\b(current_\w+|curdate|local(time|timestamp)|unix_timestamp|today|tomorrow|yesterday|_metadata|tablesample"
+    r"|rand(n|om|str)?|monotonically_increasing_id|spark_partition_id)\b|\b(now|uuid|uniform|shuffle)\s*\(|'\s*now\b",
+    re.IGNORECASE,
+)
+"""SQL that may give other rows for the same input. A false match only costs reading the files again."""
+
+
+def delivery_of(spark: "SparkSession", run: Run) -> str:
+    """Return the digest of a run's input: files, Delta versions, dataset, code and Spark's version.
+
+    Returns an empty string if the same input may give other rows, or if writing the same rows again changes the table.
+    """
+    dataset = run.dataset
+    if not isinstance(dataset.write, model.Keyed) or dataset.stream is not None:
+        return ""
+    sql = [*(step.sql for step in dataset.steps), dataset.write.delete_when or ""]
+    sql += [one.condition for one in dataset.expectations if isinstance(one, model.Condition)]
+    if VARIES.search("\n".join(sql)) or any(isinstance(one, model.Freshness) for one in dataset.expectations):
+        return ""
+    inputs = [_input(spark, source) for source in dataset.sources.values()]
+    if not all(inputs):
+        return ""
+    content = [_code(), spark.version, dataset.model_dump_json(), inputs]
+    return sha256(json.dumps(content).encode()).hexdigest()
+
+
+def written_before(spark: "SparkSession", run: Run, target: Target, delivery: str) -> Written | None:
+    """Return the table's version if its last write was another, whole run of this dataset and delivery."""
+    last = last_write(spark, target) if delivery and exists(spark, target) else {}
+    if (last.get("dataset"), last.get("delivery")) != (run.dataset.name, delivery) or last["run"] == run.run_id:
+        return None
+    if last["aside"]:
+        transaction = Transaction.of_run(last["run"], run.dataset.name).of_target(target.location)
+        if committed(spark, Target(run.dataset.quarantine_location, "append"), transaction) is None:
+            return None
+    version = int(latest(spark, spark_path(target.location)).version())
+    return Written(version, repeated=False, metrics={}, committed=False)
+
+
+def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
+    match source:
+        case model.FileSource():
+            places = Places()
+            files = [places.files(path) for path in source.paths]
+            return None if None in files else files
+        case model.DeltaSource():
+            table = latest(spark, spark_path(source.path))
+            return [str(table.metadata().id()), int(table.version())]
+        case _:
+            return None
+
+
+@cache
+def _code() -> str:
+    digest = sha256()
+    for package in (deltaic_datasets, deltaic_pipeline):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

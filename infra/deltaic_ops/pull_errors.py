@@ -1,0 +1,31 @@
+"""Turn errors of the download client into this server's own, with the same code and message."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from delta_sharing_pull.errors import PullError
+from deltaic import errors
+
+_BY_CODE: Final[dict[str, type[errors.DeltaicError]]] = {
+    kind.code: kind
+    for kind in (
+        errors.InvalidParameter,
+        errors.UnsupportedOperation,
+        errors.Unauthenticated,
+        errors.PermissionDenied,
+        errors.NotFound,
+        errors.Conflict,
+        errors.TooManyRequests,
+        errors.Unavailable,
+    )
+}
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Raise the DeltaicError that corresponds to a PullError of the block."""
+    try:
+        yield
+    except PullError as error:
+        raise _BY_CODE[error.code](str(error)) from None

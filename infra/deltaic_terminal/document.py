@@ -1,0 +1,224 @@
+"""Read a YAML text into its values and the line of each, so that a mistake is shown with its line."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+Path = Sequence[str | int]
+"""The way to a value: field names and positions in lists."""
+
+MOST_VALUES = 20_000
+"""What stands behind an alias counts wherever the alias stands: nine lists of nine aliases are a billion values."""
+
+DEEPEST = 50
+_BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
+"""What YAML takes for one, in small letters."""
+
+_ODD = {
+    "tag:yaml.org,2002:bool": re.compile("(?i)yes|no|on|off"),
+    "tag:yaml.org,2002:int": re.compile("[-+]?(0[0-9_].*|.*:.*)"),
+    "tag:yaml.org,2002:float": re.compile(".*:.*"),
+}
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader of libyaml, which is four times as fast, where PyYAML was built with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """What is wrong at one place of a file."""
+
+    line: int
+    """Counted from 1."""
+
+    field: str
+    """The way to the value, such as `sources.patients.paths[0]`; empty for the file as a whole."""
+
+    message: str
+    doubtful: bool = False
+    """True where only Spark can tell: it is shown, and refuses nothing."""
+
+    def __str__(self) -> str:
+        kind = "perhaps: " if self.doubtful else ""
+        return f"{self.field}: {kind}{self.message}" if self.field else f"{kind}{self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands."""
+
+    line: int
+    field: str
+    node: yaml.Node
+
+
+class Unreadable(Exception):
+    """The text is no YAML, or says something twice; holds the mistakes."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        super().__init__("; ".join(map(str, mistakes)))
+        self.mistakes = mistakes
+
+
+class Document:
+    """A YAML text that was read."""
+
+    def __init__(self, root: yaml.Node, value: Any, used: Collection[str] = ()) -> None:
+        self._root = root
+        self.value = value
+        """Its content, as plain Python values."""
+
+        self.used = used
+        """The names of variables that it uses."""
+
+    @classmethod
+    def read(cls, text: str, told_by: str = "pipeline schema", most_values: int = MOST_VALUES) -> "Document":
+        """Read a text; raises Unreadable with every place that keeps it from being read.
+
+        `told_by` is the command of ours that prints the fields.
+        """
+        loader, root = None, None
+        try:
+            _refuse_too_much(text, most_values)
+            loader = _Loader(text)
+            root = loader.get_single_node()
+            if root is None:
+                raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {told_by}` prints its fields")])
+            if not isinstance(root, yaml.MappingNode):
+                raise Unreadable([Mistake(1, "", f"no lines of `field: value`: `deltaic {told_by}` prints its fields")])
+            if repeated := [*_repeated(root, ""), *_misread(root, "")]:
+                raise Unreadable(repeated)
+            return cls(root, loader.construct_document(root))
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise Unreadable([Mistake(line, "", "a character that YAML does not allow")]) from None
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            said = "; ".join(part for part in (error.context, error.problem) if part)
+            line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
+            written = text.split("\n")[line - 1]
+            hint = " (indent with spaces)" if "\t" in written[: len(written) - len(written.lstrip())] else ""
+            hint = hint or " (quote what has {{ }})" * ("{{" in written)
+            raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
+        except (ValueError, RecursionError) as error:  # such as a date that is none
+            line = next(_no_values(loader, root), 1) if isinstance(error, ValueError) else 1
+            raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
+        finally:
+            if loader is not None:
+                loader.dispose()
+
+    def bound(self, value: Any, used: Collection[str]) -> "Document":
+        """Return the same text with the values of its variables in its content."""
+        return Document(self._root, value, used)
+
+    def place(self, path: Path) -> Place:
+        """Return where a value stands; where it is missing, where that which lacks it begins.
+
+        Parts of the path that the text does not have (which kind of source pydantic took it for) are left out.
+        """
+        node, field, line = self._root, "", self._root.start_mark.line + 1
+        for position, part in enumerate(path):
+            found = _child(node, part)
+            if found is not None:
+                node, line, name = found
+                field = _joined(field, name)
+            elif position == len(path) - 1:
+                field = _joined(field, part)  # the missing one itself
+        return Place(line, field, node)
+
+    def line_of_sql(self, path: Path, line: int) -> int:
+        """Return the file's line for a line of a text that may be a block (`sql: |`)."""
+        found = self.place(path)
+        block = isinstance(found.node, yaml.ScalarNode) and found.node.style in {"|", ">"}
+        return found.node.start_mark.line + line + (1 if block else 0)
+
+
+def _refuse_too_much(text: str, most: int) -> None:
+    """Refuse what would become more values than a dataset can need, before any of them is made."""
+    count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
+    for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
+        line = event.start_mark.line + 1
+        match event:
+            case yaml.AliasEvent():
+                if any(event.anchor == anchor for anchor, _ in parents):
+                    raise Unreadable([Mistake(line, "", f"the alias *{event.anchor} stands within what it names")])
+                count += sizes.get(event.anchor, 1)
+            case yaml.ScalarEvent():
+                count += 1
+                sizes[event.anchor] = 1
+            case yaml.CollectionStartEvent():
+                parents.append((event.anchor, count))
+                count += 1
+            case yaml.CollectionEndEvent():
+                anchor, before = parents.pop()
+                if anchor:
+                    sizes[anchor] = count - before
+        if count > most:
+            raise Unreadable([Mistake(line, "", f"more than {most:,} values, aliases followed")])
+        if len(parents) > DEEPEST:
+            raise Unreadable([Mistake(line, "", f"lists and mappings within each other, more than {DEEPEST} deep")])
+
+
+def _no_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
+    """Yield the lines of what stands where a value is and is none, such as 2027-13-01."""
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from (line for each in pair for line in _no_values(loader, each))
+    elif isinstance(node, yaml.SequenceNode):
+        yield from (line for each in node.value for line in _no_values(loader, each))
+    elif node is not None:
+        try:
+            loader.construct_object(node)
+        except (ValueError, yaml.YAMLError):  # it takes the one that was refused for one within itself
+            yield node.start_mark.line + 1
+
+
+def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int, str | int] | None:
+    if isinstance(node, yaml.MappingNode):
+        named = [(key, value) for key, value in node.value if key.value == str(part)]
+        # Pydantic takes a key that YAML takes for true or false for 1 or 0.
+        for key, value in named or [each for each in node.value if _BOOLEANS.get(str(each[0].value).lower()) == part]:
+            return value, key.start_mark.line + 1, str(key.value)
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        child = node.value[part]
+        return child, child.start_mark.line + 1, part
+    return None
+
+
+def _joined(field: str, part: str | int) -> str:
+    if isinstance(part, int):
+        return f"{field}[{part}]"
+    return f"{field}.{part}" if field else part
+
+
+def _misread(node: yaml.Node, field: str) -> Iterator[Mistake]:
+    """Find texts without quotes that YAML 1.1 reads as another value: `NO` as false, `010` as 8, `10:30` as 630."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _misread(key, field)
+            yield from _misread(value, _joined(field, str(key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for position, each in enumerate(node.value):
+            yield from _misread(each, _joined(field, position))
+    elif _ODD.get(node.tag) and _ODD[node.tag].fullmatch(node.value):
+        message = (
+            f"YAML reads {node.value} as another value: write '{node.value}' in quotes, or true, false or a decimal"
+        )
+        yield Mistake(node.start_mark.line + 1, field, message)
+
+
+def _repeated(node: yaml.Node, field: str) -> Iterator[Mistake]:
+    """Find fields that are written twice, of which YAML would take the last without a word."""
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in lines:
+                yield Mistake(line, _joined(field, name), f"is written twice, first in line {lines[name]}")
+            lines[name] = line
+            yield from _repeated(value, _joined(field, name))
+    elif isinstance(node, yaml.SequenceNode):
+        for position, value in enumerate(node.value):
+            yield from _repeated(value, _joined(field, position))

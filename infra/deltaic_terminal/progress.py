@@ -1,0 +1,95 @@
+"""Show the steps of a job, each with its duration: lines or a spinner for people, JSON for programs."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from deltaic_terminal.printing import one_line, text_console
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a job does at this moment, or has just done."""
+
+    text: str
+    detail: str = ""
+    seconds: float | None = None
+    """None while it runs, then how long it took."""
+
+    failed: bool = False
+
+
+Progress = Callable[[Step], None]
+"""Called when a step begins, when its detail changes and when it ends; possibly from another thread."""
+
+
+def silent(_: Step) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
+    """Run a block as one step; the value it gives is called with what to show beside the text."""
+    began = time.monotonic()
+    detail = ""
+
+    def tell(more: str) -> None:
+        nonlocal detail
+        detail = more
+        progress(Step(text, detail))
+
+    progress(Step(text))
+    try:
+        yield tell
+    except BaseException:
+        progress(Step(text, detail, time.monotonic() - began, failed=True))
+        raise
+    progress(Step(text, detail, time.monotonic() - began))
+
+
+def lines() -> Progress:
+    """Return a progress for programs: a JSON object on stdout for every step that ended."""
+
+    def show(now: Step) -> None:
+        if now.seconds is not None:
+            event = {"event": "step", "step": now.text, "detail": now.detail, "seconds": round(now.seconds, 3)}
+            print(json.dumps({**event, "failed": now.failed}), flush=True)
+
+    return show
+
+
+def terminal() -> Progress:
+    """Return a progress for people: a line a step on stderr, with a spinner where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        return _plain
+    try:
+        from rich.live import Live
+        from rich.spinner import Spinner
+        from rich.text import Text
+    except ImportError:  # a cluster's Python has no rich, and no terminal either
+        return _plain
+    out, spinner = text_console(stderr=True), Spinner("dots")
+    # What others print meanwhile is not rich's to read: it would take escape sequences for styles and links.
+    status = Live(spinner, console=out, transient=True, redirect_stdout=False, redirect_stderr=False)
+
+    def show(now: Step) -> None:
+        if now.seconds is None:
+            spinner.update(text=Text.assemble(one_line(now.text), " ", (one_line(now.detail), "dim")))
+            status.start()
+            return
+        status.stop()
+        mark = ("failed", "red") if now.failed else ("ok", "green")
+        took = f"{one_line(now.detail)} ({now.seconds:.1f} s)"
+        out.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
+
+    return show
+
+
+def _plain(now: Step) -> None:
+    if now.seconds is not None:
+        mark = "failed" if now.failed else "ok"
+        detail = f" {now.detail}" if now.detail else ""
+        print(one_line(f"{mark} {now.text}{detail} ({now.seconds:.1f} s)"), file=sys.stderr, flush=True)
