@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 from deltaic_terminal.progress import Progress, step, terminal
-from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.local.env import global_options
 from deltaic_ops.cli.local.serve import CHECK_SECONDS, INTERRUPTED
