@@ -108,7 +108,9 @@ class Applying:
             return
         fields = dict(one.in_files or {})
         special = getattr(self, f"_{step.action}_{one.kind}", None)
-        if special is not None:
+        if one.kind in {"volume", "skill"}:
+            self._share_folder(step.action, one.kind, path, fields)
+        elif special is not None:
             special(path, fields, one.in_catalog or {})
         else:
             getattr(getattr(self.admin, f"{one.kind}s"), step.action)(*path, **fields)
@@ -185,31 +187,15 @@ class Applying:
         if history:
             self.admin.tables.update(*path, history=True)
 
-    def _create_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._create_folder(self.admin.volumes, path, fields)
-
-    def _update_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._update_folder(self.admin.volumes, path, fields)
-
-    def _create_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        facts, told = skill_facts(self.schemas(), path[-1], fields["location"], fields["storage"])
-        self.warnings += told
-        self._create_folder(self.admin.skills, path, {**fields, "facts": facts})
-
-    def _update_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        if place := _new_place(self.admin.skills, path, fields):
+    def _share_folder(self, action: str, kind: str, path: tuple[str, ...], fields: dict[str, Any]) -> None:
+        admin = getattr(self.admin, f"{kind}s")
+        place = (fields["location"], fields["storage"]) if action == "create" else _new_place(admin, path, fields)
+        if place and kind == "skill":
             fields["facts"], told = skill_facts(self.schemas(), path[-1], *place)
             self.warnings += told
-        self._update_folder(self.admin.skills, path, fields)
-
-    def _create_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
-        self._look(fields["location"], fields["storage"])
-        admin.create(*path, **fields)
-
-    def _update_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
-        if place := _new_place(admin, path, fields):
+        if place:
             self._look(*place)
-        admin.update(*path, **fields)
+        getattr(admin, action)(*path, **fields)
 
     def _look(self, location: str, storage: str) -> None:
         self.warnings += unknown_bucket(self.admin, location)

@@ -166,8 +166,4 @@ def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str
         "-",
         "-",
     )
-    return _printable(" ".join(map(str, fields)))
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(map(str, fields)))

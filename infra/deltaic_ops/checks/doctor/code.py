@@ -3,7 +3,7 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,8 @@ def _same(client: "S3Client", stack: DeployedStack) -> Finding:
             continue
         compared += 1
         if ours != theirs:
-            differing.append(f"{logical_id} ({_first(ours, theirs)})")
+            first = min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+            differing.append(f"{logical_id} ({first})")
     return advise(
         CHECK,
         f"not {', '.join(differing)}" if differing else f"{compared} packages",
@@ -83,7 +84,3 @@ def packed(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
             for entry in archive.infolist()
             if not entry.is_dir() and "__pycache__" not in entry.filename  # made of the sources, where it is built
         }
-
-
-def _first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
-    return min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))

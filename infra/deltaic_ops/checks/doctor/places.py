@@ -28,16 +28,13 @@ def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
 def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
     """Check that a bucket is among those that the stack was deployed with (`arns`, which may hold `*`)."""
     arn = f"arn:aws:s3:::{bucket}"
+    allowed = [f"arn:aws:s3:::{one.rpartition(':')[2]}" for one in arns]  # whatever their partition is called
     return judge(
         f"may read the bucket {bucket}",
-        "in DataBuckets" if (holds := any(fnmatchcase(arn, _plain(one)) for one in arns)) else "not in DataBuckets",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, one) for one in allowed)) else "not in DataBuckets",
         f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
         holds=holds,
     )
-
-
-def _plain(arn: str) -> str:
-    return f"arn:aws:s3:::{arn.rpartition(':')[2]}"
 
 
 def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
