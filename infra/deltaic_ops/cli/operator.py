@@ -23,7 +23,6 @@ from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
-from deltaic_ops.cli.commands import AsJson
 from deltaic_ops.cli.connection import Connection, Wishes, connection
 from deltaic_ops.cli.listing import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
 from deltaic_ops.declared.mistakes import Mistakes
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
 
-__all__ = ["ID", "VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
+__all__ = ["ID", "VERDICTS", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
 Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
 ID: Column = ("ID", lambda one: one.id)
