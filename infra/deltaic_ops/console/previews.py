@@ -96,7 +96,6 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
 
 
 def _access(provider: Provider, table: Table, person: Recipient) -> Any:
-    """Return what a request would come to."""
     from deltaic_ops.rights.access import Asked, access_of
 
     name = TableName(table.share, table.schema_name, table.name)
