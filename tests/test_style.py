@@ -30,25 +30,26 @@ deltaic
   .lru
   .pages
   .platform_limits
+  .snapstart
   .table_features
   .timestamps
   .delta             .compute .errors .lru .table_features .timestamps
   .protocol          .errors .table_features .timestamps
   .pruning           .compute
   .settings          .platform_limits
+  .snapstart
   .urls              .errors
   .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
-  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.endpoints
-                     .storage.locations .urls
+  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .snapstart .storage.aws_client
+                     .storage.endpoints .storage.locations .urls
   .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
   .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
-                     .pruning .storage
-  .sign_in           .catalog .identity
-  .http              .catalog .errors .identity .pages .platform_limits .protocol .settings .sharing .sign_in
-                     .storage
+                     .pruning .settings .storage
+  .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
+  .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.table_features
 deltaic_terminal
 deltaic_pipeline
