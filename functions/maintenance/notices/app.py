@@ -5,8 +5,8 @@ from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
+from deltaic.catalog.connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.http.connection import dynamo
 from deltaic.http.observability import facts_of, logger, stack_of
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from deltaic.settings import settings

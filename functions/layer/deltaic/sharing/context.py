@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """One process's means; made once, in `http.runtime`."""
+    """One process's means; made once, in `sharing.runtime`."""
 
     catalog: CatalogReader
     token_key: Callable[[], TokenSigner]
