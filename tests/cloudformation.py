@@ -1,6 +1,8 @@
 """The template.yaml as CloudFormation will see it, references to resources left visible."""
 
+import pickle
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,24 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     Parameters, conditions and pseudo parameters are resolved; a reference to a resource stays visible as
     `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
-    given = dict(parameters or {})
-    document = cloudformation(path, given)
-    resolve = _Symbolic(document, given, pseudo_parameters())
-    return {
-        logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
-        for logical_id, resource in document["Resources"].items()
-        if "Condition" not in resource or resolve.condition(resource["Condition"])
-    }
+    given = tuple(sorted((parameters or {}).items()))
+    resources: dict[str, dict[str, Any]] = pickle.loads(_transformed(path, path.stat().st_mtime_ns, given))  # noqa: S301 -- of this process
+    return resources
+
+
+@cache
+def _transformed(path: Path, _: int, given: tuple[tuple[str, str], ...]) -> bytes:
+    """Return the resources pickled: the transform takes half a second, and each caller gets a copy of its own."""
+    parameters = dict(given)
+    document = cloudformation(path, parameters)
+    resolve = _Symbolic(document, parameters, pseudo_parameters())
+    return pickle.dumps(
+        {
+            logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
+            for logical_id, resource in document["Resources"].items()
+            if "Condition" not in resource or resolve.condition(resource["Condition"])
+        }
+    )
 
 
 def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
