@@ -30,6 +30,7 @@ deltaic
   .lru
   .pages
   .platform_limits
+  .snapstart
   .table_features
   .timestamps
   .delta             .compute .errors .lru .table_features .timestamps
@@ -37,19 +38,17 @@ deltaic
   .pruning           .compute
   .settings          .platform_limits
   .urls              .errors
-  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .delta.vector_files .errors
-                     .pruning
+  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
-  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.aws_client
+  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .snapstart .storage.aws_client
                      .storage.endpoints .storage.locations .urls
   .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
   .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
-                     .pruning .storage
-  .sign_in           .catalog .identity
-  .http              .catalog .errors .identity .pages .platform_limits .protocol .settings .sharing .sign_in
-                     .storage
+                     .pruning .settings .storage
+  .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
+  .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.table_features
 deltaic_terminal
 deltaic_pipeline
@@ -82,7 +81,6 @@ deltaic_ops
   .pull_errors       delta_sharing_pull deltaic.errors
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
   .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
-  .profile           delta_sharing_conformance deltaic.catalog deltaic.errors deltaic.sign_in
   .inspection        deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors deltaic.iceberg
                      deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing deltaic.storage
                      deltaic_pipeline.view_refresh
@@ -93,16 +91,16 @@ deltaic_ops
                      deltaic.platform_limits deltaic.storage deltaic.urls
   .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.partition_filters
                      deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
-  .localstack        .deploy .local .profile deltaic.catalog deltaic.errors deltaic_terminal
-  .rights            .inspection deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.scheduled
-                     deltaic.sharing deltaic.sign_in deltaic.storage
+  .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors
+                     deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
   .console           .inspection .local .pull_errors .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
-  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull_errors
-                     .rights .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
+  .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
+  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .pull_errors .rights
+                     .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
                      deltaic_datasets.run deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
 bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local

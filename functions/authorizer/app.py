@@ -7,7 +7,7 @@ may see is decided by the endpoints, by its grants.
 from typing import Any
 
 from deltaic.errors import Unauthenticated
-from deltaic.http.bearer import authenticate
+from deltaic.sign_in.bearer import authenticate
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes a context

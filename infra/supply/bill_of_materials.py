@@ -22,7 +22,7 @@ PRODUCTS = {
     "deltalake-layer": ("--only-group", "checkpoint"),
     "conformance": ("--package", "delta-sharing-conformance", "--no-emit-project"),
     "pull": ("--package", "delta-sharing-pull", "--no-emit-workspace"),
-    "wheel": ("--no-default-groups", "--extra", "pipeline", "--no-emit-project"),
+    "wheel": ("--no-default-groups", "--all-extras", "--no-emit-project"),
 }
 """Options of `uv export` by product: both Lambda layers, the kit, the download client, and the wheel with its jobs."""
 

@@ -22,7 +22,6 @@ from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.restrictions import MOST_ADDRESSES, NEVER
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, TooManyRequests, Unauthenticated, Unavailable
-from deltaic.http.bearer import whose
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.own_tokens import public_jwk
 from deltaic.protocol.requests import ListRequest
@@ -31,6 +30,7 @@ from deltaic.sharing import listing
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
+from deltaic.sign_in.bearer import whose
 from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers, OwnClients
 from deltaic.sign_in.token_issuing import TokenIssuing
 from deltaic.storage.endpoints import StorageConfig

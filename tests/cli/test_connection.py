@@ -144,7 +144,7 @@ def test_without_a_stack_the_tables_have_their_usual_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(Wishes(state=str(tmp_path))) as found:
+    with connection(Wishes(state=tmp_path)) as found:
         assert (found.catalog_table, found.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
         assert found.sharing_endpoint == ""
 

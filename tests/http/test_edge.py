@@ -12,10 +12,12 @@ import pytest
 from asgi_app import FAILED, answer_of, body_of, run, scope
 from deltaic.errors import NotFound, TooManyRequests
 from deltaic.http.asgi import Message, Send
+from deltaic.http.asset_endpoints import asset_kind
 from deltaic.http.edge import UseCase, application
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.streaming import DeadlineReached
+from msgspec import structs
 
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:
@@ -105,6 +107,29 @@ def test_alarms_see_of_all_endpoints_when_answers_begin_and_whether_they_broke(
     assert [line["Failures"] for line in of_endpoint] == [[0], [1], [0]]
     [first], [whole] = of_service[0]["FirstByte"], of_endpoint[0]["Latency"]
     assert first + 50 <= whole + 0.2  # both are rounded
+
+
+@pytest.mark.parametrize("kind", ["volume", "skill", "model"])
+def test_the_log_and_the_metrics_name_an_endpoint_by_the_kind_of_its_route(
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+) -> None:
+    """One function answers for all kinds."""
+    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "deltaic-test")
+
+    def use_case(request: Request) -> Response:
+        route = f"/shares/{{share}}/schemas/{{schema}}/{kind}s/{{{kind}}}/files"
+        assert asset_kind(structs.replace(request, route=route), "list_{}_files") == kind
+        return Response()
+
+    answer_of(use_case, stream=False)
+    [line] = [record.__dict__ for record in caplog.records if record.getMessage() == "request"]
+    emitted = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert line["endpoint"] == f"list_{kind}_files"
+    assert [line["endpoint"] for line in emitted if "endpoint" in line] == [f"list_{kind}_files"]
 
 
 async def nothing_more() -> Message:

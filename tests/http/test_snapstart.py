@@ -80,7 +80,9 @@ print(json.dumps({"late": len(imported_late), "missing": sorted(imported_late - 
 HELD = """
 import gc, json, os, socket, threading
 from pathlib import Path
-from deltaic.http import connection, runtime
+from deltaic.catalog import connection
+from deltaic.sharing import runtime
+from deltaic.sign_in import bearer
 
 def family(descriptor):
     try:
@@ -90,7 +92,7 @@ def family(descriptor):
         return None
 
 types = {f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects()}
-made = [connection.tokens, runtime.sharing, connection.dynamo, runtime._queries, runtime._token_signer]
+made = [bearer._tokens, runtime.sharing, connection.dynamo, runtime._queries, runtime._token_signer]
 print(json.dumps({
     "sockets": sorted({family(int(name)) for name in os.listdir("/proc/self/fd")} - {None}),
     "threads": [thread.name for thread in threading.enumerate()],
@@ -140,7 +142,7 @@ def test_nothing_is_connected_started_or_known_before_the_snapshot(handler: Path
 def test_what_is_held_would_be_seen() -> None:
     program = """
 import botocore.session, socket, threading
-from deltaic.http.connection import tokens
+from deltaic.sign_in.bearer import _tokens as tokens
 from deltaic.storage.connections import _LOOP
 kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
 """
@@ -148,7 +150,7 @@ kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
     assert "AF_INET" in found["sockets"]
     assert found["threads"] == ["MainThread", "deltaic-objects"]
     assert found["native"]
-    assert found["made"] == ["tokens", "dynamo"]
+    assert found["made"] == ["_tokens", "dynamo"]
     assert "botocore.session.Session" in found["held"]
 
 
@@ -164,7 +166,8 @@ SETTINGS = {"AWS_REGION": "eu-west-1", "CATALOG_TABLE": "c", "TOKENS_TABLE": "t"
 SETTINGS |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_LAMBDA_FUNCTION_NAME": "f"}
 CONNECTED = """
 import socket
-from deltaic.http import connection, runtime
+from deltaic.catalog import connection
+from deltaic.sharing import runtime
 assert not [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
 clients = [one.service for one in gc.get_objects() if isinstance(one, AwsClient)]
 print(json.dumps(sorted(clients)))

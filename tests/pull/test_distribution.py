@@ -37,6 +37,21 @@ def test_it_knows_the_reader_features_that_the_server_knows() -> None:
     assert set(LOG_FEATURES) == {name for name, concerns in known.items() if concerns is Concerns.LOG}
 
 
+def test_a_bearer_token_needs_neither_pandas_nor_boto3(tmp_path: Path) -> None:
+    """Both would take most of the command's start."""
+    profile = tmp_path / "alice.share"
+    told = {"shareCredentialsVersion": 1, "endpoint": "http://127.0.0.1:9/", "bearerToken": "t"}
+    profile.write_text(json.dumps(told))
+    script = (
+        "import pathlib, sys, delta_sharing_pull.command, delta_sharing_pull.server as server\n"
+        "opened = server.SharingServer.of(pathlib.Path(sys.argv[1]))\n"
+        "print(opened.endpoint, {'pandas', 'boto3'} & sys.modules.keys())"
+    )
+    line = [sys.executable, "-c", script, str(profile)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "http://127.0.0.1:9 set()\n"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_its_wheel_and_the_kits_alone_download_a_table(tmp_path: Path) -> None:

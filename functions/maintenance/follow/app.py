@@ -6,8 +6,8 @@ from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.follows import Follow
+from deltaic.catalog.connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.http.connection import dynamo
 from deltaic.http.observability import facts_of, logger, stack_of
 from deltaic.scheduled.following import LEAST_SECONDS, FollowMeans, look
 from deltaic.settings import settings

@@ -3,8 +3,8 @@
 from typing import Any
 
 from deltaic.http.observability import logger
-from deltaic.http.runtime import sharing
 from deltaic.sharing.iceberg_clients.background_making import make_in_background
+from deltaic.sharing.runtime import sharing
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- as Lambda calls it

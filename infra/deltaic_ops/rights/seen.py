@@ -46,6 +46,11 @@ class SeenTable:
         return self.table.title
 
     @property
+    def access(self) -> str:
+        """How it is read, for people."""
+        return told_access(self.table)
+
+    @property
     def row_filters(self) -> tuple[str, ...]:
         """The SQL of those that keep rows back; a view's rows are those of its recipient."""
         return tuple(row_filters(self.table, self.grant))

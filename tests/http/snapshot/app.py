@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from deltaic.http.snapstart import load_before_snapshot
+from deltaic.snapstart import load_before_snapshot
 
 load_before_snapshot("colorsys")
 

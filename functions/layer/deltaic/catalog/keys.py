@@ -88,9 +88,19 @@ def model_version(share_name: str, model_id: str, version: int) -> Key:
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
 
 
-def follow(share_name: str, schema_name: str) -> Key:
-    """Where it lies what a schema follows."""
-    return Key(f"share/{segment(share_name)}", f"follow/{segment(schema_name)}")
+def share_entry(kind: str, share_name: str, name: str) -> Key:
+    """Where a follow (by its schema) or a grant (by its recipient's id) lies in a share."""
+    return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
+
+
+def recipient_entry(kind: str, identifier: str, name: str) -> Key:
+    """Where a token, a policy or a client lies in its recipient's list, by its id or its place."""
+    return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
+
+
+def limit_counter(kind: str, identifier: str, window: int) -> Key:
+    """Where a recipient's `requests` of a minute or `bytes` of a day are counted (minutes or days since the epoch)."""
+    return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
@@ -103,11 +113,6 @@ def grant(recipient_id: str, share_name: str) -> Key:
     return Key(f"recipient/{segment(recipient_id)}", f"grant/{segment(share_name)}")
 
 
-def grantee(share_name: str, recipient_id: str) -> Key:
-    """Where a grant lies as its share sees it."""
-    return Key(f"share/{segment(share_name)}", f"grant/{segment(recipient_id)}")
-
-
 def recipient(name: str) -> Key:
     """Where a recipient lies."""
     return Key("recipients", f"recipient/{segment(name)}")
@@ -116,16 +121,6 @@ def recipient(name: str) -> Key:
 def recipient_id(identifier: str) -> Key:
     """Where it is recorded that a recipient of this id exists."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
-
-
-def requests_of_minute(identifier: str, minute: int) -> Key:
-    """Where a recipient's requests of one minute (since the epoch) are counted."""
-    return Key(f"limits/{segment(identifier)}", f"requests/{minute}")
-
-
-def bytes_of_day(identifier: str, day: int) -> Key:
-    """Where the bytes signed for a recipient on one day (since the epoch) are counted."""
-    return Key(f"limits/{segment(identifier)}", f"bytes/{day}")
 
 
 def storage(name: str) -> Key:
@@ -169,11 +164,6 @@ def token(secret: str) -> Key:
     return Key(f"token/{_digest(secret)}", "token")
 
 
-def token_entry(recipient: str, token_id: str) -> Key:
-    """Where a token lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"token/{segment(token_id)}")
-
-
 def invitation(recipient: str, secret: str) -> Key:
     """Where an invitation lies: in its recipient's list, and found by whoever holds the link's secret."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
@@ -184,19 +174,9 @@ def policy(issuer: str, meant: str) -> Key:
     return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(meant)}")
 
 
-def policy_entry(recipient: str, policy_id: str) -> Key:
-    """Where a policy lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"policy/{segment(policy_id)}")
-
-
 def oauth_client(client_id: str) -> Key:
     """Where a client of ours lies, with the hash of its secret."""
     return Key(f"client/{segment(client_id)}", "client")
-
-
-def oauth_client_entry(recipient: str, place: int) -> Key:
-    """Where a client lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"client/{place}")
 
 
 def token_list(recipient: str) -> Key:

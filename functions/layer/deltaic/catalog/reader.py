@@ -126,10 +126,6 @@ class CatalogReader:
             raise NotFound(unknown)
         return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
 
-    def get_listed_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
-        """Return one table as the listings have it; raises NotFound as `get_table` does."""
-        return self.get_table(recipient_id, share, schema, table).listed
-
     def list_assets(  # noqa: PLR0913, PLR0917 -- whose, which kind, where, and which page
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
     ) -> list[_Asset]:
@@ -247,8 +243,6 @@ class CatalogReader:
 
 
 class _Held(NamedTuple):
-    """A grant, what was asked for in its share, and what is known of who holds it."""
-
     grant: Mapping[str, Any]
     wanted: Mapping[str, Any]
     properties: Mapping[str, str]

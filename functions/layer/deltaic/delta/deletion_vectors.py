@@ -8,11 +8,14 @@ import base64
 import struct
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Self
 
 import msgspec
 
+from deltaic.delta.log_files import reading
+from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 
 _Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -23,6 +26,8 @@ _FROM_Z85: Final = bytes(_BASE85[_Z85.index(byte)] if byte in _Z85 else 0 for by
 """Bytes outside the alphabet become 0, which is in neither."""
 _LENGTH: Final = struct.Struct(">I")
 _ENCODED_UUID: Final = 20
+_FILES_AT_ONCE: Final = 16
+"""Files of vectors that are read at the same time."""
 _GROUP: Final = 5
 
 
@@ -114,3 +119,29 @@ def decode_z85(text: str) -> bytes:
         return base64.b85decode(text.ljust(-(-len(text) // _GROUP) * _GROUP).encode("ascii").translate(_FROM_Z85))
     except ValueError as broken:
         raise TableUnreadable("the log has a deletion vector with broken Z85 text", text) from broken
+
+
+def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
+    """Return the bytes of `framed_range` for each vector that has a file; None for an inline one and for None.
+
+    Raises TableUnreadable for a file that is gone.
+    """
+    framed: list[bytes | None] = [None] * len(vectors)
+    places: dict[str, list[tuple[int, tuple[int, int]]]] = {}
+    for at, vector in enumerate(vectors):
+        path = None if vector is None else file_path(vector.storage_type, vector.path_or_inline_dv)
+        if vector is not None and path is not None:
+            # A vector without an offset is the only one of its file, behind the byte that names the format.
+            start = 1 if vector.offset is None else vector.offset
+            places.setdefault(path, []).append((at, framed_range(start, vector.size_in_bytes)))
+
+    def read(path: str) -> None:
+        with reading(path):
+            pieces = store.get_ranges(path, [range_ for _, range_ in places[path]])
+        for (at, _), piece in zip(places[path], pieces, strict=True):
+            framed[at] = bytes(piece)
+
+    with ThreadPoolExecutor(min(len(places), _FILES_AT_ONCE) or 1, "vectors") as readers:
+        for _ in readers.map(read, places):
+            pass
+    return framed

@@ -12,12 +12,11 @@ import msgspec
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
-from deltaic.delta.lengths import read_listed
+from deltaic.delta.log_files import read_listed, reading
 from deltaic.delta.paths import LOG, LogListing, read_listing
 from deltaic.delta.snapshot import records_in_commit_timestamps
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_times
-from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 from deltaic.timestamps import EPOCH, format_ms
 
@@ -31,8 +30,6 @@ def _as_sent(timestamp: int) -> str:
 
 
 class _Stretch(msgspec.Struct, frozen=True):
-    """Versions whose times are known, or looked up one by one, in strictly increasing order."""
-
     versions: Sequence[int]
     time_of: Callable[[int], int]
     """The time of the version at an index of `versions`."""

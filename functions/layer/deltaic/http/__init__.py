@@ -11,5 +11,6 @@
     runtime_stream      streams it to Lambda's Runtime API (`streaming` decides whether)
     observability       one log line and its metrics, without secrets
 
-`runtime` holds the clients and caches of a process. `bearer` is the authorizer's part. No rights are decided here.
+The process's clients and caches are `deltaic.sharing.runtime`; the authorizer asks `deltaic.sign_in`. No rights are
+decided here, and the catalog is read through those two packages alone.
 """

@@ -1,15 +1,9 @@
 """The link of an invitation over HTTP: GET shows what it is for, POST makes the profile, once."""
 
 from datetime import UTC, datetime
-from functools import cache
 from http import HTTPStatus
 
-from deltaic.catalog.credentials.invitations import Invitations, LinkGone
-from deltaic.catalog.credentials.token_admin import TokenAdmin
-from deltaic.catalog.items import Restrictions
-from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import Conflict, PermissionDenied, Unauthenticated
-from deltaic.http.connection import dynamo
 from deltaic.http.request import PublicRequest
 from deltaic.http.response import Response
 from deltaic.pages import link_pages as pages
@@ -17,36 +11,19 @@ from deltaic.pages.html import HEADERS
 from deltaic.pages.snippets import Example
 from deltaic.settings import settings
 from deltaic.sharing.rights.admission import check_admitted
-from deltaic.sign_in.activation import Offer, open_link, profile, profile_name
-
-
-@cache
-def _means() -> tuple[Invitations, CatalogReader]:
-    config, connection = settings(), dynamo().for_recipients()
-    tokens = TokenAdmin(config.catalog_table, config.tokens_table, connection)
-    return Invitations(config.tokens_table, connection, tokens), CatalogReader(config.catalog_table, connection)
-
-
-def _open(request: PublicRequest, secret: str) -> Offer:
-    """Return what a link offers to a client at this request's address."""
-    invitations, catalog = _means()
-
-    def admit(restrictions: Restrictions) -> None:
-        check_admitted(restrictions, request.source_ip, datetime.now(UTC))
-
-    return open_link(invitations, catalog.admitting(admit), secret)
+from deltaic.sign_in.activation import LinkGone, Offer, open_link, profile, profile_name, use_link
 
 
 def activate(request: PublicRequest) -> Response:
     """Answer GET and POST of /activate/{secret}: a page whatever becomes of the link."""
     secret, contact = request.names["secret"], settings().contact
     try:
-        offer = _open(request, secret)
+        offer = open_link(secret, lambda limits: check_admitted(limits, request.source_ip, datetime.now(UTC)))
         request.audit.add(recipientId=offer.invitation.recipient_id, invitationId=offer.invitation.id)
         if request.method != "POST":
             names = _names(offer)
             return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
-        issued = _means()[0].use(secret)
+        issued = use_link(secret)
     except (LinkGone, Unauthenticated):  # a recipient that has ended is as none
         return _page(HTTPStatus.GONE, pages.gone(contact))
     except PermissionDenied:

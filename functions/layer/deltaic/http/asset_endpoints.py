@@ -4,10 +4,10 @@ from typing import Final
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
-from deltaic.http.runtime import sharing
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.folders import asset_listing
 from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
+from deltaic.sharing.runtime import sharing
 
 _KINDS: Final[tuple[AssetKind, ...]] = ("volume", "skill", "model")
 

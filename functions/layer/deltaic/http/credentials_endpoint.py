@@ -3,11 +3,11 @@
 from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
-from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapstart import call_after_restore
 from deltaic.protocol.requests import CredentialsRequest
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.folders import credentials
+from deltaic.sharing.runtime import connect_sessions, sharing
+from deltaic.snapstart import call_after_restore
 
 call_after_restore(connect_sessions)
 

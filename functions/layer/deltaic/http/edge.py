@@ -21,11 +21,11 @@ from deltaic.http.cors import readable_by_pages
 from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_of
 from deltaic.http.request import PublicRequest, Request, read_public_request, read_request
 from deltaic.http.response import Response, Stream, error_response
-from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import FEWER_FILES, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.settings import settings
 from deltaic.sharing.page_budget import PageBudget
+from deltaic.snapstart import load_before_snapshot
 
 UseCase = Callable[[Request], Response | Stream]
 PublicUseCase = Callable[[PublicRequest], Response]

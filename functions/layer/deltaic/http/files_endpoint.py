@@ -1,14 +1,15 @@
 """The endpoint of a folder's files by signed URLs, for volumes, skills and model versions alike."""
 
+from deltaic import storage
 from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
-from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol.files_request import FilesRequest, UrlsRequest
 from deltaic.sharing.folders import folder_files
+from deltaic.sharing.runtime import connect_sessions, sharing
+from deltaic.snapstart import call_after_restore, load_before_snapshot
 
-load_before_snapshot("botocore.config", "botocore.session", "obstore.exceptions", "obstore.store")
+load_before_snapshot("botocore.config", "botocore.session", *storage.BEFORE_SNAPSHOT)
 call_after_restore(connect_sessions)
 
 

@@ -8,10 +8,10 @@ from urllib.parse import unquote, urlencode
 from deltaic.errors import DeltaicError, NotFound, UnsupportedOperation
 from deltaic.http.request import PublicRequest, Request
 from deltaic.http.response import Response
-from deltaic.http.runtime import sharing
 from deltaic.protocol import iceberg_bodies
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.iceberg_clients import namespaces
+from deltaic.sharing.runtime import sharing
 
 _JSON: Final = {"content-type": "application/json"}
 _ENCODED: Final = "shares%2f"

@@ -1,13 +1,15 @@
 """The endpoint that signs requests of Iceberg's clients; apart from those of tables, since it reads no log."""
 
+from deltaic import storage
 from deltaic.http.iceberg_endpoints import answer, table_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response
-from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapstart import call_after_restore, load_before_snapshot
+from deltaic.sharing import rights
 from deltaic.sharing.iceberg_clients import remote_signing
+from deltaic.sharing.runtime import connect_sessions, sharing
+from deltaic.snapstart import call_after_restore, load_before_snapshot
 
-load_before_snapshot("deltaic.sharing.rights.row_filters", "obstore.exceptions", "obstore.store")
+load_before_snapshot(*rights.BEFORE_SNAPSHOT, *storage.BEFORE_SNAPSHOT)
 call_after_restore(connect_sessions)
 
 

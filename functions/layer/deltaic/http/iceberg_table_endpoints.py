@@ -5,18 +5,11 @@ from http import HTTPStatus
 from deltaic.http.iceberg_endpoints import answer, table_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response
-from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.sharing.iceberg_clients import loading
+from deltaic.sharing.runtime import connect_sessions, sharing
+from deltaic.snapstart import call_after_restore, load_before_snapshot
 
-load_before_snapshot(
-    "deltaic.partition_filters.filter_binding",
-    "deltaic.partition_filters.grammar",
-    "deltaic.partition_filters.masks",
-    "deltaic.sharing.rights.row_filters",
-    "obstore.exceptions",
-    "obstore.store",
-)
+load_before_snapshot(*loading.BEFORE_SNAPSHOT)
 call_after_restore(connect_sessions)
 
 

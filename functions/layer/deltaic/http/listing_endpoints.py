@@ -2,11 +2,11 @@
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
-from deltaic.http.runtime import sharing
 from deltaic.protocol.requests import ListRequest
 from deltaic.settings import settings
 from deltaic.sharing import listing
 from deltaic.sharing.caller import TableName
+from deltaic.sharing.runtime import sharing
 
 
 def list_shares(request: Request) -> Response:

@@ -1,20 +1,15 @@
 """OAuth over HTTP: the token endpoint, the key that signs, and the document that names both (RFC 8414)."""
 
 import json
-from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.errors import NotFound
-from deltaic.http.connection import dynamo
 from deltaic.http.request import PublicRequest
 from deltaic.http.response import Response
-from deltaic.http.snapstart import load_before_snapshot
-from deltaic.identity.own_tokens import public_jwk
 from deltaic.settings import settings
-from deltaic.sign_in.token_issuing import Denied, TokenIssuing
-from deltaic.storage.kms_key import KmsKey
+from deltaic.sign_in.token_issuing import Denied, published_key, token_issuing
+from deltaic.snapstart import load_before_snapshot
 
 load_before_snapshot(
     "cryptography.hazmat.primitives.asymmetric.utils", "cryptography.hazmat.primitives.serialization", "jwt.algorithms"
@@ -29,7 +24,7 @@ def give_token(request: PublicRequest) -> Response:
     """Answer POST /oauth/token, in the words of RFC 6749."""
     authorization = request.headers.get("authorization", "")
     try:
-        client, granted = _issuing().grant(_issuer(request), request.body, authorization)
+        client, granted = token_issuing().grant(_issuer(request), request.body, authorization)
     except Denied as denied:
         refused = denied.error == "invalid_client"
         status = HTTPStatus.UNAUTHORIZED if refused else HTTPStatus.BAD_REQUEST
@@ -44,7 +39,7 @@ def describe(request: PublicRequest) -> Response:
     """Answer GET /.well-known/jwks.json and /.well-known/oauth-authorization-server; raises NotFound for others."""
     issuer = _issuer(request)
     documents: dict[str, Any] = {
-        "jwks.json": lambda: {"keys": [_public_key()]},
+        "jwks.json": lambda: {"keys": [published_key()]},
         "oauth-authorization-server": lambda: {
             "issuer": issuer,
             "token_endpoint": f"{issuer}/oauth/token",
@@ -69,19 +64,3 @@ def _issuer(request: PublicRequest) -> str:
     host = request.headers.get("host", "")
     scheme = "http" if host.rpartition(":")[0] in _LOOPBACK else "https"
     return f"{scheme}://{host}/{settings().prefix}"
-
-
-@cache
-def _key() -> KmsKey:
-    return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
-
-
-@cache
-def _public_key() -> dict[str, Any]:
-    return public_jwk(_key().public_key())
-
-
-@cache
-def _issuing() -> TokenIssuing:
-    clients = ClientStore(settings().tokens_table, dynamo())
-    return TokenIssuing(clients, _public_key, _key().sign, 60 * settings().token_minutes)

@@ -2,35 +2,21 @@
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
-from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol import json_bodies
-from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, reply
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.clients import follows_pages, reads_statistics
-from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
+from deltaic.protocol.query_request import QueryRequest
+from deltaic.protocol.requests import MetadataRequest, QueryResultRequest, VersionRequest
 from deltaic.settings import settings
 from deltaic.sharing import metadata, query, version
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.change_feed import changes
+from deltaic.sharing.runtime import connect_sessions, sharing
+from deltaic.snapstart import call_after_restore, load_before_snapshot
 
-load_before_snapshot(
-    "deltaic.catalog.queries",
-    "deltaic.partition_filters.filter_binding",
-    "deltaic.partition_filters.grammar",
-    "deltaic.partition_filters.masks",
-    "deltaic.pruning.json_hints",
-    "deltaic.pruning.redacted_predicate",
-    "deltaic.pruning.skipper",
-    "deltaic.pruning.sql_hints",
-    "deltaic.pruning.sql_tree",
-    "deltaic.sharing.rights.row_filters",
-    "deltaic.sharing.submissions",
-    "obstore.exceptions",
-    "obstore.store",
-    "sqlglot.dialects.databricks",
-    "zlib_ng.zlib_ng",
-)
+load_before_snapshot(*query.BEFORE_SNAPSHOT, "zlib_ng.zlib_ng")
 call_after_restore(connect_sessions)
 
 VERSION_HEADER = "delta-table-version"
@@ -53,18 +39,9 @@ def get_table_metadata(request: Request) -> Response:
 
 def query_table(request: Request) -> Stream:
     """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
-    headers = _answer_headers(request)
-    async_query = Capabilities.parse(headers.capabilities).async_query
-    return _stream(
-        request,
-        query.query(
-            sharing(),
-            request.caller,
-            _table(request),
-            QueryRequest.parse(request.body, async_query=async_query),
-            headers,
-        ),
-    )
+    options = _answer_headers(request).options()
+    asked = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
+    return _stream(request, query.query(sharing(), request.caller, _table(request), asked, options))
 
 
 def get_query(request: Request) -> Stream:

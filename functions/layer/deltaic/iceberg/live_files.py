@@ -165,8 +165,6 @@ def _sort_key(partition: Partition) -> tuple[Any, ...]:
 
 
 class _Partitions:
-    """Reads partition values; each combination is looked at once."""
-
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
         self._encoder = PartitionEncoder(schema.partitions)

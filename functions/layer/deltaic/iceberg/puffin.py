@@ -9,9 +9,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from deltaic.delta.deletion_vectors import DeletionVector, decode_z85
+from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, read_framed
 from deltaic.delta.store import TableStore
-from deltaic.delta.vector_files import read_framed
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.refusals import misread
 

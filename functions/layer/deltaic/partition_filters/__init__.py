@@ -15,12 +15,19 @@ first called; Arrow by the first mask.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
     from deltaic.partition_filters.evaluated import Evaluated
     from deltaic.pruning.columns import TableMetadata
+
+BEFORE_SNAPSHOT: Final = (
+    "deltaic.partition_filters.filter_binding",
+    "deltaic.partition_filters.grammar",
+    "deltaic.partition_filters.masks",
+)
+"""Modules that are imported when the first filter is evaluated; a snapshot of the process has them already."""
 
 
 def parse(text: str) -> "PartitionFilter":

@@ -18,12 +18,22 @@ understood, not told or not certain keeps it. One hint, on a table partitioned b
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from deltaic.pruning.columns import TableMetadata
     from deltaic.pruning.expressions import Expression
     from deltaic.pruning.skipper import Skipper
+
+BEFORE_SNAPSHOT: Final = (
+    "deltaic.pruning.json_hints",
+    "deltaic.pruning.redacted_predicate",
+    "deltaic.pruning.skipper",
+    "deltaic.pruning.sql_hints",
+    "deltaic.pruning.sql_tree",
+    "sqlglot.dialects.databricks",
+)
+"""Modules that are imported when the first hint comes; a snapshot of the process has them already."""
 
 
 def predicate_of(sql_hints: Sequence[str], json_hints: str | None) -> "Expression | None":

@@ -11,11 +11,10 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from deltaic.delta.actions import Add, Remove
-from deltaic.delta.deletion_vectors import DeletionVector, inline
+from deltaic.delta.deletion_vectors import DeletionVector, inline, read_framed
 from deltaic.delta.scan.add_rows import replace_column
 from deltaic.delta.scan.file_batches import DELETION_VECTOR, FileBatch
 from deltaic.delta.store import TableStore
-from deltaic.delta.vector_files import read_framed
 from deltaic.sharing.context import SharedTable, Sharing
 
 AT_ONCE_BYTES: Final = 1 << 20

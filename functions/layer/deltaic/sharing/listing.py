@@ -57,7 +57,7 @@ def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_icebe
     `serves_iceberg`: whether there is a catalog for Iceberg's clients.
     """
     catalog = sharing.catalog_for(caller)
-    table = catalog.get_listed_table(caller.recipient_id, name.share, name.schema, name.table)
+    table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listed
     formats = [table.format]
     if serves_iceberg and is_offered(table) and table.format == "delta":
         formats.append("iceberg")

@@ -1,15 +1,28 @@
 """Decides whether a query is answered at once or submitted."""
 
-from deltaic.protocol.requests import QueryRequest
-from deltaic.sharing.answer import Answer, AskedHeaders
+from typing import Final
+
+from deltaic import partition_filters, pruning, storage
+from deltaic.protocol.query_request import QueryRequest
+from deltaic.sharing import rights
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.reading import reading
 
+BEFORE_SNAPSHOT: Final = (
+    "deltaic.catalog.queries",
+    "deltaic.sharing.submissions",
+    *partition_filters.BEFORE_SNAPSHOT,
+    *pruning.BEFORE_SNAPSHOT,
+    *rights.BEFORE_SNAPSHOT,
+    *storage.BEFORE_SNAPSHOT,
+)
+"""Modules that the first request for a table may import; a snapshot of the process has them already."""
 
-def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryRequest, headers: AskedHeaders) -> Answer:
+
+def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryRequest, options: ResponseOptions) -> Answer:
     """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
-    options = headers.options()
     table = sharing.table(caller, name)
     table.audit_request(request)
     table.require_url_access()

@@ -2,14 +2,19 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Final, NamedTuple
 
-from deltaic.catalog.credentials.invitations import Invitations
-from deltaic.catalog.credentials.token_admin import IssuedToken
-from deltaic.catalog.items import Invitation, Table
+from deltaic.catalog.connection import dynamo
+from deltaic.catalog.credentials.invitations import Invitations, LinkGone
+from deltaic.catalog.credentials.token_admin import IssuedToken, TokenAdmin
+from deltaic.catalog.items import Invitation, Restrictions, Table
 from deltaic.catalog.reader import CatalogReader
+from deltaic.settings import settings
+
+__all__ = ["LinkGone", "Offer", "iceberg_field", "open_link", "profile", "profile_name", "use_link"]
 
 MOST_NAMES: Final = 50
 """Tables and shares that a page names."""
@@ -29,9 +34,17 @@ class Offer(NamedTuple):
     """If the token is made now, or when it was made."""
 
 
-def open_link(invitations: Invitations, catalog: CatalogReader, secret: str) -> Offer:
-    """Return what a link offers; nothing is used up. Raises LinkGone."""
-    invitation = invitations.find(secret)
+@cache
+def _stores() -> tuple[Invitations, CatalogReader]:
+    config, connection = settings(), dynamo().for_recipients()
+    tokens = TokenAdmin(config.catalog_table, config.tokens_table, connection)
+    return Invitations(config.tokens_table, connection, tokens), CatalogReader(config.catalog_table, connection)
+
+
+def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
+    """Return what a link offers; nothing is used up. Raises LinkGone, and what `admit` raises."""
+    invitations, reader = _stores()
+    invitation, catalog = invitations.find(secret), reader.admitting(admit)
     shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
     tables: list[tuple[str, Sequence[Table]]] = []
     left, more = MOST_NAMES, len(shares) > MOST_NAMES
@@ -42,6 +55,11 @@ def open_link(invitations: Invitations, catalog: CatalogReader, secret: str) -> 
         left = max(left - len(listed), 0)
     begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
     return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
+
+
+def use_link(secret: str) -> IssuedToken:
+    """Make the token of a link; raises LinkGone, and Conflict where the recipient has too many tokens."""
+    return _stores()[0].use(secret)
 
 
 def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:

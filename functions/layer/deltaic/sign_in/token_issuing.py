@@ -5,14 +5,18 @@ import binascii
 import re
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 from uuid import uuid4
 
+from deltaic.catalog.connection import dynamo
 from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.catalog.items import OAuthClient
 from deltaic.identity.jose import Jwk
 from deltaic.identity.own_tokens import signed_token
+from deltaic.settings import settings
+from deltaic.sign_in.own_key import own_key, public_key
 
 _MOST_BYTES: Final = 8192
 _MOST_FIELDS: Final = 20
@@ -73,6 +77,17 @@ class TokenIssuing:
         token = signed_token(claims, self._key(), self._sign)
         answer: dict[str, Any] = {"access_token": token, "token_type": "Bearer", "expires_in": self._life_seconds}
         return client, {**answer, "scope": scope} if scope else answer
+
+
+published_key = cache(public_key)
+"""Returns the public half of our own key as this process first read it."""
+
+
+@cache
+def token_issuing() -> TokenIssuing:
+    """Return what makes the JWTs of this stack's clients."""
+    clients = ClientStore(settings().tokens_table, dynamo())
+    return TokenIssuing(clients, published_key, own_key().sign, 60 * settings().token_minutes)
 
 
 def _form(body: bytes) -> Mapping[str, str]:

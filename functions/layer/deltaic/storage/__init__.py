@@ -12,3 +12,8 @@ A file of a table in the storage `vault`, from its path in the log to a URL:
 `vending` gives credentials for one. `aws_client` calls DynamoDB, STS and other services without botocore.
 `object_store_errors` maps a store's errors to the product's. What a recipient may read is decided in `deltaic.sharing`.
 """
+
+from typing import Final
+
+BEFORE_SNAPSHOT: Final = ("obstore.exceptions", "obstore.store")
+"""Modules that are imported when the first object is read or signed; a snapshot of the process has them already."""

@@ -237,16 +237,11 @@ class AwsClient:
 
 def catalog_client(region: str, endpoint: str) -> Any:
     """Return a client for DynamoDB: this one or botocore's."""
-    return _client("dynamodb", region, endpoint, CATALOG)
+    return control_client("dynamodb", region, endpoint, CATALOG)
 
 
-def control_client(service: str, region: str, endpoint: str = "") -> Any:
-    """Return a client for STS or Secrets Manager: this one or botocore's."""
-    return _client(service, region, endpoint, CONTROL)
-
-
-def _client(service: str, region: str, endpoint: str, timeouts: Timeouts) -> Any:
-    """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
+def control_client(service: str, region: str, endpoint: str = "", timeouts: Timeouts = CONTROL) -> Any:
+    """Return a client of a service: this one, or botocore's for an AWS that a user of this machine has configured.
 
     On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
     """

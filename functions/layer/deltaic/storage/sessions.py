@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -73,8 +74,7 @@ class SigningSessions:
         self._role = signing_role_arn
         self._endpoint = endpoint
         self._clock = clock
-        self._client = client or (lambda service: _control_client(service, region, endpoint))
-        self._clients: dict[str, Any] = {}
+        self._client_of = cache(client or (lambda service: _control_client(service, region, endpoint)))
         self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._readers: dict[tuple[StorageConfig, str], Callable[[], Credentials]] = {}
@@ -219,10 +219,6 @@ class SigningSessions:
                     self._locks.pop(oldest, None)
                 self._entries[key] = renewed
             return renewed.credentials
-
-    def _client_of(self, service: str) -> Any:
-        with self._lock:
-            return self._clients.get(service) or self._clients.setdefault(service, self._client(service))
 
     def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
         try:

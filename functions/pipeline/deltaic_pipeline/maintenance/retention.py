@@ -105,7 +105,7 @@ def current_at(log: DeltaLog, moment: int) -> int:
     if moment >= latest.timestamp:
         return latest.version
     try:
-        return log.version_at_or_before(moment)
+        return log.history.version_at_or_before(moment)
     except MalformedRequest:  # before the first commit that is left, or at odds with the file's own time
         return 0
 

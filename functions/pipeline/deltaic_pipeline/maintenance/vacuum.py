@@ -17,7 +17,7 @@ from deltaic.delta.actions import Add, AddCdcFile, Remove
 from deltaic.delta.commit_changes import FileChange, commit_changes
 from deltaic.delta.commits import slices, windows
 from deltaic.delta.deletion_vectors import DeletionVector, file_path
-from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.paths import Commit, read_listing
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot

@@ -50,7 +50,7 @@ class GrantAdmin:
                 self._records.check(keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
                 self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
                 self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
-                self._records.put_new(keys.grantee(entry.name, holder.id), grant.attributes()),
+                self._records.put_new(keys.share_entry("grant", entry.name, holder.id), grant.attributes()),
             ]
             self._records.transact_checked(writes, partial(self._check_folders, entry.name, rows))
         except ConditionFailed as failed:
@@ -81,7 +81,7 @@ class GrantAdmin:
         missing = _missing(recipient, share)
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            other = keys.grantee(before["share"], before["recipient_id"])
+            other = keys.share_entry("grant", before["share"], before["recipient_id"])
             same = {"share_id": before["share_id"]}
             return [self._records.update(other, assign=after, add={"revision": 1}, expect=same)]
 
@@ -124,11 +124,10 @@ class GrantAdmin:
         return map(Grant.read, self._records.all(stretch, excerpt))
 
     def _remove(self, grant: Grant) -> bool:
-        """Delete both sides of a grant; False if they were gone."""
         same = {"share_id": grant.share_id}
         return self._records.attempt([
             self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
-            self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
+            self._records.delete(keys.share_entry("grant", grant.share, grant.recipient_id), same),
         ])  # fmt: skip
 
 

@@ -82,7 +82,7 @@ class Federation:
             self._dynamo.transact([
                 self._tokens.exists(recipient),
                 put_new(self._table, key, policy.attributes()),
-                put_new(self._table, keys.policy_entry(recipient.id, policy.id), entry),
+                put_new(self._table, keys.recipient_entry("policy", recipient.id, policy.id), entry),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
@@ -126,7 +126,7 @@ class Federation:
             self._remove(entry)
 
     def _existing(self, recipient: Recipient, policy_id: str) -> Attributes:
-        entry = self._dynamo.get(self._table, keys.policy_entry(recipient.id, policy_id))
+        entry = self._dynamo.get(self._table, keys.recipient_entry("policy", recipient.id, policy_id))
         if entry is None:
             raise _missing(recipient, policy_id)
         return entry
@@ -136,7 +136,6 @@ class Federation:
 
 
 def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
-    """Return where a policy stands: by what it says, and by its recipient."""
     return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])
 
 

@@ -41,8 +41,6 @@ class IssuedToken:
 
 
 class _TokenList(msgspec.Struct, frozen=True):
-    """The tokens of a recipient and the revision of the list that they are."""
-
     revision: int | None
     entries: Sequence[Attributes]
 
@@ -179,7 +177,7 @@ class TokenAdmin:
         """Delete every token of a recipient for which no more can be made."""
         for entry in self._read(recipient_id).entries:
             self._remove(keys.Key(entry["token_key"], "token"))
-            self._remove(keys.token_entry(recipient_id, entry["id"]))
+            self._remove(keys.recipient_entry("token", recipient_id, entry["id"]))
         self._remove(keys.token_list(recipient_id))
 
     def _remove(self, key: keys.Key) -> None:
@@ -225,7 +223,7 @@ class TokenAdmin:
     def _put(self, issued: IssuedToken) -> Writes:
         key = keys.token(issued.secret)
         item = to_item(issued.token)
-        entry = keys.token_entry(issued.token.recipient_id, issued.token.id)
+        entry = keys.recipient_entry("token", issued.token.recipient_id, issued.token.id)
         listed = {**item, **_listed(issued.token.expires_at), "token_key": key.pk}
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
@@ -245,7 +243,7 @@ class TokenAdmin:
         return _TokenList(None if item is None else item["revision"], entries)
 
     def _entry(self, recipient: Recipient, token_id: str) -> Attributes:
-        entry = self._dynamo.get(self._tokens, keys.token_entry(recipient.id, token_id))
+        entry = self._dynamo.get(self._tokens, keys.recipient_entry("token", recipient.id, token_id))
         if entry is None:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry

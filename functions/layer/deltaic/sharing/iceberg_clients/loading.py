@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from deltaic import partition_filters, storage
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import iceberg_bodies
+from deltaic.sharing import rights
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
@@ -23,6 +25,13 @@ from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import Location
 from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import vend_files
+
+BEFORE_SNAPSHOT: Final = (
+    *partition_filters.BEFORE_SNAPSHOT,
+    *rights.BEFORE_SNAPSHOT,
+    *storage.BEFORE_SNAPSHOT,
+)
+"""Modules that the first request for a table may import; a snapshot of the process has them already."""
 
 _PERIODS: Final[Mapping[str, timedelta]] = {"vended": timedelta(minutes=30), "signed": SET_TTL / 3}
 """How long the same answer is not given again to who has it, by how the table is read."""
@@ -37,8 +46,6 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """A table's metadata, and what is read beside the table's own files."""
-
     uri: str
     content: bytes
     made: tuple[Location, ...]

@@ -4,10 +4,10 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deltaic.catalog.connection import dynamo
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import UnsupportedOperation
-from deltaic.http.connection import dynamo
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing

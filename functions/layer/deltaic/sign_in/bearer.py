@@ -3,15 +3,15 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deltaic.catalog.connection import dynamo
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.errors import Unauthenticated, Unavailable
-from deltaic.http.connection import dynamo, tokens
-from deltaic.http.snapstart import load_before_snapshot
 from deltaic.settings import settings
+from deltaic.snapstart import load_before_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from deltaic.catalog.credentials.tokens import TokenStore
     from deltaic.catalog.items import Token
     from deltaic.identity.jose import Jwk
     from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 load_before_snapshot(
     "deltaic.sign_in.jwt_bearers",
     "deltaic.identity.fetching",
-    "deltaic.storage.kms_key",
+    "deltaic.sign_in.own_key",
     "jwt",
     "jwt.algorithms",
     "jwt.exceptions",
@@ -34,10 +34,10 @@ def authenticate(bearer: str) -> "Token | Bearer":
 
     Raises Unauthenticated in the same words whatever is wrong with it; of a JWT the log says what.
     """
-    return whose(bearer, tokens(), _jwt_bearers)
+    return whose(bearer, _tokens(), _jwt_bearers)
 
 
-def whose(bearer: str, opaque: "TokenStore", jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
+def whose(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
     """Return what `authenticate` does, by these stores; the second is asked for where a JWT comes."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
         return opaque.authenticate(bearer)
@@ -50,6 +50,11 @@ def whose(bearer: str, opaque: "TokenStore", jwts: "Callable[[], JwtBearers]") -
 
         logging.getLogger(__name__).warning("a JWT is refused: %s", refusal)
         raise Unauthenticated("the JWT is not accepted: ask your share provider") from None
+
+
+@cache
+def _tokens() -> TokenStore:
+    return TokenStore(settings().tokens_table, dynamo())
 
 
 @cache
@@ -69,10 +74,9 @@ def _jwt_bearers() -> "JwtBearers":
 
 def _own_keys(_: str) -> "tuple[Jwk, ...]":
     from deltaic.identity.fetching import Unreachable
-    from deltaic.identity.own_tokens import public_jwk
-    from deltaic.storage.kms_key import KmsKey
+    from deltaic.sign_in.own_key import public_key
 
     try:
-        return (public_jwk(KmsKey(settings().oauth_key, settings().region, settings().endpoint_url).public_key()),)
+        return (public_key(),)
     except Unavailable as unavailable:
         raise Unreachable("our own key cannot be had from KMS") from unavailable
