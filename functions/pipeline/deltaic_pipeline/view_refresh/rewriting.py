@@ -95,7 +95,6 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
 
 
 def _held(spark: "SparkSession", begun: Any, files: set[str]) -> "tuple[list[Any], DataFrame]":
-    """Return the actions that added files of these names, and the rows of these files."""
     from pyspark.sql import DataFrame
 
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to write files of one's own choice
