@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from deltaic_pipeline.view_refresh.refreshing import RefreshResult
 
 KEPT_VERSIONS = 20
-"""So many versions of a view the catalog tells the sources' versions of."""
 
 MOST_COUNTS = 500
 """Rows are counted for each audience while there are no more than these: the entry has its bounds."""

@@ -57,7 +57,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
     Files are written in ranges of `layout`. The caller has `marked` the session.
     """
     from pyspark import StorageLevel
-    from pyspark.sql import DataFrame, functions
+    from pyspark.sql import functions
 
     old = spark.read.format("delta").load(spark_path(location))
     rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, COUNT)
@@ -71,19 +71,15 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
     matched = functions.expr(" AND ".join(same))
     files = _files(old.alias("old").where(_within(fields, key, counts)), marks, matched)
 
-    begun, metadata = proposed(spark, spark_path(location), {}, _with_columns(old, coming) if coming else "")
+    grown = {"type": "struct", "fields": [field.jsonValue() for field in [*old.schema.fields, *coming]]}
+    begun, metadata = proposed(spark, spark_path(location), {}, json.dumps(grown) if coming else "")
     if coming:
         begun.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
     begun.readWholeTable()
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to write files of one's own choice
-    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-    replaced = [each for each in begun.snapshot().allFiles().collect() if each.path().rpartition("/")[2] in files]
-    held = begun.deltaLog().createDataFrame(
-        begun.snapshot(), to_seq(replaced), False, jvm.scala.Option.empty()  # noqa: FBT003 -- as above
-    )  # fmt: skip
+    replaced, held = _held(spark, begun, files)
     columns = [f"old.{quoted(name)}" for name in old.columns]
     columns += [f"{null(field.dataType)} AS {quoted(field.name)}" for field in coming]
-    kept = DataFrame(held, spark).alias("old").join(marks, matched, "left")
+    kept = held.alias("old").join(marks, matched, "left")
     kept = kept.selectExpr(*columns, f"{_change_of_old(compared, key)} AS {CHANGE_TYPE}")
     kept = kept.persist(StorageLevel.DISK_ONLY)
     try:
@@ -98,10 +94,20 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
         kept.unpersist()
 
 
+def _held(spark: "SparkSession", begun: Any, files: set[str]) -> "tuple[list[Any], DataFrame]":
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to write files of one's own choice
+    added = [each for each in begun.snapshot().allFiles().collect() if each.path().rpartition("/")[2] in files]
+    actions, nothing = jvm.org.apache.spark.api.python.PythonUtils.toSeq(added), jvm.scala.Option.empty()
+    rows = begun.deltaLog().createDataFrame(begun.snapshot(), actions, False, nothing)  # noqa: FBT003 -- Scala's
+    return added, DataFrame(rows, spark)
+
+
 def _commit(
     spark: "SparkSession", begun: Any, replaced: Sequence[Any], written: "Sequence[DataFrame]", transaction: Transaction
 ) -> None:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `rewrite`
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `_held`
     delta = jvm.org.apache.spark.sql.delta
     to_seq, moment = jvm.org.apache.spark.api.python.PythonUtils.toSeq, round(time.time() * 1000)
     actions = [each.removeWithTimestamp(moment, True) for each in replaced]  # noqa: FBT003 -- Scala's, by position
@@ -141,8 +147,3 @@ def _change_of_old(compared: "Sequence[StructField]", key: Sequence[str]) -> str
 
 def _by(relation: str, field: "StructField") -> str:
     return comparable(f"{relation}.{quoted(field.name)}", field.dataType)
-
-
-def _with_columns(old: "DataFrame", coming: "Sequence[StructField]") -> str:
-    fields = [field.jsonValue() for field in [*old.schema.fields, *coming]]
-    return json.dumps({"type": "struct", "fields": fields})
