@@ -82,7 +82,6 @@ deltaic_ops
   .pull_errors       delta_sharing_pull deltaic.errors
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
   .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
-  .profile           delta_sharing_conformance deltaic.catalog deltaic.errors deltaic.sign_in
   .inspection        deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors deltaic.iceberg
                      deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing deltaic.storage
                      deltaic_pipeline.view_refresh
@@ -93,16 +92,16 @@ deltaic_ops
                      deltaic.platform_limits deltaic.storage deltaic.urls
   .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.partition_filters
                      deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
-  .localstack        .deploy .local .profile deltaic.catalog deltaic.errors deltaic_terminal
-  .rights            .inspection deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.scheduled
-                     deltaic.sharing deltaic.sign_in deltaic.storage
+  .rights            .inspection delta_sharing_conformance deltaic.catalog deltaic.delta deltaic.errors
+                     deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
+  .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
   .console           .inspection .local .pull_errors .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
-  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull_errors
-                     .rights .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
+  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .pull_errors .rights
+                     .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
                      deltaic_datasets.run deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
 bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local
@@ -199,6 +198,14 @@ def test_packages_import_only_what_the_table_allows(top: str) -> None:
             if package_of(name) != package and not any(name == each or name.startswith(f"{each}.") for each in allowed):
                 wrong.append(f"{module} imports {name}")
     assert not wrong, wrong
+
+
+def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
+    answering = ("deltaic.http", "deltaic.sharing", "deltaic.sign_in")
+    modules = {name: path for name, path in modules_of("deltaic").items() if name.startswith(answering)}
+    imported = [(name, each) for name, path in modules.items() for each in sorted(imported_modules(path))]
+    assert "deltaic.catalog.reader" in {each for _, each in imported}
+    assert [pair for pair in imported if pair[1].startswith("deltaic.catalog.admin")] == []
 
 
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:

@@ -1,4 +1,4 @@
-"""The wheel alone, in an empty environment and an empty folder: the demo reads rows, and a stack can be deployed."""
+"""The wheel in an empty environment and an empty folder: its commands, and with the extra `local` the demo."""
 
 import os
 import subprocess
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltaic_ops.cli import COMMANDS
+from deltaic_ops.cli.extras import EXTRAS
 from deltaic_ops.deploy.template import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -23,26 +25,41 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(requirement: str, folder: Path) -> Path:
     """Install the wheel as `pip install` does, with nothing that the lock or a developer adds."""
-    folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, timeout=60)
-    install = ["uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), str(wheel)]
+    install = ["uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), requirement]
     subprocess.run(install, check=True, timeout=300)
     return folder
 
 
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel without its extras."""
+    return installed(str(wheel), tmp_path_factory.mktemp("environment") / "venv")
+
+
+@pytest.fixture(scope="module")
+def local_environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel with the extra `local`."""
+    return installed(f"{wheel}[local]", tmp_path_factory.mktemp("local") / "venv")
+
+
 @pytest.fixture
 def deltaic(environment: Path, tmp_path: Path) -> Deltaic:
-    """Return what runs `deltaic` in an empty folder, with no variable of the developer's."""
+    """Return what runs `deltaic` without extras in an empty folder."""
+    return command(environment, tmp_path)
+
+
+def command(environment: Path, folder: Path) -> Deltaic:
+    """Return what runs `deltaic` of an environment in a folder, with no variable of the developer's."""
     kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
     path = f"{environment / 'bin'}:/usr/local/bin:/usr/bin:/bin"
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["deltaic", *words],
-            cwd=tmp_path,
+            cwd=folder,
             env={**kept, "PATH": path},
             executable=str(environment / "bin" / "deltaic"),
             capture_output=True,
@@ -54,8 +71,8 @@ def deltaic(environment: Path, tmp_path: Path) -> Deltaic:
     return run
 
 
-def test_the_demo_ends_with_rows(deltaic: Deltaic, tmp_path: Path) -> None:
-    done = deltaic("demo", "--exit", "--port", "0")
+def test_the_demo_ends_with_rows(local_environment: Path, tmp_path: Path) -> None:
+    done = command(local_environment, tmp_path)("demo", "--exit", "--port", "0")
     assert done.returncode == 0, done.stderr
     assert "the first 5 of 320,209 rows" in done.stderr
     assert "read by demo_porto: 39,906 rows, of Porto" in done.stderr
@@ -64,11 +81,61 @@ def test_the_demo_ends_with_rows(deltaic: Deltaic, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_commands_of_no_extra_load_without_one(environment: Path, tmp_path: Path) -> None:
+    modules = {f"deltaic_ops.cli.{entry.module}" for entry in COMMANDS.values()}
+    modules = {name for name in modules if not name.startswith(tuple(f"deltaic_ops.cli.{extra}" for extra in EXTRAS))}
+    python = [str(environment / "bin" / "python"), "-c", f"import {', '.join(sorted(modules))}"]
+    loaded = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert (loaded.returncode, loaded.stderr) == (0, "")
+
+
+def test_without_extras_the_help_names_every_command(deltaic: Deltaic) -> None:
+    shown = deltaic("--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert [name for name in COMMANDS if f"  {name} " not in shown.stdout] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "extra"),
+    [
+        (("serve",), "awslambdaric", "local"),
+        (("serve", "--help"), "awslambdaric", "local"),
+        (("demo", "--exit", "--state", "here"), "awslambdaric", "local"),
+        (("env",), "awslambdaric", "local"),
+        (("localstack", "deploy", "--json"), "awslambdaric", "local"),
+        (("console", "--no-open"), "jinja2", "console"),
+    ],
+    ids=lambda told: " ".join(told) if isinstance(told, tuple) else told,
+)
+def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
+    deltaic: Deltaic, tmp_path: Path, words: tuple[str, ...], missing: str, extra: str
+) -> None:
+    refused = deltaic(*words)
+    sentence = f"refused: {missing} is not installed: `pip install 'deltaic[{extra}]'` brings it\n"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_the_embedded_aws_is_opened_with_the_extra_alone(deltaic: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / ".deltaic" / "aws").mkdir(parents=True, mode=0o700)
+    refused = deltaic("share", "list")
+    sentence = "refused: awslambdaric is not installed: `pip install 'deltaic[local]'` brings it\n"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
+
+
 def test_the_conformance_kit_is_in_it(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "alice.share").write_text('{"endpoint": "http://127.0.0.1:9", "bearerToken": "t"}')
     done = deltaic("conformance", "--profile", "alice.share")
     assert done.returncode == 1
     assert "no answer: ConnectError" in done.stdout
+
+
+def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
+    done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "refused: alice.share is no profile file (No such file or directory)\n",
+    )
 
 
 def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: Path) -> None:

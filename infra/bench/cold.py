@@ -148,7 +148,7 @@ def _function(  # noqa: PLR0913, PLR0917 -- whose code, and what it is asked
     figures = {
         **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
         **({"before": median(answer["import"] + answer["first"] for answer in others)} if others else {}),
-        "memory": _memory()[name],
+        "memory": load_template(parameters={"DataBuckets": "arn:aws:s3:::lake"}).functions[FUNCTIONS[name]].memory,
         "modules": len(_IMPORTED.findall(process.stderr)),
         "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
     }
@@ -181,11 +181,6 @@ def _start(code: _Code, name: str, running: Service) -> tuple[list[str], dict[st
 
 def _package(module: str) -> str:
     return ".".join(module.split(".")[: 2 if module.startswith("deltaic.") else 1])
-
-
-def _memory() -> dict[str, int]:
-    functions = load_template(parameters={"DataBuckets": "arn:aws:s3:::lake"}).functions
-    return {name: functions[logical].memory for name, logical in FUNCTIONS.items()}
 
 
 def _event(name: str, token: str, table: str, recipient: Any) -> dict[str, Any]:

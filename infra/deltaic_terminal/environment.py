@@ -71,7 +71,6 @@ def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
 
 
 def _maven_mirror(settings: Path) -> str:
-    """Return the mirror of Maven Central that the person's Maven settings name, or nothing."""
     try:
         root = ET.parse(settings).getroot()  # noqa: S314 -- the person's own file in their home folder
     except (OSError, ET.ParseError):

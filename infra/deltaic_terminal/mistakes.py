@@ -28,7 +28,6 @@ SAID: dict[str, str] = {
     "string_too_short": "is empty",
     "string_pattern_mismatch": "is a name of letters, digits and underscores, which does not begin with a digit",
 }
-"""Pydantic's findings in the words of whoever wrote the file."""
 
 
 def mistake_of(document: Document, error: Any, fields: Iterable[str]) -> Mistake:

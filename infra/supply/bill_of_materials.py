@@ -21,9 +21,10 @@ PRODUCTS = {
     "layer": ("--only-group", "layer"),
     "deltalake-layer": ("--only-group", "checkpoint"),
     "conformance": ("--package", "delta-sharing-conformance", "--no-emit-project"),
-    "wheel": ("--no-default-groups", "--extra", "pipeline", "--no-emit-project"),
+    "pull": ("--package", "delta-sharing-pull", "--no-emit-workspace"),
+    "wheel": ("--no-default-groups", "--all-extras", "--no-emit-project"),
 }
-"""Options of `uv export` by product: both Lambda layers, the conformance kit, and the wheel with its jobs."""
+"""Options of `uv export` by product: both Lambda layers, the kit, the download client, and the wheel with its jobs."""
 
 PAGE = ROOT / "infra" / "licences.md"
 NOT_INSTALLED = "not on this platform"
@@ -111,7 +112,8 @@ def page() -> str:
             "Packages that are shipped or used besides our own code (Apache-2.0), with the licence that their metadata",
             "states. `uv run python -m supply.bill_of_materials --page` writes this page. `layer` and",
             "`deltalake-layer` run in Lambda, `wheel` is for the command line and the jobs, `conformance` is the",
-            "conformance kit, `explore` is the page at /explore (`infra/vendored`). A test refuses copyleft, except:",
+            "conformance kit, `pull` is the download client, `explore` is the page at /explore (`infra/vendored`).",
+            "A test refuses copyleft, except:",
             "",
             *(f"* **{name}**: {reason}." for name, reason in sorted(ALLOWED.items())),
             "",

@@ -9,8 +9,9 @@ from uuid import uuid4
 import boto3
 import pytest
 from botocore.config import Config
+from catalog import schema
 from catalog.dynamodb_local import started
-from deltaic.catalog import keys, schema
+from deltaic.catalog import keys
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.catalog.credentials.policies import Policies

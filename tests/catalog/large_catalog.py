@@ -109,7 +109,7 @@ def tokens(size: Size) -> Iterator[Entry]:
             yield key, to_item(token)
             forgotten = token.expires_at + timedelta(90)
             listed = {**to_item(token), "expires_at": token.expires_at, "expires": forgotten, "token_key": key.pk}
-            yield keys.token_entry(person.id, token.id), listed
+            yield keys.recipient_entry("token", person.id, token.id), listed
         if number % _EVERY_TENTH == 0:
             yield from _other_keys(number, person, whose)
 
@@ -121,12 +121,12 @@ def _other_keys(number: int, person: Recipient, whose: dict[str, Any]) -> Iterat
     yield key, {**link.attributes(), "expires": ends_at + timedelta(90)}
     client = OAuthClient(id=f"dlc_{number:024x}", **whose)
     yield keys.oauth_client(client.id), {**client.attributes(), "secret_hash": "0" * 64}
-    yield keys.oauth_client_entry(person.id, 0), client.attributes()
+    yield keys.recipient_entry("client", person.id, str(0)), client.attributes()
     issuer, subject = "https://login.example.org", f"subject-{number}"
     policy = Policy(id=f"{number:012x}", issuer=issuer, audience="a", subject_claim="sub", subject=subject, **whose)
     places = {"issuer_key": keys.policy(issuer, subject).pk, "policy_key": keys.policy(issuer, subject).sk}
     yield keys.policy(issuer, subject), policy.attributes()
-    yield keys.policy_entry(person.id, policy.id), {**policy.attributes(), **places}
+    yield keys.recipient_entry("policy", person.id, policy.id), {**policy.attributes(), **places}
 
 
 def _table(number: int, place: int) -> Entry:
@@ -171,7 +171,7 @@ def _grant(person: Recipient, number: int) -> Iterator[Entry]:
         ends_at=_FIRST + timedelta(20) if number == 1 else None,
     )
     yield keys.grant(person.id, share), grant.attributes()
-    yield keys.grantee(share, person.id), grant.attributes()
+    yield keys.share_entry("grant", share, person.id), grant.attributes()
 
 
 def _id(kind: str, number: int) -> str:

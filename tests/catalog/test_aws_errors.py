@@ -13,8 +13,8 @@ import botocore.session
 import pytest
 from botocore.config import Config
 from deltaic.catalog.credentials.tokens import TokenStore
-from deltaic.catalog.dynamo import Dynamo, client_config
-from deltaic.catalog.keys import Key, recipients
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.keys import Key, all_of
 from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.writes import check
@@ -27,6 +27,7 @@ from deltaic.errors import (
     TooManyRequests,
     Unavailable,
 )
+from deltaic.storage.aws_client import CATALOG, botocore_config
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def aws() -> Iterator[Scripted]:
 def client(endpoint: str, **keys: str) -> DynamoDBClient:
     keys = keys or {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     # One attempt: what is tested is the error, not botocore's patience.
-    config = client_config().merge(Config(retries={"total_max_attempts": 1}))
+    config = botocore_config(CATALOG).merge(Config(retries={"total_max_attempts": 1}))
     create: Callable[..., DynamoDBClient] = SESSION.create_client  # type: ignore[assignment]
     return create("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
 
@@ -185,7 +186,7 @@ def test_half_an_answer_is_a_passing_failure_and_no_missing_item(aws: Scripted, 
     for ask in (
         lambda: way.get("t", Key("p", "s")),
         lambda: way.batch_get("t", [Key("p", "s")]),
-        lambda: list(way.query("t", recipients())),
+        lambda: list(way.query("t", all_of("recipient"))),
         lambda: TokenStore("tokens", way).authenticate(BEARER),
         lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
     ):
@@ -199,7 +200,7 @@ def test_an_answer_of_another_kind_is_a_passing_failure(aws: Scripted) -> None:
     aws.answers = [(200, {})]
     for ask in (
         lambda: dynamo(aws).batch_get("t", [Key("p", "s")]),
-        lambda: list(dynamo(aws).query("t", recipients())),
+        lambda: list(dynamo(aws).query("t", all_of("recipient"))),
     ):
         with pytest.raises(Unavailable, match="try again"):
             ask()

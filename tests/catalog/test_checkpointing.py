@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.admin.checkpointing import Checkpointing
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
 from deltaic.errors import NotFound
 
 if TYPE_CHECKING:

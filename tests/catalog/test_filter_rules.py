@@ -33,7 +33,7 @@ def admin(catalog: Catalog) -> CatalogAdmin:
 
 def sides(catalog: Catalog, recipient_id: str, share: str) -> list[dict[str, Any]]:
     """Return a grant as it lies with its recipient and with its share, without its keys."""
-    both = [keys.grant(recipient_id, share), keys.grantee(share, recipient_id)]
+    both = [keys.grant(recipient_id, share), keys.share_entry("grant", share, recipient_id)]
     found = catalog.dynamo.batch_get(catalog.catalog_table, both)
     return [{name: value for name, value in found[key].items() if name not in {"pk", "sk"}} for key in both]
 

@@ -28,7 +28,7 @@ def test_every_key_fits_whatever_is_typed(share: str, schema: str, table: str) -
     ):
         assert len(key.pk.encode()) <= 2048
         assert len(key.sk.encode()) <= 1024
-    for stretch in (keys.tables(share, schema, table), keys.all_tables(share, f"{schema}/{table}")):
+    for stretch in (keys.in_schema("table", share, schema, table), keys.in_share("table", share, f"{schema}/{table}")):
         assert len(stretch.low.encode()) <= 1024
 
 
@@ -43,20 +43,20 @@ def test_two_names_share_a_key_exactly_if_they_differ_in_case_only(one: str, oth
 @example("s", "a", "a-b", "t")
 @example("s", "a", "A", "t")
 def test_a_range_holds_what_belongs_to_it(share: str, schema: str, other: str, table: str) -> None:
-    stretch = keys.tables(share, schema)
+    stretch = keys.in_schema("table", share, schema)
     key = keys.table(share, other, table)
     assert key.pk == stretch.pk
     assert (stretch.low <= key.sk <= stretch.high) == (names.key(schema) == names.key(other))
-    everything = keys.all_tables(share)
+    everything = keys.in_share("table", share)
     assert everything.low <= key.sk <= everything.high
-    schemas = keys.schemas(share)
+    schemas = keys.of_share("schema", share)
     assert not schemas.low <= key.sk <= schemas.high
 
 
 @given(LEGAL, LEGAL)
 @example("a", "a\U0010ffff")
 def test_a_range_begins_strictly_after_its_position(after: str, name: str) -> None:
-    stretch = keys.shares(after)
+    stretch = keys.all_of("share", after)
     assert (keys.share(name).sk >= stretch.low) == (keys.segment(name) > keys.segment(after))
 
 

@@ -52,7 +52,7 @@ def test_pages_of_tables_make_the_whole_in_order(
     ordered = [wanted[key] for key in sorted(wanted)]
 
     def read(after: str | None) -> list[Table]:
-        return catalog.reader.list_all_tables(alice, share, after, size)
+        return catalog.reader.list_tables(alice, share, None, after, size)
 
     assert pages(read, lambda table: table.key_in_share, size) == ordered
     assert list(catalog.admin.tables.list(share)) == ordered

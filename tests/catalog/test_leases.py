@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltaic.errors import Conflict, InvalidParameter
+from held_lease import held_lease
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
@@ -19,7 +20,7 @@ MINUTE = timedelta(minutes=1)
 def test_the_second_writer_is_refused_by_name(catalog: Catalog) -> None:
     leases = catalog.leases()
     leases.acquire(LOCATION, "run 1 of ann@host", MINUTE)
-    held = leases.find(LOCATION)
+    held = held_lease(leases, LOCATION)
     assert held is not None
     assert (held.holder, held.fence) == ("run 1 of ann@host", 1)
     with pytest.raises(Conflict, match=r"written by run 1 of ann@host \(its lease ends 20"):
@@ -46,9 +47,9 @@ def test_a_lease_given_back_is_free_and_the_fence_rises(catalog: Catalog) -> Non
     with pytest.raises(Conflict):
         leases.acquire(LOCATION, "two", MINUTE)
     leases.release(LOCATION, "one")
-    assert leases.find(LOCATION) is None
+    assert held_lease(leases, LOCATION) is None
     leases.acquire(LOCATION, "two", MINUTE)
-    held = leases.find(LOCATION)
+    held = held_lease(leases, LOCATION)
     assert held is not None
     assert (held.holder, held.fence) == ("two", 2)
 
@@ -57,12 +58,12 @@ def test_an_expired_lease_passes_on_and_cannot_be_renewed(catalog: Catalog) -> N
     leases = catalog.leases()
     later = catalog.leases(lambda: time.time() + 61)
     leases.acquire(LOCATION, "one", MINUTE)
-    assert later.find(LOCATION) is None
+    assert held_lease(later, LOCATION) is None
     later.acquire(LOCATION, "two", MINUTE)
     with pytest.raises(Conflict, match="written by two"):
         leases.renew(LOCATION, "one", MINUTE)
     leases.release(LOCATION, "one")
-    held = later.find(LOCATION)
+    held = held_lease(later, LOCATION)
     assert held is not None
     assert (held.holder, held.fence) == ("two", 2)
 
@@ -74,7 +75,7 @@ def test_renewing_prolongs_and_keeps_the_fence(catalog: Catalog) -> None:
     later.acquire(LOCATION, "one", MINUTE)
     with pytest.raises(Conflict, match="written by one"):
         catalog.leases(lambda: time.time() + 100).acquire(LOCATION, "two", MINUTE)
-    held = later.find(LOCATION)
+    held = held_lease(later, LOCATION)
     assert held is not None
     assert held.fence == 1
 

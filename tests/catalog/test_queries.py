@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic.catalog.live_queries import MOST_BYTES
 from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
 from deltaic.errors import InvalidParameter, NotFound, TooManyRequests

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound, Unauthenticated
+from held_lease import held_lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,6 @@ def test_one_of_many_writers_gets_the_lease(catalog: Catalog) -> None:
         return n
 
     (won,) = winners(race(*[lambda n=n: take(n) for n in range(RACERS)]), Conflict)
-    held = catalog.leases().find(LOCATION)
+    held = held_lease(catalog.leases(), LOCATION)
     assert held is not None
     assert (held.holder, held.fence) == (f"run {won}", 1)

@@ -40,7 +40,7 @@ def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog
     assert [share.name for share in reader.list_shares(alice, None, 501)] == ["Mine"]
     assert [schema.name for schema in reader.list_schemas(alice, "MINE", None, 501)] == ["a", "B"]
     assert [table.name for table in reader.list_tables(alice, "mine", "A", None, 501)] == ["T1", "t2"]
-    everything = reader.list_all_tables(alice, "mine", None, 501)
+    everything = reader.list_tables(alice, "mine", None, None, 501)
     assert [f"{table.schema_name}.{table.name}" for table in everything] == ["a.T1", "a.t2", "B.T1", "B.t2"]
     assert {(table.share, table.location) for table in everything} == {("Mine", LOCATION)}
 
@@ -72,7 +72,7 @@ def test_look_ups_ignore_case_and_answer_the_original_spelling(catalog: Catalog,
         pytest.param(lambda r, a, s: r.get_share(a, s), "share '{share}' not found", id="share"),
         pytest.param(lambda r, a, s: r.list_schemas(a, s, None, 9), "share '{share}' not found", id="schemas"),
         pytest.param(lambda r, a, s: r.list_tables(a, s, "A", None, 9), "share '{share}' not found", id="tables"),
-        pytest.param(lambda r, a, s: r.list_all_tables(a, s, None, 9), "share '{share}' not found", id="all-tables"),
+        pytest.param(lambda r, a, s: r.list_tables(a, s, None, None, 9), "share '{share}' not found", id="all-tables"),
         pytest.param(
             lambda r, a, s: r.get_table(a, s, "A", "T1"), f"[Share/Schema/Table] '{{share}}/A/T1' {UNKNOWN}", id="table"
         ),

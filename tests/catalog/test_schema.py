@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltaic.catalog import schema
+from catalog import schema
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic.errors import Conflict, InvalidParameter, NotFound, Unauthenticated
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo

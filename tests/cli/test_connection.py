@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import boto3
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic_ops.cli.connection import Wishes, connection
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.state import announced, locked
@@ -144,7 +144,7 @@ def test_without_a_stack_the_tables_have_their_usual_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(Wishes(state=str(tmp_path))) as found:
+    with connection(Wishes(state=tmp_path)) as found:
         assert (found.catalog_table, found.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
         assert found.sharing_endpoint == ""
 

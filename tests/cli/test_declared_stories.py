@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from catalog import schema
 from delta_tables.handmade import lines, metadata, protocol
-from deltaic.catalog import schema
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.asset_items import Model, Skill, Volume
 from deltaic.catalog.catalog_lock import locked
@@ -105,7 +105,7 @@ class Place:
 
     def _seen(self, recipient: str) -> Iterator[tuple[str, str]]:
         for share in self.reader.list_shares(recipient, None, 99):
-            for table in self.reader.list_all_tables(recipient, share.name, None, 99):
+            for table in self.reader.list_tables(recipient, share.name, None, None, 99):
                 yield "table", table.title.lower()
             for kind in (Volume, Skill, Model):
                 for asset in self.reader.list_assets(recipient, kind, share.name, None, None, 99):

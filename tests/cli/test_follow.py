@@ -65,7 +65,7 @@ def seen(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callable[[], l
     def look() -> list[str]:
         # A page at a time, so that what is not listed lies between pages too.
         tables: list[Any] = []
-        while page := reader.list_all_tables(alice.id, "sales", tables[-1].key_in_share if tables else None, 1):
+        while page := reader.list_tables(alice.id, "sales", None, tables[-1].key_in_share if tables else None, 1):
             tables += page
         schemas = reader.list_schemas(alice.id, "sales", None, 100)
         inner = [one for each in schemas for one in reader.list_tables(alice.id, "sales", each.name, None, 2)]

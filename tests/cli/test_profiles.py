@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delta_sharing.protocol import DeltaSharingProfile
 from deltaic.errors import Unavailable
-from deltaic_ops.profile import profile_place
+from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

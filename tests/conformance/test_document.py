@@ -13,9 +13,10 @@ from deltaic import errors
 from deltaic.delta import features
 from deltaic.protocol import names
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.request_body import camel_case
-from deltaic.protocol.requests import MAX_RESULTS, ChangesRequest, MetadataRequest
+from deltaic.protocol.requests import MAX_RESULTS, MetadataRequest
 from deltaic_ops.deploy.template import load_template
 from openapi_spec_validator import validate
 

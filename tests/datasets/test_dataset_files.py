@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltaic.errors import NotFound
 from deltaic_datasets.file.checking import WrongFile, check, dataset_of
 from deltaic_datasets.file.model import FileSource, json_schema
 from deltaic_datasets.file.schedule import check_schedule
+from deltaic_datasets.file.sql_text import refused_outputs
 from deltaic_datasets.file.text import text_of
-from deltaic_datasets.run.job import summary_lines
+from deltaic_datasets.run.job import main, summary_lines
 from deltaic_datasets.run.run_state import Summary
 from deltaic_ops.jobs.files import DatasetFile
 from deltaic_pipeline.failures import PipelineError
@@ -409,6 +412,52 @@ def test_a_column_that_delta_refuses_is_told_with_a_remedy() -> None:
     assert check(ALONE.replace("target: {", properties)).mistakes == []
     step = "steps: [{view: v, sql: SELECT id FROM inbox}]"
     assert check(ALONE.replace("write:", f"{step}\nwrite:")).mistakes == []
+
+
+STEPS = {
+    "an alias": ("SELECT id AS `the id` FROM inbox", "steps[0].sql: the column 'the id'"),
+    "an aggregate without a name": (
+        "SELECT id, count(*) FROM inbox GROUP BY id",
+        "steps[0].sql: the column 'COUNT(*)'",
+    ),
+    "a source's own column": ("SELECT * FROM inbox", "sources.inbox.schema: the column 'dose (mg)'"),
+    "two queries": ("SELECT id AS `a,b` FROM inbox UNION ALL SELECT id FROM inbox", "the column 'a,b'"),
+}
+
+
+@pytest.mark.parametrize("case", STEPS)
+def test_a_column_of_steps_that_delta_refuses_is_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    sql, message = STEPS[case]
+    (tmp_path / "a.csv").write_text("id,dose (mg)\n1,2\n")
+    file = tmp_path / "doses.yaml"
+    steps = f"steps: [{{view: a, sql: {json.dumps(sql)}}}, {{view: b, sql: SELECT * FROM a}}]\n"  # noqa: S608 -- a test's own
+    text = re.sub("paths: .*", f"paths: ['{tmp_path}/*.csv']", ALONE).replace("s3://lake/doses", f"{tmp_path}/doses")
+    file.write_text(text.replace("write:", f"{steps}write:"))
+    assert main([str(file)]) == 1
+    assert message in capsys.readouterr().err
+    for taken in ("SELECT id AS a FROM inbox", "SELECT * EXCEPT (`dose (mg)`) FROM inbox", "SELECT a.id FROM inbox a"):
+        assert not list(refused_outputs(dataset_of(file.read_text().replace(json.dumps(sql), taken), "")[0]))
+
+
+@pytest.mark.parametrize("paths", ["a.parquet", "*.parquet", "", "*"])
+def test_nanoseconds_of_parquet_are_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], paths: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    at = pa.array([0] * 50_000, pa.timestamp("ns"))
+    pq.write_table(pa.table({"id": range(50_000), "at": at}), tmp_path / "in" / "a.parquet")
+    source = {"format": "parquet", "paths": [f"in/{paths}"]}
+    content = {
+        "name": "d",
+        "sources": {"s": source},
+        "target": {"location": f"{tmp_path}/t"},
+        "write": {"mode": "append"},
+    }
+    (tmp_path / "d.yaml").write_text(yaml.safe_dump(content))
+    assert main([str(tmp_path / "d.yaml")]) == 1
+    assert "a.parquet: its column 'at' has timestamps in nanoseconds" in capsys.readouterr().err
 
 
 def test_options_that_read_what_is_no_json_are_refused() -> None:

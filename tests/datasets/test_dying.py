@@ -40,6 +40,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
+from held_lease import held_lease
 from pipeline.place import CATALOG, TOKENS
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class World:
     def bury(self, location: str) -> None:
         """Forget what the dead held, as the end of its process and of its leases would."""
         for place in (location, f"{location}_quarantine"):
-            lease = self.leases.find(f"s3://{BUCKET}/{place}")
+            lease = held_lease(self.leases, f"s3://{BUCKET}/{place}")
             if lease is not None:
                 self.leases.release(f"s3://{BUCKET}/{place}", lease.holder)
         jvm: Any = self.spark.sparkContext._jvm

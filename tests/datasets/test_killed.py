@@ -23,6 +23,7 @@ from deltaic_pipeline import entry
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.column_names import THE_TABLE
 from deltaic_terminal.progress import silent
+from held_lease import held_lease
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
         assert process.returncode in {0, -signal.SIGKILL}, said
         killed.append((pause, process.returncode))
         for location in (place.location, f"{place.location}_quarantine"):
-            lease = leases.find(location)
+            lease = held_lease(leases, location)
             if lease is not None:  # or one waits until it ends
                 leases.release(location, lease.holder)
     assert -signal.SIGKILL in {status for _, status in killed[1:]}, killed
@@ -328,7 +329,7 @@ def interrupted(process: "Job", after: str, pause: float, number: int) -> list[s
     time.sleep(pause)
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (out, err)
+    assert process.returncode == 128 + number, (out, err)
     steps = ("ok ", "failed ")
     return [line for line in err.splitlines() if not line.startswith(steps)]
 
@@ -349,7 +350,7 @@ def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR
     assert interrupted(process, after, pause, number) == [
         "stopped; go on with --run-id second: what was committed is not written twice"
     ]
-    assert Leases(CATALOG, dynamo).find(place.location) is None
+    assert held_lease(Leases(CATALOG, dynamo), place.location) is None
 
 
 SESSION = """

@@ -25,6 +25,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
+from held_lease import held_lease
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def test_stories_of_deliveries_with_kills_end_as_pandas_says(  # noqa: PLR0917 -
             with living(proxy, chance.randint(1, 30)), suppress(DeltaicError):
                 build(spark, run_of(written, f"d{day}"), catalog, silent)
             for place_ in (location, f"{location}_quarantine"):
-                lease = leases.find(place_)
+                lease = held_lease(leases, place_)
                 if lease is not None:
                     leases.release(place_, lease.holder)
             jvm: Any = spark.sparkContext._jvm

@@ -20,8 +20,7 @@ from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.run_ids import opened
-from deltaic_pipeline.table.run_log import append, refuse_same, rows, schema
+from deltaic_pipeline.table.run_log import append, opened, refuse_same, rows, schema
 from deltaic_terminal.progress import silent
 from deltalake import DeltaTable, write_deltalake
 from pipeline.place import Place

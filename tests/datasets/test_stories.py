@@ -37,6 +37,7 @@ from deltaic_terminal.progress import silent
 from deltalake import DeltaTable
 from faults.proxy import Proxy
 from filled_server import FilledServer, dynamo_of
+from held_lease import held_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,7 @@ class Play:
     def _bury(self) -> None:
         """Forget what the dead held, as the end of its process and of its leases would."""
         for place in (self.location, f"{self.location}_quarantine"):
-            lease = self.server.leases.find(place)
+            lease = held_lease(self.server.leases, place)
             if lease is not None:
                 self.server.leases.release(place, lease.holder)
         jvm: Any = self.server.spark.sparkContext._jvm

@@ -32,6 +32,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.target import Target
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
+from held_lease import held_lease
 from pipeline.place import CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ class Mortal:
             build(self.spark, run_of(content, run_id), self.catalog, silent)
             ended = True
         for place in (content["target"]["location"], f"{content['target']['location']}_quarantine"):
-            lease = self.leases.find(place)
+            lease = held_lease(self.leases, place)
             if lease is not None:
                 self.leases.release(place, lease.holder)
         jvm: Any = self.spark.sparkContext._jvm

@@ -87,7 +87,7 @@ def test_a_range_that_does_not_fit_is_not_kept_in_part(tmp_path: Path) -> None:
     for _ in range(2):
         paths(DeltaLog(store, cache, "t"))
         assert fetched(store) == COMMITS
-    assert cache.commits.nbytes == 0
+    assert cache.commits._room.nbytes == 0
     for _ in range(2):
         paths(DeltaLog(store, cache, "t"), 90)
     assert fetched(store) == 10
@@ -101,7 +101,7 @@ def test_it_keeps_no_more_bytes_than_it_may(tmp_path: Path) -> None:
         few = files[at : at + 5]
         contents = [(tmp_path / "_delta_log" / file.name).read_bytes() for file in few]
         assert cache.reader("t", store, few)(few) == contents
-        assert 0 < cache.nbytes <= 20_000
+        assert 0 < cache._room.nbytes <= 20_000
 
 
 def test_whoever_may_need_few_commits_fetches_few(tmp_path: Path) -> None:

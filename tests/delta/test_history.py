@@ -45,8 +45,8 @@ def info(timestamp: int) -> dict[str, dict[str, int]]:
 )
 def test_a_time_by_file_times(tmp_path: Path, asked: int, before: int, after: int) -> None:
     log = by_file_times(tmp_path, 1000, 2000, 500, 5000)
-    assert log.version_at_or_before(T + asked) == before
-    assert log.version_at_or_after(T + asked) == after
+    assert log.history.version_at_or_before(T + asked) == before
+    assert log.history.version_at_or_after(T + asked) == after
 
 
 def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) -> None:
@@ -57,15 +57,15 @@ def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) 
         r"before the earliest available version 0 "
         r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0 \(2023-11-14T22:13:21\.000Z\)\.",
     ):
-        log.version_at_or_before(T + 999)
-    for ask in (log.version_at_or_before, log.version_at_or_after):
+        log.history.version_at_or_before(T + 999)
+    for ask in (log.history.version_at_or_before, log.history.version_at_or_after):
         with pytest.raises(
             MalformedRequest,
             match=r"is after the latest available version 1 .*Please use a timestamp less than or equal to 2023-11-14 "
             r"22:13:22\.0 \(2023-11-14T22:13:22\.000Z\)\.",
         ):
             ask(T + 2001)
-    assert log.version_at_or_after(0) == 0
+    assert log.history.version_at_or_after(0) == 0
 
 
 def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
     log.classic(3)
     log.forget(0)
     delta = DeltaLog(FolderStore(tmp_path))
-    assert delta.version_at_or_after(0) == 3
+    assert delta.history.version_at_or_after(0) == 3
     with pytest.raises(MalformedRequest, match="before the earliest available version 3"):
-        delta.version_at_or_before(T + 2000)
+        delta.history.version_at_or_before(T + 2000)
 
 
 def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
@@ -113,8 +113,8 @@ def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int,
         },
     )
     log = DeltaLog(FolderStore(tmp_path))
-    assert log.version_at_or_before(T + asked) == before
-    assert log.version_at_or_after(T + asked) == after
+    assert log.history.version_at_or_before(T + asked) == before
+    assert log.history.version_at_or_after(T + asked) == after
     assert log.snapshot(4).timestamp == T + 4000
     assert log.snapshot(1).timestamp == T + 1000
     assert [commit.timestamp - T for commit in log.commits(0, 5)] == [0, 1000, 2000, 3000, 4000, 5000]
@@ -126,9 +126,9 @@ def test_in_commit_timestamps_since_the_first_commit_need_no_enablement_version(
     log.commit(info(10), on, protocol(1, 7, "inCommitTimestamp"), modified=T + 99)
     log.commit(info(20), add("f"), modified=T + 98)
     delta = DeltaLog(FolderStore(tmp_path))
-    assert [delta.version_at_or_before(T + 10), delta.version_at_or_before(T + 20)] == [0, 1]
+    assert [delta.history.version_at_or_before(T + 10), delta.history.version_at_or_before(T + 20)] == [0, 1]
     with pytest.raises(MalformedRequest, match="after the latest"):
-        delta.version_at_or_before(T + 21)
+        delta.history.version_at_or_before(T + 21)
 
 
 def test_the_search_reads_few_commits(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_search_reads_few_commits(tmp_path: Path) -> None:
     log.classic(199)
     log.checksum(199, inCommitTimestampOpt=T + 1990)
     store = FolderStore(tmp_path)
-    assert DeltaLog(store).version_at_or_before(T + 555) == 55
+    assert DeltaLog(store).history.version_at_or_before(T + 555) == 55
     assert len(store.calls) < 15
 
 
@@ -153,8 +153,8 @@ def test_all_times_of_a_request_cost_one_listing(tmp_path: Path) -> None:
     delta = DeltaLog(store, SnapshotCache(1 << 24), "t")
     delta.snapshot()
     store.calls.clear()
-    found = [ask(T + 20_000) for ask in (delta.version_at_or_before, delta.version_at_or_after)]
-    assert [*found, delta.version_at_or_before(T + 41_500)] == [20, 20, 41]
+    found = [ask(T + 20_000) for ask in (delta.history.version_at_or_before, delta.history.version_at_or_after)]
+    assert [*found, delta.history.version_at_or_before(T + 41_500)] == [20, 20, 41]
     assert store.calls.count("list ") == len([call for call in store.calls if call.startswith("list")]) == 2
     assert not [call for call in store.calls if call.endswith(".json")]
 
@@ -162,7 +162,7 @@ def test_all_times_of_a_request_cost_one_listing(tmp_path: Path) -> None:
 def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:
     log = in_commit_log(tmp_path, {"delta.inCommitTimestampEnablementVersion": "1"})
     with pytest.raises(TableUnreadable, match=r"00000000000000000001\.json has no inCommitTimestamp"):
-        DeltaLog(FolderStore(tmp_path)).version_at_or_before(T + 1500)
+        DeltaLog(FolderStore(tmp_path)).history.version_at_or_before(T + 1500)
     assert json.loads((log.log / f"{1:020d}.json").read_text())
 
 
@@ -200,7 +200,8 @@ def test_a_version_has_one_time_whoever_asks(tmp_path: Path, time_of: Callable[[
         assert found == {version: times[version] for version in range(start, versions)}
     for version in (2, 101, 639):
         assert log.snapshot(version).timestamp == times[version]
-        assert log.version_at_or_before(times[version]) == log.version_at_or_after(times[version]) == version
+        asked = log.history.version_at_or_before, log.history.version_at_or_after
+        assert {ask(times[version]) for ask in asked} == {version}
 
 
 def test_a_sane_log_tells_its_times_by_one_short_listing(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_a_commit_of_another_length_has_no_time(tmp_path: Path, fault: str) -> N
     _ = fresh.history
     store.of, store.body = "1.json", FAULTS[fault]
     with pytest.raises(Unavailable):
-        fresh.version_at_or_before(1500)
+        fresh.history.version_at_or_before(1500)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from deltaic_ops.deploy.sam import BuildTarget, Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable
 from deploy.emr import APPLICATION, StandIn
+from held_lease import held_lease
 from typer.testing import CliRunner, Result
 
 pytestmark = [pytest.mark.deploy, pytest.mark.spark]
@@ -233,7 +234,7 @@ def died(jobs: Jobs, job_run: str, location: str, when: Callable[[], object]) ->
     while run.ended is None:
         time.sleep(0.1)
     assert run.state == "FAILED"
-    held = jobs.leases.find(location)
+    held = held_lease(jobs.leases, location)
     assert held is not None
     jobs.leases.release(location, held.holder)
 
@@ -252,7 +253,7 @@ def test_a_run_id_goes_on_where_its_job_died(jobs: Jobs) -> None:
 
     first = started()
     assert started() == first  # while it is alive
-    died(jobs, first, location, lambda: jobs.leases.find(location))
+    died(jobs, first, location, lambda: held_lease(jobs.leases, location))
     assert commits() == []
     second = started()
     died(jobs, second, location, commits)

@@ -12,8 +12,8 @@ from typing import Any
 
 import boto3
 import pytest
+from catalog import schema
 from cloudformation import packaged
-from deltaic.catalog import schema
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.intrinsics import read

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from contract.recipient import Recipient
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.profile import client_profile
+from deltaic_ops.rights.profile_file import client_profile
 from filled_server import FilledServer
 from iceberg_clients.catalog import Catalog, SignedFiles
 from iceberg_clients.tables import ORDERS, options

@@ -13,7 +13,7 @@ import httpx
 import jwt
 import pytest
 from deltaic.catalog.credentials.oauth_clients import IssuedClient
-from deltaic_ops.profile import client_profile
+from deltaic_ops.rights.profile_file import client_profile
 from filled_server import FilledServer
 from identity.issuer import Issuer, private_key
 

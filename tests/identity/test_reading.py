@@ -12,7 +12,7 @@ import delta_sharing
 import httpx
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from deltaic_ops.profile import client_profile, private_key_profile
+from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 from filled_server import FilledServer
 from identity.issuer import Issuer, private_key, running
 

@@ -80,7 +80,7 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
             announce(state, here(sleeper.pid))
             announce(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
         assert running.running(state) == here(sleeper.pid)
-        with connection(Wishes(state=str(state))) as meant:
+        with connection(Wishes(state=state)) as meant:
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         again = deltaic(state, "localstack", "up", "--json")
         assert (again.exit_code, json.loads(again.stdout)["pid"]) == (0, sleeper.pid)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.checkpointing import Checkpointing
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.storage.aws_credentials import Credentials

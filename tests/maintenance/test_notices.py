@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin.known_versions import KnownVersions
+from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
 from deltaic.errors import Unavailable
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG
@@ -15,7 +15,6 @@ from pipeline.place import BUCKET, CATALOG
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from deltaic.catalog.admin.table_places import TablePlace
     from deltaic.catalog.items import Table
     from deltaic.storage.event_bus import BusEvent
     from maintenance.conftest import Tables

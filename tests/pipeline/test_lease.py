@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import boto3
 import pytest
-from deltaic.catalog import schema
+from catalog import schema
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, Unavailable

@@ -10,6 +10,7 @@ from deltaic.protocol.continuations import (
     PageBinding,
     PageClaims,
     RefreshClaims,
+    check_log,
     open_list_token,
     open_page_token,
     open_refresh_token,
@@ -139,9 +140,9 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
 
 @pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
 def test_a_token_belongs_to_one_log(pinned: PageClaims | RefreshClaims) -> None:
-    pinned.check_log("m")
+    check_log(pinned.log_id, "m")
     with pytest.raises(InvalidParameter, match=r"rewritten since this query began\. Please restart the query"):
-        pinned.check_log("n")
+        check_log(pinned.log_id, "n")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from deltaic.protocol import lines
-from deltaic.protocol.lines import FileAction, WireMetadata
+from deltaic.protocol.wire_actions import FileAction, WireMetadata
 from deltalake import DeltaTable
 
 TABLE = WireMetadata(

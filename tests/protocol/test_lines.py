@@ -9,7 +9,8 @@ from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.delta_lines import READER_PROPERTIES
-from deltaic.protocol.lines import EndStreamAction, FileAction, WireDeletionVector, WireMetadata
+from deltaic.protocol.lines import EndStreamAction
+from deltaic.protocol.wire_actions import FileAction, WireDeletionVector, WireMetadata, file_id
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -316,10 +317,10 @@ def test_the_status_of_a_query() -> None:
 
 def test_file_ids_are_those_of_the_reference() -> None:
     path = "date=2021-04-28/part-00000-8b0086f2-7b27-4935-ac5a-8ed6215a6640.c000.snappy.parquet"
-    assert lines.file_id(path, "parquet") == "9f1a49539c5cffe1ea7f9e055d5c003c"
-    assert lines.file_id(path, "delta") == hashlib.sha256(path.encode()).hexdigest()
-    assert lines.file_id("c=x%2520y", "parquet") != lines.file_id("c=x%20y", "parquet")
-    assert len(lines.file_id("\ud800", "parquet")) == 32
+    assert file_id(path, "parquet") == "9f1a49539c5cffe1ea7f9e055d5c003c"
+    assert file_id(path, "delta") == hashlib.sha256(path.encode()).hexdigest()
+    assert file_id("c=x%2520y", "parquet") != file_id("c=x%20y", "parquet")
+    assert len(file_id("\ud800", "parquet")) == 32
 
 
 ANYTHING = st.text()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from deltaic.errors import DeltaicError, InvalidParameter, MalformedRequest
 from deltaic.protocol import sealed_tokens
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.parameters import from_query_string
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.requests import (
-    ChangesRequest,
     CredentialsRequest,
     ListRequest,
     MetadataRequest,
-    QueryRequest,
     QueryResultRequest,
     VersionRequest,
 )

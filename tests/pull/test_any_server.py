@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from delta_sharing.protocol import DeltaSharingProfile
 from delta_sharing_pull.server import Shared, SharingServer
 from delta_sharing_pull.snapshot import Snapshot, SourceMoved
 from pull.any_server import AnyServer, any_server
@@ -102,8 +101,7 @@ def test_a_file_whose_vector_another_version_exchanges_has_moved(server: AnyServ
         return [*lines[:2], {"file": told}]
 
     server.change = with_vector
-    profile = DeltaSharingProfile(1, server.endpoint, "secret-bearer")
-    with closing(SharingServer(profile)) as asked:
+    with closing(SharingServer(server.endpoint, "secret-bearer")) as asked:
         snapshot = Snapshot(asked, Shared(Path(), "s", "d", "t"), {})
         [file] = snapshot.files
         first = snapshot.link(file)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta_sharing_conformance.untrusted_http import MOST_BYTES
-from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.server import Shared, SharingServer
 from delta_sharing_pull.shared_folders import find_folder
 from pull.any_server import AnyServer, any_server
@@ -401,10 +400,9 @@ def test_credentials_are_shown_to_no_endpoint_of_the_environment(
     volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
     volume.credentials = {"awsTempCredentials": KEYS, "expirationTime": LATER, "region": "eu-central-1"}
     shared = Shared.parse(f"{tmp_path}/any.share#s.d.v")
-    with closing(SharingServer.of(shared.profile)) as server, closing(Urls(server.endpoint)) as urls:
-        folder = find_folder(server, shared)
-        assert folder is not None
-        reader: Any = folder.reader(server, urls)
+    with closing(SharingServer.of(shared.profile)) as server:
+        reader: Any = find_folder(server, shared)
+        assert reader is not None
         assert reader._client().meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
 
 

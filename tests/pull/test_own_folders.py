@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from client.provider import SCHEMA, SHARE
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.profile import client_profile
+from deltaic_ops.rights.profile_file import client_profile
 from pull.test_folders import files
 from served import served
 

@@ -15,9 +15,10 @@ from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.continuations import PageClaims, open_page_token
 from deltaic.protocol.gates import TableGate
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import AuditRecord

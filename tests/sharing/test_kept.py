@@ -123,7 +123,7 @@ def test_kept_lines_are_those_made_anew(
         found = lines(logs[response_format].snapshot(version), response_format, hint, max_files, kept=kept)
         fresh = plain[response_format].snapshot(version)
         assert found == lines(fresh, response_format, hint, max_files, kept=None)
-        assert kept.nbytes <= room
+        assert kept._room.nbytes <= room
 
 
 @pytest.mark.parametrize("version", [1, VERSIONS - 1])

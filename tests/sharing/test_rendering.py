@@ -13,6 +13,7 @@ from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.protocol.wire_actions import FileAction, WireDeletionVector, file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.rendering import CHUNK_LINES, FileStyle, render
 from deltaic.storage.aws_credentials import Credentials
@@ -119,20 +120,20 @@ def plainly(row: Row, style: FileStyle) -> bytes:
     wire = None
     if vector is not None:
         place = vector_path(vector)
-        wire = lines.WireDeletionVector(
+        wire = WireDeletionVector(
             storage_type="i" if place is None else "p",
             path_or_inline=vector["pathOrInlineDv"] if place is None else signer.url(place),
             size_in_bytes=vector["sizeInBytes"],
             cardinality=vector["cardinality"],
             offset=vector["offset"],
-            file_id=None if place is None else lines.file_id(place, style.scheme),
+            file_id=None if place is None else file_id(place, style.scheme),
         )
     return lines.file(
         style.response_format,
-        lines.FileAction(
+        FileAction(
             kind="file",
             url=signer.url(row["path"]),
-            id=lines.file_id(row["path"], style.scheme),
+            id=file_id(row["path"], style.scheme),
             partition_values=dict.fromkeys(style.partition_columns) | dict(row["partitionValues"]),
             size=row["size"],
             stats=row.get("stats"),

@@ -18,7 +18,7 @@ from deltaic.delta.log import DeltaLog
 from deltaic.errors import InvalidParameter
 from deltaic.http.request import Request
 from deltaic.http.response import Stream
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import AskedHeaders
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.snapshot_query import SnapshotQuery

@@ -2,7 +2,7 @@
 
 import json
 
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.submissions import body_of
 from hypothesis import given
 from hypothesis import strategies as st

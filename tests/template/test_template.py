@@ -390,7 +390,7 @@ def test_the_authorizer_is_kept_its_share_and_streams_are_bounded() -> None:
 
 
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
-    from deltaic.catalog import schema
+    from catalog import schema
 
     for table in TOLD.tables.values():
         assert table.request["KeySchema"] == [

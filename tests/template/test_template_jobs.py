@@ -203,7 +203,12 @@ def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Deci
             assert not decide("UpdateItem", write), change
     [[_, write]] = update("catalog", place, assign={"history": True}).items()
     assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/security.md
-    for other in (place, keys_of.view("s", "d", "t"), keys_of.grantee("s", "0a"), keys_of.schema("s", "d")):
+    for other in (
+        place,
+        keys_of.asset("view", "s", "d", "t"),
+        keys_of.share_entry("grant", "s", "0a"),
+        keys_of.schema("s", "d"),
+    ):
         assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
         assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
     for other in (keys_of.grant("0a", "s"), keys_of.recipient("alice"), keys_of.storage("minio")):

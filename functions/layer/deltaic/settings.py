@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -22,6 +22,14 @@ _LEAST_LIMIT = 4_000_000
 """Bytes below which an answer could not be ended in time: a chunk is about one million."""
 _LEAST_PAGE = 10_000
 """Bytes below which a page would be all head and end."""
+
+
+_VARIABLES: Final = {
+    "region": "AWS_REGION",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+    "memory_mb": "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+}
+"""The variables of AWS's own; all others are named as the fields are."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -100,45 +108,20 @@ class Settings(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Settings":
         """Read the variables; raises ValueError, naming the variable, for a value that cannot be used."""
-        default = cls()
-        ttl = _number(environment, "URL_TTL_SECONDS", default.url_ttl_seconds)
+        given = {}
+        for field, default in zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True):
+            name = _VARIABLES.get(field, field.upper())
+            if name in environment:
+                given[field] = _value(name, environment[name], cls.__annotations__[field], default)
+        settings = cls(**given)
+        ttl, limit, page_bytes = settings.url_ttl_seconds, settings.stream_limit_bytes, settings.page_bytes
         if ttl not in _TTL_SECONDS:
             raise ValueError(f"URL_TTL_SECONDS is {ttl}: say {_TTL_SECONDS.start} to {_TTL_SECONDS.stop - 1}")
-        limit = _number(environment, "STREAM_LIMIT_BYTES", default.stream_limit_bytes)
         if limit and limit < _LEAST_LIMIT:
             raise ValueError(f"STREAM_LIMIT_BYTES is {limit}: say 0 for none, or at least {_LEAST_LIMIT}")
-        page_bytes = _number(environment, "PAGE_BYTES", default.page_bytes)
         if page_bytes and page_bytes < _LEAST_PAGE:
             raise ValueError(f"PAGE_BYTES is {page_bytes}: say 0 for no pages, or at least {_LEAST_PAGE}")
-        return cls(
-            catalog_table=environment.get("CATALOG_TABLE", default.catalog_table),
-            tokens_table=environment.get("TOKENS_TABLE", default.tokens_table),
-            token_key_secret=environment.get("TOKEN_KEY_SECRET", default.token_key_secret),
-            signing_role_arn=environment.get("SIGNING_ROLE_ARN", default.signing_role_arn),
-            ip_address_type=environment.get("IP_ADDRESS_TYPE", default.ip_address_type),
-            url_ttl_seconds=ttl,
-            response_streaming=_switch(environment, "RESPONSE_STREAMING", default.response_streaming),
-            stream_limit_bytes=limit,
-            server_pages=_switch(environment, "SERVER_PAGES", default.server_pages),
-            page_bytes=page_bytes,
-            unread_statistics=_switch(environment, "UNREAD_STATISTICS", default.unread_statistics),
-            contact=environment.get("CONTACT", default.contact),
-            explore=_switch(environment, "EXPLORE", default.explore),
-            iceberg_bucket=environment.get("ICEBERG_BUCKET", default.iceberg_bucket),
-            iceberg_files_at_once=_number(environment, "ICEBERG_FILES_AT_ONCE", default.iceberg_files_at_once),
-            iceberg_maker=environment.get("ICEBERG_MAKER", default.iceberg_maker),
-            cors_origins=environment.get("CORS_ORIGINS", default.cors_origins),
-            limits_on_failure=_on_failure(environment, "LIMITS_ON_FAILURE", default.limits_on_failure),
-            prefix=environment.get("PREFIX", default.prefix),
-            oauth_key=environment.get("OAUTH_KEY", default.oauth_key),
-            token_minutes=_number(environment, "TOKEN_MINUTES", default.token_minutes),
-            notice_days=_number(environment, "NOTICE_DAYS", default.notice_days),
-            notices_bus=environment.get("NOTICES_BUS", default.notices_bus),
-            notices_source=environment.get("NOTICES_SOURCE", default.notices_source),
-            region=environment.get("AWS_REGION", default.region),
-            endpoint_url=environment.get("AWS_ENDPOINT_URL", default.endpoint_url),
-            memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", default.memory_mb),
-        )
+        return settings
 
     @property
     def url_ttl(self) -> timedelta:
@@ -146,26 +129,16 @@ class Settings(msgspec.Struct, frozen=True):
         return timedelta(seconds=self.url_ttl_seconds)
 
 
-def _switch(environment: Mapping[str, str], name: str, default: _Switch) -> _Switch:
-    value = environment.get(name, default)
-    if value not in get_args(_Switch):
-        raise ValueError(f"{name} is {value!r}: say {' or '.join(get_args(_Switch))}")
-    return cast("_Switch", value)
-
-
-def _on_failure(environment: Mapping[str, str], name: str, default: _OnFailure) -> _OnFailure:
-    value = environment.get(name, default)
-    if value not in get_args(_OnFailure):
-        raise ValueError(f"{name} is {value!r}: say {' or '.join(get_args(_OnFailure))}")
-    return cast("_OnFailure", value)
-
-
-def _number(environment: Mapping[str, str], name: str, default: int) -> int:
-    text = environment.get(name, "")
-    if not text:
-        return default
+def _value(name: str, text: str, kind: Any, default: Any) -> Any:
+    """Return the value of a variable: a text, a whole number (an empty one is not set), or one of a few words."""
+    if choices := get_args(kind):
+        if text not in choices:
+            raise ValueError(f"{name} is {text!r}: say {' or '.join(choices)}")
+        return text
+    if kind is str:
+        return text
     try:
-        return int(text)
+        return int(text) if text else default
     except ValueError:
         raise ValueError(f"{name} is {text!r}: say a whole number") from None
 

@@ -4,8 +4,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.admin.checkpointing import Checkpointing
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.known_versions import KnownVersions
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
 from deltaic.catalog.connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import facts_of, logger, stack_of

@@ -297,7 +297,6 @@ def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
 
 class _Job(NamedTuple):
     command: str
-    """What it is for `deltaic`."""
     description: str
     examples: str
     options: Callable[[CommandLine], None]

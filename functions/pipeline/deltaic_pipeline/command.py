@@ -4,6 +4,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from signal import SIGINT
 
 from deltaic.errors import DeltaicError
 from deltaic_terminal.printing import as_called, one_line, only_text
@@ -13,18 +14,16 @@ from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.errors import HIDDEN, all_said, said_by_spark, spark_failures
 from deltaic_pipeline.spark.interruption import interruptions
 
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C or SIGTERM has ended (128 + SIGINT)."""
-
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 """Says one thing, to people in lines or to programs as an event."""
 
 
 @only_text()
 def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
-    """Run a job and return the exit code; `stopped` says how to go on after Ctrl-C. A refusal is a line, never a trace.
+    """Run a job and return the exit code. A refusal is one line, never a trace.
 
-    `show_values`: all that was said stands behind it, values of rows among it.
+    After a signal the code is 128 and its number, and `stopped` says how to go on. `show_values`: all that was said
+    stands behind it, values of rows among it.
     """
     progress = lines() if as_json else terminal()
     with interruptions() as interrupted:
@@ -42,10 +41,11 @@ def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: 
                 return _refused(unforeseen(failure), as_json=as_json, show_values=False)
         else:
             return 0
+    code = 128 + (interrupted or [SIGINT])[0]
     if as_json:
-        _programs((), {"event": "stopped", "message": stopped, "exitCode": INTERRUPTED})
+        _programs((), {"event": "stopped", "message": stopped, "exitCode": code})
     print(f"stopped; {stopped}", file=sys.stderr)
-    return INTERRUPTED
+    return code
 
 
 def _refused(refusal: DeltaicError, *, as_json: bool, show_values: bool) -> int:

@@ -84,7 +84,6 @@ def _run(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
 
 
 def _planned(summary: Summary, job: Job) -> Iterator[str]:
-    """Say to people what would be done."""
     now = summary.before
     yield f"{summary.location}: version {now.version}, {counted(now.files)}"
     for name, value in summary.retention.protection.items():
@@ -105,7 +104,6 @@ def _planned(summary: Summary, job: Job) -> Iterator[str]:
 
 
 def _table(summary: Summary) -> Iterator[str]:
-    """Return the summary for people."""
     before, after = summary.before, summary.after
     yield f"run          {summary.run_id}"
     yield f"table        {summary.location}"

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 VIEW = "source"
-"""The name under which SQL sees what was read."""
 
 REMEDY = "put the files right, or say by --schema and --option what they hold"
 
@@ -48,25 +47,12 @@ class Job:
     source: Source
     target: Target
     sql: str | None = None
-    """A query over the view `source`; None: the rows as they are."""
-
     name: TableName | None = None
-    """Where it is shared; None: it is written and not registered."""
-
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     create_share: bool = False
-    """Make the share if there is none."""
-
     storage: str = ""
-    """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
-
     run_id: str = ""
-    """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
-
     wait: timedelta = timedelta(0)
-    """How long to wait for another writer of the same table."""
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
@@ -138,7 +124,6 @@ def described(written: Written) -> str:
 
 
 def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
-    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
     places, target = Places(), job.target
     told = [places.absent_bucket(target.location)]
     repeated = job.run_id and places.absent_table(target.location) is None  # which needs no source any more
@@ -191,7 +176,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 
 def _check_known(source: Source, target: Target) -> None:
-    """Refuse what is known to be wrong without Spark."""
     refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
     for name, message in [*unknown_options(source.format, source.options), *refused]:
         raise PipelineError(f"--option {name} {message}.")

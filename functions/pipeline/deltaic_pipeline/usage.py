@@ -88,7 +88,6 @@ def _location(given: str) -> str:
 
 
 def _table(summary: Summary) -> Iterator[str]:
-    """Return the summary for people."""
     yield f"run          {summary.run_id}"
     yield f"table        {summary.location}"
     yield f"version      {summary.version}{' (repeated)' if summary.repeated else ''}"

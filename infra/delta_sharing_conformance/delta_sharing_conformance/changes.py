@@ -1,8 +1,10 @@
 """Checks of ranges of versions: data changes since a version, and the change data feed."""
 
+from collections.abc import Iterable, Mapping
+
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import Fails, NotTried, check_each_table
-from delta_sharing_conformance.client import BOTH, FORMATS
+from delta_sharing_conformance.client import BOTH, FORMATS, Reply
 from delta_sharing_conformance.shared import OK, ListedTable, walk
 from delta_sharing_conformance.versions import HISTORY, first_version, iso
 
@@ -55,19 +57,26 @@ def ranges_that_are_wrong_are_refused(table: ListedTable) -> None:
 def pages_of_a_range_are_the_whole(table: ListedTable) -> None:
     """Give by maxFiles and pageToken the lines of the whole range, in their order."""
     first = first_version(table)
-    for response_format in table.whole:
-        capabilities = FORMATS[response_format]
+    for response_format, capabilities in table.formats:
         whole = expect.ids(table.query(capabilities, startingVersion=first))
         if len(whole) > 1:
-            ids: list[str] = []
-            for reply in walk(table, capabilities, 1, startingVersion=first):
-                expect.body(reply, response_format, RANGES[response_format], changes=True)
-                if not ids and len(expect.ids(reply)) == len(whole):
-                    raise NotTried("the server gives no pages of ranges")
-                ids += expect.ids(reply)
-            expect.that(ids == whole, f"pages of 1 in {response_format} format have {len(ids)} of {len(whole)}")
+            pages = walk(table.query, capabilities, 1, startingVersion=first)
+            _paged(pages, whole, response_format, RANGES, "ranges")
             return
     raise NotTried("no range that the profile can see has two files")
+
+
+def _paged(
+    pages: Iterable[Reply], whole: list[str], response_format: str, kinds: Mapping[str, Iterable[str]], what: str
+) -> None:
+    """Expect pages of one file to be the whole answer; raises NotTried where the first one is."""
+    ids: list[str] = []
+    for reply in pages:
+        expect.body(reply, response_format, kinds[response_format], changes=True)
+        if not ids and len(expect.ids(reply)) == len(whole):
+            raise NotTried(f"the server gives no pages of {what}")
+        ids += expect.ids(reply)
+    expect.that(ids == whole, f"pages of 1 in {response_format} format have {len(ids)} of {len(whole)}")
 
 
 @check_each_table("Read Change Data Feed from a Table", FEED)
@@ -159,22 +168,11 @@ def pages_of_changes_are_the_whole(table: ListedTable) -> None:
     """Give by maxFiles and pageToken the lines of the whole feed, in their order."""
     _has_feed(table)
     for response_format, (start, reply) in table.changed.items():
-        whole, ids = expect.ids(reply), list[str]()
-        if len(whole) < 2:  # noqa: PLR2004 -- nothing to divide
-            continue
-        sent: dict[str, str | int] = {"startingVersion": start, "maxFiles": 1}
-        while True:
-            page = table.changes(FORMATS[response_format], **sent)
-            expect.body(page, response_format, FEEDS[response_format], changes=True)
-            if not ids and len(expect.ids(page)) == len(whole):
-                raise NotTried("the server gives no pages of changes")
-            ids += expect.ids(page)
-            token = page.end.get("nextPageToken")
-            if not token or len(ids) > len(whole):
-                break
-            sent["pageToken"] = str(token)
-        expect.that(ids == whole, f"pages of 1 in {response_format} format have {len(ids)} of {len(whole)}")
-        return
+        whole = expect.ids(reply)
+        if len(whole) > 1:
+            pages = walk(table.changes, FORMATS[response_format], 1, startingVersion=start)
+            _paged(pages, whole, response_format, FEEDS, "changes")
+            return
     raise NotTried("no change feed that the profile can see has two files")
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, fetch_url, read_answer
+from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_answer, url_request
 
 FEATURES = (
     "columnmapping,deletionvectors,timestampntz,typewidening,v2checkpoint,vacuumprotocolcheck,"
@@ -147,7 +147,8 @@ class SharingClient:
 
     def fetch(self, url: str, span: str = "") -> httpx.Response:
         """GET a signed URL, as readers do: without the token; `span` is the Range."""
-        return fetch_url(self.http, self.endpoint, url, {"Range": span} if span else {})
+        headers = {**ACCEPT_ENCODING, **({"Range": span} if span else {})}
+        return read_answer(self.http, url_request(self.http, self.endpoint, url, headers))
 
 
 def segments(*names: str) -> str:

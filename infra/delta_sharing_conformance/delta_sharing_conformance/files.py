@@ -30,9 +30,7 @@ class HintColumn:
         """Return a partition value or a statistic as it is compared; None for null and for what has no order here."""
         if text is None or text == "":
             return None
-        if self.type in WHOLE_NUMBERS:
-            return int(str(text))
-        return str(text)
+        return int(str(text)) if self.type in WHOLE_NUMBERS else str(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,20 +59,16 @@ def tables_with_features_want_them_in_readerfeatures(table: ListedTable) -> None
 @check_each_table("Delta Sharing Capabilities Header", most=3)
 def capabilities_are_case_insensitive(table: ListedTable) -> None:
     """Process keys and values of the header in any case, and leave out keys that are not known."""
-    for response_format, capabilities in FORMATS.items():
-        if response_format in table.whole:
-            for text in (capabilities.upper(), f"nosuchthing=1;{capabilities}"):
-                reply = table.query(text)
-                expect.answered(reply)
-                expect.that(reply.format == response_format, f"{reply} to {text[:40]} in {reply.format} format")
+    for response_format, capabilities in table.formats:
+        for text in (capabilities.upper(), f"nosuchthing=1;{capabilities}"):
+            reply = expect.answered(table.query(text))
+            expect.that(reply.format == response_format, f"{reply} to {text[:40]} in {reply.format} format")
 
 
 @check_each_table("includeEndStreamAction")
 def endStreamAction_comes_when_it_was_agreed(table: ListedTable) -> None:  # noqa: N802 -- the line's name
     """End with endStreamAction where the answer's header says includeendstreamaction=true, and not unasked."""
-    for response_format, capabilities in FORMATS.items():
-        if response_format not in table.whole:
-            continue
+    for response_format, capabilities in table.formats:
         expect.that(not table.whole[response_format].end, "a query that did not ask ends with endStreamAction")
         reply = expect.answered(table.query(f"{capabilities};includeEndStreamAction=true"))
         agreed = reply.capabilities.get("includeendstreamaction") == "true"
@@ -83,8 +79,7 @@ def endStreamAction_comes_when_it_was_agreed(table: ListedTable) -> None:  # noq
 @check_each_table("EndStreamAction")
 def endStreamAction_tells_when_the_first_URL_dies(table: ListedTable) -> None:  # noqa: N802 -- the line's name
     """Give as minUrlExpirationTimestamp the least of the answer's expirationTimestamps."""
-    response_format = next(iter(table.whole))
-    capabilities = FORMATS[response_format]
+    _, capabilities = table.formats[0]
     reply = expect.answered(table.query(f"{capabilities};includeEndStreamAction=true"))
     told = reply.end.get("minUrlExpirationTimestamp")
     ends = [file.expiration for file in expect.files(reply) if file.expiration is not None]

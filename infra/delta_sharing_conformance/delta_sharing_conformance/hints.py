@@ -10,7 +10,7 @@ from typing import Any
 
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import NotTried, check, check_each_table, on_each
-from delta_sharing_conformance.client import BOTH, FORMATS
+from delta_sharing_conformance.client import BOTH
 from delta_sharing_conformance.files import FileLine, HintColumn, Value
 from delta_sharing_conformance.shared import ListedTable, Shared
 
@@ -114,8 +114,7 @@ def _keeps(tables: list[ListedTable], kind: str, **besides: Any) -> str:
 
     def ask(table: ListedTable) -> None:
         nonlocal queries
-        response_format = next(iter(table.whole))
-        capabilities = FORMATS[response_format]
+        response_format, capabilities = table.formats[0]
         files = table.files(response_format)
         tried = False
         for predicate in _predicates(table, files):

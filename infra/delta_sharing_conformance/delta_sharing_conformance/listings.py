@@ -6,7 +6,7 @@ from typing import Any
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import NotTried, check
 from delta_sharing_conformance.client import BOTH, Reply, segments
-from delta_sharing_conformance.shared import OK, Shared, items
+from delta_sharing_conformance.shared import Shared, items
 
 ABSENT = "no_such_thing_9f4c1d27"
 """A name that nothing has."""
@@ -192,13 +192,12 @@ def answers_404_for_what_does_not_exist(shared: Shared) -> str:
     ]
     paths.append(f"{segments(share, ABSENT)}/tables")
     paths += [f"{segments(*place)}/{below}" for place in places for below in ("version", "metadata")]
-    paths += [f"{segments(*place)}/changes?startingVersion=0" for place in places]
     for path in paths:
-        bare, _, query = path.partition("?")
-        expect.refused(shared.client.ask("GET", bare, parameters=dict([query.split("=")] if query else [])), 404)
+        expect.refused(shared.client.get(path), 404)
     for place in places:
+        expect.refused(shared.client.get(f"{segments(*place)}/changes", startingVersion=0), 404)
         expect.refused(shared.client.ask("POST", f"{segments(*place)}/query", body={}), 404)
-    return f"{len(paths) + len(places)} requests"
+    return f"{len(paths) + 2 * len(places)} requests"
 
 
 @check("REST APIs")
@@ -228,7 +227,7 @@ def _unauthenticated(shared: Shared, *, shape: bool) -> str:
 @check("List Shares")
 def unknown_parameters_are_ignored(shared: Shared) -> str:
     """Ignore query parameters and headers that the protocol does not know."""
-    reply = shared.client.ask("GET", "/shares", parameters={ABSENT: "1"}, headers={"X-No-Such-Thing": "1"})
-    expect.answered(reply)
-    expect.that(reply.status == OK and len(items(reply)) <= len(shared.shares), f"{reply} with other shares")
+    asked = shared.client.ask("GET", "/shares", parameters={ABSENT: "1"}, headers={"X-No-Such-Thing": "1"})
+    reply = expect.answered(asked)
+    expect.that(len(items(reply)) <= len(shared.shares), f"{reply} with other shares")
     return "1 request"

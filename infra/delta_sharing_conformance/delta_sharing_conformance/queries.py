@@ -4,13 +4,9 @@ import httpx
 
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import NotTried, check_each_table
-from delta_sharing_conformance.client import BOTH, FORMATS
+from delta_sharing_conformance.client import BOTH
 from delta_sharing_conformance.shared import ListedTable, walk
 from delta_sharing_conformance.versions import HISTORY, first_version, iso
-
-
-def _formats(table: ListedTable) -> list[tuple[str, str]]:
-    return [(name, FORMATS[name]) for name in table.whole]
 
 
 @check_each_table("Read Data from a Table", "is listed", of=lambda shared: shared.tables)
@@ -53,7 +49,7 @@ def a_query_tells_its_version(table: ListedTable) -> None:
 @check_each_table("File")
 def ids_are_unique_and_stay(table: ListedTable) -> None:
     """Give a file the same id in every answer, and no two files of a table the same."""
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         ids = table.ids(response_format)
         expect.that("" not in ids and len(set(ids)) == len(ids), "two files have one id")
         again = sorted(file.id for file in expect.files(table.query(capabilities)))
@@ -63,7 +59,7 @@ def ids_are_unique_and_stay(table: ListedTable) -> None:
 @check_each_table("Request Body", most=3)
 def what_a_body_holds_besides_is_ignored(table: ListedTable) -> None:
     """Take a body with keys that the protocol does not have, or none but {}, as if they were not there."""
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         reply = table.query(capabilities, noSuchKey={"a": [1]}, predicateHints=[])
         expect.same("a body with an unknown key", expect.ids(reply), table.ids(response_format))
 
@@ -88,7 +84,7 @@ def bodies_that_are_wrong_are_refused(table: ListedTable) -> None:
 @check_each_table("Request Body")
 def limitHint_leaves_enough_rows(table: ListedTable) -> None:  # noqa: N802 -- the field's name
     """Leave out files for limitHint only where those that stay have as many rows by their statistics."""
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         whole = {file.id: file for file in table.files(response_format)}
         rows = sum(file.rows or 0 for file in whole.values())
         for limit in (1, max(rows // 2, 1), rows + 1):
@@ -103,7 +99,7 @@ def limitHint_leaves_enough_rows(table: ListedTable) -> None:  # noqa: N802 -- t
 def a_version_is_queried(table: ListedTable) -> None:
     """Answer version with the files of that version, the latest being the table, and 400 to one that is not there."""
     first = first_version(table)
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         reply = table.query(capabilities, version=table.latest)
         expect.body(reply, response_format, ["file"])
         expect.that(reply.version == table.latest, f"{reply} with version {reply.version}")
@@ -127,13 +123,13 @@ def a_timestamp_is_queried(table: ListedTable) -> None:
 @check_each_table("Read Data from a Table")
 def pages_are_the_whole(table: ListedTable) -> None:
     """Give by maxFiles and pageToken the files of the whole answer, each once, none of the pages longer than asked."""
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         whole = table.ids(response_format)
         if len(whole) < 2:  # noqa: PLR2004 -- nothing to divide
             continue
         ids: list[str] = []
         size = max(len(whole) // 3, 1)
-        for reply in walk(table, capabilities, size):
+        for reply in walk(table.query, capabilities, size):
             expect.body(reply, response_format, ["file"])
             names = expect.ids(reply)
             if len(ids) == 0 and sorted(names) == whole:
@@ -149,7 +145,7 @@ def pages_are_the_whole(table: ListedTable) -> None:
 @check_each_table("Read Data from a Table", most=3)
 def page_sizes_and_tokens_that_are_wrong_are_refused(table: ListedTable) -> None:
     """Answer 400 with an error body to maxFiles below 1 and to a pageToken or refreshToken that was never given."""
-    pages = list(walk(table, BOTH, 1))
+    pages = list(walk(table.query, BOTH, 1))
     if len(pages) < 2:  # noqa: PLR2004 -- no pages
         raise NotTried("no query that the profile can make has pages")
     for body in ({"maxFiles": 0}, {"pageToken": "no-such-token"}, {"refreshToken": "no-such-token"}):
@@ -159,7 +155,7 @@ def page_sizes_and_tokens_that_are_wrong_are_refused(table: ListedTable) -> None
 @check_each_table("EndStreamAction")
 def refreshToken_gives_the_same_files(table: ListedTable) -> None:  # noqa: N802 -- the field's name
     """Give a refreshToken where includeRefreshToken asks, and by it the same files with fresh URLs."""
-    for response_format, capabilities in _formats(table):
+    for response_format, capabilities in table.formats:
         first = expect.answered(table.query(capabilities, includeRefreshToken=True))
         token = first.end.get("refreshToken")
         if not token:

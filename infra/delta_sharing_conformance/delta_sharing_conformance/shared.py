@@ -1,6 +1,6 @@
 """Finds out what a profile can see: shares, schemas, tables, and what each table lets its reader do."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -66,6 +66,11 @@ class ListedTable:
         """The answers to a query of the whole table, by format, of those formats in which it can be had."""
         found = {"parquet": self.query(PARQUET), "delta": self.query(DELTA)}
         return {name: reply for name, reply in found.items() if reply.status == OK and reply.lines is not None}
+
+    @property
+    def formats(self) -> list[tuple[str, str]]:
+        """The formats in which the whole table can be had, each with what a client says to get it."""
+        return [(name, FORMATS[name]) for name in self.whole]
 
     def files(self, response_format: str) -> list[FileLine]:
         """The files of the whole table."""
@@ -194,10 +199,10 @@ def items(reply: Reply) -> list[dict[str, Any]]:
     return [item for item in found or [] if isinstance(item, dict) and "name" in item]
 
 
-def walk(table: ListedTable, capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
-    """Yield the pages of a query; raises AnswerRefused if it has no end."""
+def walk(ask: Callable[..., Reply], capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
+    """Yield the pages of a query or a change feed; raises AnswerRefused if it has no end."""
 
-    def ask(token: str) -> Reply:
-        return table.query(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))
+    def page(token: str) -> Reply:
+        return ask(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))
 
-    return all_pages(ask, lambda reply: str(reply.end.get("nextPageToken") or ""))
+    return all_pages(page, lambda reply: str(reply.end.get("nextPageToken") or ""))

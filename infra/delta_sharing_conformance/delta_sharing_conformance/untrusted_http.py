@@ -90,11 +90,6 @@ def all_pages(ask: Callable[[str], _Page], next_token: Callable[[_Page], str]) -
         seen.add(token)
 
 
-def fetch_url(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Response:
-    """GET a URL that the server at `endpoint` gave; raises AnswerRefused for one of this host that is not its."""
-    return read_answer(client, url_request(client, endpoint, url, {**ACCEPT_ENCODING, **headers}))
-
-
 def url_request(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Request:
     """Return the GET of a URL that the server at `endpoint` gave; raises AnswerRefused as `check_url` does."""
     check_url(endpoint, url)

@@ -92,8 +92,9 @@ def _offered(shared: Shared) -> list[ListedTable]:
 def temporary_credentials_are_given(table: ListedTable) -> None:
     """Answer .../temporary-table-credentials with one kind of credentials, their location and a time to come."""
     for body in ({}, {"location": str(table.entry.get("location", ""))}):
-        told = _credentials(table, body)
-        temporary_credentials(told)
+        reply = expect.answered(table.client.ask("POST", f"{table.path}/temporary-table-credentials", body=body))
+        told = expect.typed("the answer", reply.json, {"credentials": dict})["credentials"]
+        temporary_credentials(expect.typed("credentials", told, {"location": str, "expirationTime": int}))
         place = told["location"].rstrip("/")
         expect.that(place == str(table.entry.get("location", "")).rstrip("/"), "credentials for another location")
 
@@ -122,11 +123,3 @@ def temporary_credentials(told: Mapping[str, Any]) -> None:
     expect.that(len(kinds) == 1, f"credentials of {len(kinds)} kinds, not of one")
     expect.typed(kinds[0], told[kinds[0]], dict.fromkeys(_CREDENTIALS[kinds[0]], str))
     expect.that(told["expirationTime"] / 1000 > time.time(), "credentials that have ended")
-
-
-def _credentials(table: ListedTable, body: dict[str, Any]) -> dict[str, Any]:
-    reply = table.client.ask("POST", f"{table.path}/temporary-table-credentials", body=body)
-    told = expect.typed("the answer", expect.answered(reply).json, {"credentials": dict})["credentials"]
-    expect.typed("credentials", told, {"location": str, "expirationTime": int})
-    found: dict[str, Any] = told
-    return found

@@ -8,6 +8,7 @@ from delta_sharing_conformance.client import BOTH, DELTA, FORMATS
 from delta_sharing_conformance.shared import ListedTable
 
 NOT_OFFERED = {404, 405, 501}
+"""What a server answers that does not have an endpoint."""
 HISTORY = "shares its history"
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import typer
 
 from delta_sharing_pull.errors import InvalidParameter, NotFound, PullError, Unavailable
-from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.folders import FolderPull, PulledFolder
 from delta_sharing_pull.server import Shared, SharingServer
 from delta_sharing_pull.shared_folders import KINDS, FolderReader, find_folder
@@ -122,7 +121,7 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     asked = _asked(version, timestamp, limit)
     if kind and kind not in {"table", *KINDS}:
         raise InvalidParameter(f"--kind {kind}: there are table, {', '.join(KINDS)}")
-    with closing(SharingServer.of(shared.profile)) as server, closing(Urls(server.endpoint)) as urls:
+    with closing(SharingServer.of(shared.profile)) as server:
         # What becomes a file of rows, or has options of a table's, is a table; of the rest the server says what it is.
         is_table = kind == "table" or format_ or Path(target).suffix.lower() in _FILES or timestamp
         found = None if is_table else find_folder(server, shared, kind, version)
@@ -130,8 +129,7 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
             raise NotFound(f"{server.host} shows no {kind} of the name {shared}")
         once: Callable[[], bool]
         if found is not None:
-            reader = found.reader(server, urls)
-            once = _folder(out, reader, shared, target, include or [])
+            once = _folder(out, found, shared, target, include or [])
         else:
             format_ = _format(shared, target, format_)
             once = _table(out, server, shared, asked, target, format_, column or [], follow)

@@ -48,8 +48,6 @@ def _column(column: Any, kind: pa.DataType) -> Any:
         return column
     if pa.types.is_timestamp(kind):
         return _times(column, kind)
-    if pa.types.is_decimal(kind):
-        return pa.array([None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string())
     return pa.array([None if value is None else _text(value, kind) for value in column.to_pylist()], pa.string())
 
 

@@ -21,7 +21,6 @@ from delta_sharing_pull.server import Shared
 from delta_sharing_pull.snapshot import SharedFile, Snapshot, logical_file
 
 _APP: Final = "deltaic-pull/"
-_NAMED: Final = len(commit_name(0))
 
 
 @dataclass
@@ -36,7 +35,7 @@ class DeltaCopy:
     source_version: int = -1
     protocol: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
-    files: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    files: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     """The live `add` of each logical file."""
 
     @classmethod
@@ -47,7 +46,7 @@ class DeltaCopy:
         NotFound for a log that somebody has cut.
         """
         found = cls(folder)
-        for version, path in enumerate(_commits(folder)):
+        for version, path in enumerate(sorted((folder / LOG).glob("?" * 20 + ".json"))):
             if path.name != commit_name(version):
                 raise NotFound(f"the log in {folder} has lost version {version}: pull into another folder")
             found.version = version
@@ -99,7 +98,7 @@ class DeltaCopy:
 
         Raises Conflict where another has committed meanwhile.
         """
-        wanted = {logical_file(add): add for add in (file.local_add() for file in snapshot.files)}
+        wanted = {logical_file(file.add): file.add for file in snapshot.files}
         protocol, metadata = local_protocol(snapshot.protocol), local_metadata(snapshot.metadata)
         now = round(time.time() * 1000)
         actions: list[dict[str, Any]] = []
@@ -115,9 +114,6 @@ class DeltaCopy:
         actions.append({"txn": {"appId": f"{_APP}{source}", "version": snapshot.version, "lastUpdated": now}})
         told = {"timestamp": now, "operation": "PULL", "operationParameters": {"version": str(snapshot.version)}}
         self._commit([{"commitInfo": told}, *actions])
-        self.version += 1
-        self.source, self.source_version = source, snapshot.version
-        self.protocol, self.metadata, self.files = protocol, metadata, wanted
         return True
 
     def _commit(self, actions: list[dict[str, Any]]) -> None:
@@ -136,7 +132,3 @@ class DeltaCopy:
 def _removed(add: Mapping[str, Any], now: int) -> dict[str, Any]:
     told = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
     return {**told, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
-
-
-def _commits(folder: Path) -> list[Path]:
-    return sorted(path for path in (folder / LOG).glob("*.json") if len(path.name) == _NAMED)

@@ -11,10 +11,9 @@ import delta_kernel_rust_sharing_wrapper as kernel  # type: ignore[import-untype
 import pyarrow as pa
 
 from delta_sharing_pull.errors import InvalidParameter, UnsupportedOperation
-from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
 from delta_sharing_pull.snapshot import FEATURES, SharedFile, Snapshot
-from delta_sharing_pull.table_files import TableFiles
+from delta_sharing_pull.table_files import fetch_file
 from delta_sharing_pull.tally import Tally
 
 READABLE: Final = tuple(name for name in FEATURES if not name.startswith("variantShredding"))
@@ -39,18 +38,18 @@ class TableRows:
         self.types: Mapping[str, Any] = {name: fields.get(name) for name in self.schema.names}
         """Delta's own type of each column."""
 
-    def batches(self, urls: Urls, tally: Tally, limit: int | None = None) -> Generator[pa.RecordBatch, None, None]:
+    def batches(self, tally: Tally, left: int | None = None) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows, at most so many; raises UnsupportedOperation for what the library cannot read."""
         files = self._snapshot.files
         tally.expect(len(files), sum(file.size for file in files))
-        fetching = TableFiles(self._snapshot, urls, tally)
-        left = limit
         with tempfile.TemporaryDirectory(prefix="deltaic-pull-") as folder:
 
             def fetch(numbered: tuple[int, SharedFile]) -> tuple[Path, SharedFile]:
-                place = Path(folder) / str(numbered[0])
+                number, file = numbered
+                place = Path(folder) / str(number)
                 place.mkdir()
-                return place, fetching.fetch(numbered[1], place, place)
+                fetch_file(self._snapshot, file, place, place, tally)
+                return place, file
 
             with tally.ahead(enumerate(files), fetch) as arriving:
                 while (left is None or left > 0) and (arrived := next(arriving, None)):
@@ -72,10 +71,10 @@ class TableRows:
     def _scan(self, folder: Path, file: SharedFile | None) -> Any:
         """Return a reader of a table of one file, or of none."""
         (folder / LOG).mkdir()
-        actions = [
+        actions: list[Mapping[str, Any]] = [
             {"protocol": local_protocol(self._snapshot.protocol)},
             {"metaData": local_metadata(self._snapshot.metadata)},
-            *([{"add": file.local_add()}] if file else []),
+            *([{"add": file.add}] if file else []),
         ]
         (folder / LOG / commit_name(0)).write_bytes(commit_text(actions))
         try:

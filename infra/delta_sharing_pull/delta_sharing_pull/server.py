@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
-from delta_sharing._internal_auth import AuthCredentialProviderFactory
-from delta_sharing.protocol import DeltaSharingProfile
 from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, AnswerRefused, all_pages, body_parts
 
 from delta_sharing_pull.answers import InvalidAnswer, Reply, decoded
@@ -25,6 +23,7 @@ from delta_sharing_pull.errors import (
     Unavailable,
     UnsupportedOperation,
 )
+from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.patience import patiently
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
@@ -76,20 +75,20 @@ class Shared:
 class SharingServer:
     """The server of a profile. May be asked from several threads."""
 
-    def __init__(self, profile: DeltaSharingProfile) -> None:
-        self.endpoint: str = profile.endpoint
+    def __init__(self, endpoint: str, token: str = "", token_ends: str | None = None, credentials: Any = None) -> None:
+        """Open the server of a bearer token, or of the published client's credentials, which get their tokens."""
+        self.endpoint = endpoint
         try:
             parts = httpx.URL(self.endpoint)
         except httpx.InvalidURL:
             parts = httpx.URL()
         if parts.scheme not in {"http", "https"} or not parts.host or parts.query or parts.fragment:
             raise InvalidParameter(f"'{self.endpoint}' is not an endpoint: write https://host or http://host:port")
-        self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT, **ACCEPT_ENCODING})
-        self._told_end = profile.expiration_time
-        try:
-            self._credentials = AuthCredentialProviderFactory.create_auth_credential_provider(profile)
-        except RuntimeError:
-            raise InvalidParameter(f"a profile of type '{profile.type}' cannot be used: ask for another") from None
+        headers = {"User-Agent": _AGENT, **ACCEPT_ENCODING, **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._http = httpx.Client(timeout=_TIMEOUT, headers=headers)
+        self.urls = Urls(self.endpoint)
+        self._token_ends = token_ends
+        self._credentials = credentials
         self._lock = Lock()
 
     @classmethod
@@ -97,14 +96,26 @@ class SharingServer:
         """Open the server of a profile file; raises InvalidParameter for a file that is none."""
         try:
             with profile.open("rb") as file:
-                return cls(DeltaSharingProfile.from_json(file.read(_MOST_BYTES)))
+                fields = json.loads(file.read(_MOST_BYTES))
+            if int(fields["shareCredentialsVersion"]) == 1:
+                return cls(fields["endpoint"].removesuffix("/"), fields["bearerToken"], fields.get("expirationTime"))
+            # The library imports pandas, which takes two thirds of this program's start.
+            from delta_sharing._internal_auth import AuthCredentialProviderFactory
+            from delta_sharing.protocol import DeltaSharingProfile
+
+            found = DeltaSharingProfile.from_json(fields)
+            credentials = AuthCredentialProviderFactory.create_auth_credential_provider(found)
+            return cls(found.endpoint, token_ends=found.expiration_time, credentials=credentials)
         except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
             why = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise InvalidParameter(f"{profile} is no profile file ({why})") from None
+        except RuntimeError:  # of the library
+            raise InvalidParameter(f"a profile of type '{fields['type']}' cannot be used: ask for another") from None
 
     def close(self) -> None:
         """Close its connections."""
         self._http.close()
+        self.urls.close()
 
     def ask(  # noqa: PLR0913 -- what a request is made of
         self,
@@ -170,6 +181,8 @@ class SharingServer:
         return urlsplit(self.endpoint).netloc
 
     def _authorize(self) -> None:
+        if self._credentials is None:
+            return
         try:
             self._credentials.add_auth_header(self._http)
         except Exception as error:  # noqa: BLE001 -- whatever the library makes of an exchange, a key file, an answer
@@ -187,8 +200,8 @@ class SharingServer:
         except (ValueError, RecursionError, AttributeError):
             said = ""
         message = f"{self.host} answers {answer.status_code}" + f", {said[:_SHOWN]}" * bool(said)
-        if answer.status_code == 401 and self._told_end:  # noqa: PLR2004 -- Unauthorized
-            message += f" (the profile says that it ends at {self._told_end})"
+        if answer.status_code == 401 and self._token_ends:  # noqa: PLR2004 -- Unauthorized
+            message += f" (the profile says that it ends at {self._token_ends})"
         if answer.status_code == 429:  # noqa: PLR2004 -- Too Many Requests
             after = answer.headers.get("retry-after", "")
             return TooManyRequests(message, retry_after=int(after) if _NUMBER.fullmatch(after) else None)

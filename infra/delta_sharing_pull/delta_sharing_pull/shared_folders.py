@@ -3,20 +3,17 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 from delta_sharing_conformance.untrusted_http import AnswerRefused, check_url
 
 from delta_sharing_pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
 from delta_sharing_pull.errors import NotFound, PermissionDenied, Unavailable, UnsupportedOperation
-from delta_sharing_pull.fetching import ObjectChanged, UrlRefused, Urls
+from delta_sharing_pull.fetching import ObjectChanged, UrlRefused
 from delta_sharing_pull.server import Shared, SharingServer
 
 _PAGE: Final = 1000
@@ -47,27 +44,10 @@ class FolderReader(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class SharedFolder:
-    """A folder of objects that a recipient may read."""
-
-    kind: str
-    path: str
-    """Its route below the endpoint."""
-    told: Reply
-    """What the server says of it."""
-
-    def reader(self, server: SharingServer, urls: Urls) -> FolderReader:
-        """Return what reads it: by credentials, unless the server says that there are none."""
-        if "dir" in (self.told.access_modes or ["dir"]):
-            return _ByCredentials(server, self)
-        return _ByUrls(server, self, urls)
-
-
 def find_folder(
     server: SharingServer, shared: Shared, kind: str = "", version: int | None = None
-) -> SharedFolder | None:
-    """Return the volume, skill or model version of a name; None if there is none, as on servers without such.
+) -> FolderReader | None:
+    """Return a reader of the volume, skill or model version of a name; None if the server has none.
 
     `kind` looks for one alone. Of a model `version`, or the one behind a `/` in the name, is wanted: raises
     UnsupportedOperation without one.
@@ -83,8 +63,10 @@ def find_folder(
                 raise UnsupportedOperation(f"{named} is a model: say which version, {named}/3 or --version 3")
             path = f"{path}/versions/{quote(wanted, safe='')}"
             told = _told(server, path)
+        if told is not None and "dir" in (told.access_modes or ["dir"]):
+            return _ByCredentials(server, each, path, told.storage_location or "")
         if told is not None:
-            return SharedFolder(each, path, told)
+            return _ByUrls(server, f"{path}/files")
     return None
 
 
@@ -100,10 +82,9 @@ def _told(server: SharingServer, path: str) -> Reply | None:
 class _ByUrls:
     """By signed URLs, for who cannot take credentials."""
 
-    def __init__(self, server: SharingServer, folder: SharedFolder, urls: Urls) -> None:
+    def __init__(self, server: SharingServer, path: str) -> None:
         self._server = server
-        self._path = f"{folder.path}/files"
-        self._urls = urls
+        self._path = path
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
         def ask(token: str) -> Reply:
@@ -116,23 +97,23 @@ class _ByUrls:
         found = self._server.json("POST", self._path, body).items or []
         if any(each.url is None for each in found):
             raise InvalidAnswer(self._server.host, "a file without a URL")
-        wanted = {each.name for each in objects}
-        return [OpenedObject(each, self._reading(each.url or "", each.etag)) for each in found if each.name in wanted]
-
-    def _reading(self, url: str, etag: str) -> Callable[[int], Iterator[bytes]]:
-        return lambda start: self._urls.read(url, start, etag)
+        read = self._server.urls.read
+        return [
+            OpenedObject(each, partial(read, each.url or "", etag=each.etag))
+            for each in found
+            if each.name in body["paths"]
+        ]
 
 
 class _ByCredentials:
     """By credentials of the store, renewed before they end."""
 
-    def __init__(self, server: SharingServer, folder: SharedFolder) -> None:
+    def __init__(self, server: SharingServer, kind: str, path: str, location: str) -> None:
         self._server = server
-        self._folder = folder
-        told = folder.told.storage_location or ""
-        place = _LOCATION.fullmatch(told)
+        self._path = f"{path}/temporary-{'model-version' if kind == 'model' else kind}-credentials"
+        place = _LOCATION.fullmatch(location)
         if place is None:
-            raise UnsupportedOperation(f"a {folder.kind} that lies in '{told}' cannot be pulled: only S3 can")
+            raise UnsupportedOperation(f"a {kind} that lies in '{location}' cannot be pulled: only S3 can")
         self._bucket, self._prefix = place[1], f"{place[2]}/" if place[2] else ""
         self._lock = Lock()
         self._ends = 0.0
@@ -160,7 +141,7 @@ class _ByCredentials:
 
     def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:
         found = [self._now(each) for each in objects] if anew else objects
-        return [OpenedObject(each, self._reading(each)) for each in found if each is not None]
+        return [OpenedObject(each, partial(self._read, each)) for each in found if each is not None]
 
     def _now(self, known: SharedObject) -> SharedObject | None:
         try:
@@ -169,21 +150,20 @@ class _ByCredentials:
             return None
         return stored_object(known.name, head.get("ContentLength"), head.get("ETag"))
 
-    def _reading(self, each: SharedObject) -> Callable[[int], Iterator[bytes]]:
-        def read(start: int) -> Iterator[bytes]:
-            span = {"Range": f"bytes={start}-"} if start else {}
-            key = self._prefix + each.name
-            body = self._call("get_object", Bucket=self._bucket, Key=key, IfMatch=each.etag, **span)["Body"]
-            try:
-                yield from body.iter_chunks(_PIECE)
-            except (BotoCoreError, OSError) as error:
-                raise Unavailable(f"the store broke off ({type(error).__name__})") from None
-            finally:
-                body.close()
-
-        return read
+    def _read(self, each: SharedObject, start: int) -> Iterator[bytes]:
+        span = {"Range": f"bytes={start}-"} if start else {}
+        key = self._prefix + each.name
+        body = self._call("get_object", Bucket=self._bucket, Key=key, IfMatch=each.etag, **span)["Body"]
+        try:
+            yield from body.iter_chunks(_PIECE)
+        except (BotoCoreError, OSError) as error:
+            raise Unavailable(f"the store broke off ({type(error).__name__})") from None
+        finally:
+            body.close()
 
     def _call(self, operation: str, **told: Any) -> Any:
+        from botocore.parsers import ResponseParserError
+
         try:
             return getattr(self._client(), operation)(**told)
         except ClientError as error:
@@ -206,8 +186,10 @@ class _ByCredentials:
             return self._known
 
     def _fresh(self) -> tuple[Any, float]:
-        what = "model-version" if self._folder.kind == "model" else self._folder.kind
-        reply = self._server.json("POST", f"{self._folder.path}/temporary-{what}-credentials", {})
+        import boto3  # here and in `_call`: tables and URLs need no client of S3
+        from botocore.config import Config
+
+        reply = self._server.json("POST", self._path, {})
         reply = reply.credentials or reply
         keys = reply.aws_temp_credentials
         if keys is None:

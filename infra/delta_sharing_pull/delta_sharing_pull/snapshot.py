@@ -47,13 +47,12 @@ class SourceMoved(Conflict):
 class SharedFile:
     """A data file, with the deletion vector that belongs to it."""
 
-    id: str
+    key: tuple[str, str]
+    """The server's ids of the file and of its vector's file, if any, which another version may have exchanged."""
     add: Mapping[str, Any]
-    """Delta's action, without path and vector."""
-    vector: Mapping[str, Any]
-    """The vector's descriptor; empty for none. One on storage has no path here."""
-    vector_id: str
-    """Of the file that the vector lies in; empty for none and for an inline one."""
+    """Delta's action for a table whose files have their names here."""
+    vector_name: str
+    """The name here of the file that the vector lies in; empty for none and for an inline one."""
 
     @property
     def size(self) -> int:
@@ -61,45 +60,18 @@ class SharedFile:
         return int(self.add["size"])
 
     @property
-    def key(self) -> tuple[str, str]:
-        """The ids of the file and of its vector, which another version may have exchanged."""
-        return self.id, self.vector_id
+    def data_name(self) -> str:
+        """The data file's name here; the server's ids are no names."""
+        return str(self.add["path"])
 
     @property
     def vector_end(self) -> int:
         """Where the vector ends in its file at the latest: behind its version, length and checksum."""
-        return int(self.vector.get("offset", 1)) + int(self.vector["sizeInBytes"]) + 8
-
-    @property
-    def data_name(self) -> str:
-        """The data file's name here; the server's ids are no names."""
-        return f"{hashlib.sha256(self.id.encode()).hexdigest()}.parquet"
-
-    @property
-    def vector_name(self) -> str:
-        """The name of the vector's file here; empty for none."""
-        return f"deletion_vector_{self._vector_uuid}.bin" if self.vector_id else ""
-
-    @property
-    def _vector_uuid(self) -> uuid.UUID:
-        return uuid.UUID(bytes=hashlib.sha256(self.vector_id.encode()).digest()[:16])
-
-    def local_add(self) -> dict[str, Any]:
-        """Return Delta's `add` for a table whose files lie under their names here."""
-        told = {**self.add, "path": self.data_name, "dataChange": True}
-        if self.vector_id:
-            told["deletionVector"] = {
-                **self.vector,
-                "storageType": "u",
-                "pathOrInlineDv": base64.b85encode(self._vector_uuid.bytes).translate(_TO_Z85).decode(),
-            }
-        elif self.vector:
-            told["deletionVector"] = dict(self.vector)
-        return told
+        vector = self.add["deletionVector"]
+        return int(vector.get("offset", 1)) + int(vector["sizeInBytes"]) + 8
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """Where a file is read, for a while."""
 
     url: str
@@ -117,25 +89,15 @@ def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
     return str(add["path"]), name if offset is None else f"{name}@{offset}"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One answer to a query, with all its pages."""
+class _Answer(NamedTuple):
+    """A page of an answer to a query, or all of them."""
 
-    version: int
-    protocol: dict[str, Any]
-    metadata: dict[str, Any]
-    files: Sequence[SharedFile]
-    links: dict[tuple[str, str], Link]
-    """By the file's key."""
-    refresh_token: str
-
-
-class _Page(NamedTuple):
     version: int
     protocol: dict[str, Any]
     metadata: dict[str, Any]
     files: list[tuple[SharedFile, Link]]
-    end: Reply
+    next_token: str | None
+    refresh_token: str | None
 
 
 class Snapshot:
@@ -148,31 +110,21 @@ class Snapshot:
         self._server = server
         self._shared = shared
         self._features = features
-        self._asked = dict(asked)
         self._lock = Lock()
-        self._answer = self._query(self._first())
-        self._links = self._answer.links
-        self._refresh_token = self._answer.refresh_token
-
-    @property
-    def version(self) -> int:
-        """The source's version."""
-        return self._answer.version
-
-    @property
-    def protocol(self) -> dict[str, Any]:
-        """Delta's `protocol`, as the server tells it."""
-        return self._answer.protocol
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Delta's `metaData`."""
-        return self._answer.metadata
-
-    @property
-    def files(self) -> Sequence[SharedFile]:
-        """Its files, in the server's order."""
-        return self._answer.files
+        self._body = dict(asked)
+        if not {"version", "timestamp"} & asked.keys():
+            self._body["includeRefreshToken"] = True
+        answer = self._query(self._body)
+        self._links = {file.key: link for file, link in answer.files}
+        self._refresh_token = answer.refresh_token
+        self.urls = server.urls
+        self.version = answer.version
+        self.protocol = answer.protocol
+        self.metadata = answer.metadata
+        self.files = [file for file, _ in answer.files]
+        """In the server's order."""
+        if self._body.pop("timestamp", None):
+            self._body["version"] = self.version
 
     def link(self, file: SharedFile, refused: Link | None = None) -> Link:
         """Return where a file is read; renewed where it ends soon, or is the one that the store has refused.
@@ -188,44 +140,33 @@ class Snapshot:
                 raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
             return found
 
-    def _first(self) -> dict[str, Any]:
-        pinned = {"version", "timestamp"} & self._asked.keys()
-        return self._asked if pinned else {**self._asked, "includeRefreshToken": True}
-
     def _renew(self) -> None:
         """Ask for the same files again: by the refresh token, by the version, else as they are now."""
-        again = self._first()
-        if "timestamp" in again:
-            again = {**{name: value for name, value in again.items() if name != "timestamp"}, "version": self.version}
-        renewed: Answer | None = None
+        renewed: _Answer | None = None
         if self._refresh_token:
             try:
-                renewed = self._query({**again, "refreshToken": self._refresh_token})
+                renewed = self._query({**self._body, "refreshToken": self._refresh_token})
             except UnsupportedOperation:  # ended, or of a server that has forgotten it
-                self._refresh_token = ""
-        renewed = renewed or self._query(again)
+                self._refresh_token = None
+        renewed = renewed or self._query(self._body)
         self._refresh_token = renewed.refresh_token or self._refresh_token
-        self._links = renewed.links
+        self._links = {file.key: link for file, link in renewed.files}
 
-    def _query(self, body: Mapping[str, Any]) -> Answer:
-        files: list[SharedFile] = []
-        links: dict[tuple[str, str], Link] = {}
-        pages = list(self._server.pages(lambda token: self._page(body, token), lambda page: page.end.next_page_token))
-        for file, link in (pair for page in pages for pair in page.files):
-            if file.key in links:
-                raise InvalidAnswer(self._server.host, "it lists a file twice")
-            files.append(file)
-            links[file.key] = link
-        refresh_token = next((page.end.refresh_token for page in pages if page.end.refresh_token), "")
-        return Answer(pages[0].version, pages[0].protocol, pages[0].metadata, files, links, refresh_token)
+    def _query(self, body: Mapping[str, Any]) -> _Answer:
+        pages = list(self._server.pages(lambda token: self._page(body, token), lambda page: page.next_token))
+        files = [pair for page in pages for pair in page.files]
+        if len({file.key for file, _ in files}) < len(files):
+            raise InvalidAnswer(self._server.host, "it lists a file twice")
+        refresh_token = next((page.refresh_token for page in pages if page.refresh_token), None)
+        return pages[0]._replace(files=files, refresh_token=refresh_token)
 
-    def _page(self, body: Mapping[str, Any], token: str) -> _Page:
+    def _page(self, body: Mapping[str, Any], token: str) -> _Answer:
         capabilities = f"responseformat=delta;readerfeatures={','.join(self._features)};includeendstreamaction=true"
         host, sent = self._server.host, dict(body)
         if token:
             sent = {name: value for name, value in body.items() if name not in _FIRST_PAGE} | {"pageToken": token}
 
-        def read(answer: httpx.Response) -> _Page:
+        def read(answer: httpx.Response) -> _Answer:
             version = self._server.version(answer)
             lines = (decoded(line, Line, host) for line in body_lines(answer) if line.strip())
             files: list[tuple[SharedFile, Link]] = []
@@ -236,14 +177,15 @@ class Snapshot:
                     if line.end_stream_action is not msgspec.UNSET:
                         end = line.end_stream_action or Reply()
                     elif line.file is not None:
-                        files.append(shared_file(line.file))
+                        files.append(_shared_file(line.file))
             except ValueError as wrong:
                 raise InvalidAnswer(host, wrong) from None
             if end is None and "includeendstreamaction=true" in answer.headers.get(CAPABILITIES, "").lower():
                 raise Unavailable(f"the answer of {host} breaks off")
-            if end and end.error_message:
+            end = end or Reply()
+            if end.error_message:
                 raise Unavailable(f"{host} breaks off: {end.error_message}")
-            return _Page(version, *head, files, end or Reply())
+            return _Answer(version, *head, files, end.next_page_token, end.refresh_token)
 
         return self._server.ask(
             "POST", f"{self._shared.path('tables')}/query", read, body=sent, headers={CAPABILITIES: capabilities}
@@ -269,7 +211,7 @@ def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict
     return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, {**fields, "configuration": {}}
 
 
-def shared_file(file: File) -> tuple[SharedFile, Link]:
+def _shared_file(file: File) -> tuple[SharedFile, Link]:
     """Return a file and its URL; raises ValueError for a file without URL or size."""
     add: Add | None = file
     if file.delta_single_action is not None:
@@ -278,15 +220,23 @@ def shared_file(file: File) -> tuple[SharedFile, Link]:
     if add is None or url is None or add.size is None:
         raise ValueError("url or size of a file is missing")
     action: dict[str, Any] = {
+        "path": f"{hashlib.sha256(file.id.encode()).hexdigest()}.parquet",
         "partitionValues": add.partition_values or {},
         "size": add.size,
         "modificationTime": add.modification_time,
+        "dataChange": True,
         **({"stats": add.stats} if add.stats else {}),
     }
-    vector, vector_url, vector_id = to_builtins(add.deletion_vector) or {}, "", ""
-    if vector and vector["storageType"] != "i":
-        vector_url = vector.pop("pathOrInlineDv")
-        parts = urlsplit(vector_url)
-        vector_id = file.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
+    vector_name = vector_url = vector_id = ""
+    if add.deletion_vector:
+        vector = action["deletionVector"] = to_builtins(add.deletion_vector)
+        if vector["storageType"] != "i":
+            vector_url = vector["pathOrInlineDv"]
+            parts = urlsplit(vector_url)
+            vector_id = file.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
+            local = uuid.UUID(bytes=hashlib.sha256(vector_id.encode()).digest()[:16])
+            vector_name = f"deletion_vector_{local}.bin"
+            vector |= {"storageType": "u", "pathOrInlineDv": base64.b85encode(local.bytes).translate(_TO_Z85).decode()}
     expires = file.expiration_timestamp
-    return SharedFile(file.id, action, vector, vector_id), Link(url, vector_url, expires / 1000 if expires else inf)
+    link = Link(url, vector_url, expires / 1000 if expires else inf)
+    return SharedFile((file.id, vector_id), action, vector_name), link

@@ -1,23 +1,23 @@
 """A shared table as a Delta table, a Parquet file or a CSV file of this disk."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from delta_sharing_pull.delta_copy import DeltaCopy
-from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.folder_lock import alone
+from delta_sharing_pull.patience import patiently
 from delta_sharing_pull.reading import READABLE, TableRows
 from delta_sharing_pull.row_files import write_csv, write_parquet
 from delta_sharing_pull.server import Shared, SharingServer
 from delta_sharing_pull.snapshot import Snapshot, SourceMoved
-from delta_sharing_pull.table_files import TableFiles
+from delta_sharing_pull.table_files import fetch_file
 from delta_sharing_pull.tally import Tally
 
-_ATTEMPTS: Final = 5
-_T = TypeVar("_T")
+_AT_ONCE: Final = (0.0,) * 4
+"""A table may move on so fast that the files of its version are gone before they are fetched."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,12 @@ class TablePull:
 
         def once() -> PulledTable:
             snapshot = Snapshot(self._server, self._shared, self._asked)
-            with alone(folder) as own, closing(Urls(self._server.endpoint)) as urls:
+            with alone(folder) as own:
                 copy = DeltaCopy.read(folder, self._shared)
                 copy.check_follows(snapshot)
                 lacking = [file for file in snapshot.files if copy.lacks(file)]
                 tally.expect(len(lacking), sum(file.size for file in lacking))
-                fetching = TableFiles(snapshot, urls, tally)
-                with tally.ahead(lacking, lambda file: fetching.fetch(file, folder, own)) as arriving:
+                with tally.ahead(lacking, lambda file: fetch_file(snapshot, file, folder, own, tally)) as arriving:
                     for _ in arriving:
                         pass
                 changed = copy.follow(snapshot, self._shared)
@@ -65,7 +64,7 @@ class TablePull:
                     part.unlink()
                 return PulledTable(snapshot.version, changed, len(snapshot.files))
 
-        return _until_it_stays(once)
+        return patiently(once, _AT_ONCE, SourceMoved)
 
     def into_file(self, target: Path, kind: str, tally: Tally, columns: Sequence[str] = ()) -> PulledTable:
         """Write rows into a file, `kind` parquet or csv, which is replaced at once when the new one is whole.
@@ -76,8 +75,7 @@ class TablePull:
         def once() -> PulledTable:
             snapshot = Snapshot(self._server, self._shared, self._asked, READABLE)
             rows = TableRows(snapshot, columns)
-            limit = self._asked.get("limitHint")
-            with closing(Urls(self._server.endpoint)) as urls, closing(rows.batches(urls, tally, limit)) as batches:
+            with closing(rows.batches(tally, self._asked.get("limitHint"))) as batches:
                 if kind == "csv":
                     count = write_csv(rows, batches, target)
                 else:
@@ -85,14 +83,4 @@ class TablePull:
                     count = write_parquet(rows, batches, target, told)
             return PulledTable(snapshot.version, changed=True, files=len(snapshot.files), rows=count)
 
-        return _until_it_stays(once)
-
-
-def _until_it_stays(once: Callable[[], _T]) -> _T:
-    """Begin anew where the table moves on so fast that the files of its version are gone before they are fetched."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return once()
-        except SourceMoved:
-            continue
-    return once()
+        return patiently(once, _AT_ONCE, SourceMoved)

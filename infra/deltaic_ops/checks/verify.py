@@ -20,7 +20,7 @@ from delta_sharing_conformance.files import files_of
 from delta_sharing_conformance.shared import items
 
 from deltaic_ops.checks.verify_assets import assets, formats, iceberg_table
-from deltaic_ops.checks.verify_file import message, signed_file
+from deltaic_ops.checks.verify_file import answered, message, signed_file
 from deltaic_ops.inspection.findings import Finding, judge, ok
 from deltaic_ops.local.variables import THIS_MACHINE
 
@@ -52,12 +52,9 @@ def verify(
         listing = client.get("/shares")
         names = [str(item["name"]) for item in items(listing)]
         missing = [share for share in shares if share.lower() not in {name.lower() for name in names}]
-        yield judge(
-            "lists the shares that are granted",
-            f"{listing.status}, {len(names)} shares" + f", not {', '.join(missing)}" * bool(missing),
-            "the grants (deltaic grant list) and the log of the function list-shares",
-            holds=listing.status == httpx.codes.OK and not missing,
-        )
+        seen = f"{len(names)} shares" + f", not {', '.join(missing)}" * bool(missing)
+        remedy = "the grants (deltaic grant list) and the log of the function list-shares"
+        yield answered("lists the shares that are granted", listing, seen, remedy, holds=not missing)
         for stranger in strangers:
             yield _hidden(client, stranger, "a share that is not granted")
         yield _hidden(client, f"no_such_share_{secrets.token_hex(4)}", "what does not exist")
@@ -74,7 +71,6 @@ def verify(
 
 
 def _doors(client: SharingClient) -> Iterator[Finding]:
-    """Check that nobody gets in without a live token."""
     strangers = {
         "without a token": "",
         "with a token that nobody has": f"Bearer {client.bearer[:-8]}{secrets.token_hex(4)}",
@@ -106,12 +102,8 @@ def _hidden(client: SharingClient, share: str, what: str) -> Finding:
 def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -> Iterator[Finding]:
     listing = client.get(f"{segments(share)}/all-tables")
     tables = items(listing)
-    yield judge(
-        f"lists the tables of {share}",
-        f"{listing.status}, {len(tables)} tables",
-        "the log of the function list-all-tables",
-        holds=listing.status == httpx.codes.OK,
-    )
+    remedy = "the log of the function list-all-tables"
+    yield answered(f"lists the tables of {share}", listing, f"{len(tables)} tables", remedy)
     for item in tables[:most]:
         parts = (share, str(item["schema"]), str(item["name"]))
         told = formats(client, segments(*parts))
@@ -131,20 +123,16 @@ def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -
 def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
     """Check that one table's version is told, that it is queried, and that only a signed URL gives a file."""
     version = client.get(f"{path}/version")
-    yield judge(
-        f"tells the version of {name}",
-        f"{version.status}, version {version.headers.get('delta-table-version') or 'none'}",
-        f"that its location is right, and the log of the function get-table-version: {message(version)}",
-        holds=version.status == httpx.codes.OK and version.version is not None,
-    )
+    seen = f"version {version.headers.get('delta-table-version') or 'none'}"
+    remedy = f"that its location is right, and the log of the function get-table-version: {message(version)}"
+    yield answered(f"tells the version of {name}", version, seen, remedy, holds=version.version is not None)
     answer = _query(client, path, limitHint=1)
     urls = list(_urls(answer))
-    yield judge(
-        f"queries {name}",
-        f"{answer.status}, {len(urls)} files",
+    remedy, whole = (
         f"the log of the function query-table: {message(answer)}",
-        holds=answer.status == httpx.codes.OK and answer.kinds[:2] == ["protocol", "metaData"],
+        answer.kinds[:2] == ["protocol", "metaData"],
     )
+    yield answered(f"queries {name}", answer, f"{len(urls)} files", remedy, holds=whole)
     if urls:
         yield from signed_file(client, urls[0], name)
 
@@ -167,7 +155,6 @@ def _read(client: SharingClient, name: str) -> Finding:
 
 
 def _query(client: SharingClient, path: str, **fields: object) -> Reply:
-    """Query a table, taking either format."""
     return client.ask("POST", f"{path}/query", body=fields, capabilities=BOTH)
 
 

@@ -8,8 +8,8 @@ import httpx
 from delta_sharing_conformance.client import Reply, SharingClient, segments
 from delta_sharing_conformance.shared import items
 
-from deltaic_ops.checks.verify_file import message, signed_file
-from deltaic_ops.inspection.findings import Finding, judge
+from deltaic_ops.checks.verify_file import answered, message, signed_file
+from deltaic_ops.inspection.findings import Finding
 
 KINDS = ("volume", "skill", "model")
 _BY_CREDENTIALS = "UNSUPPORTED_OPERATION"
@@ -23,12 +23,8 @@ def assets(client: SharingClient, share: str, most: int) -> Iterator[Finding]:
         if listing.status == httpx.codes.NOT_FOUND:
             continue
         listed = items(listing)
-        yield judge(
-            f"lists the {kind}s of {share}",
-            f"{listing.status}, {len(listed)} {kind}s",
-            f"the log of the function list-{kind}s",
-            holds=listing.status == httpx.codes.OK,
-        )
+        remedy = f"the log of the function list-{kind}s"
+        yield answered(f"lists the {kind}s of {share}", listing, f"{len(listed)} {kind}s", remedy)
         for item in listed[:most]:
             parts = (share, str(item["schema"]), str(item["name"]))
             path = f"{segments(*parts[:2])}/{kind}s/{quote(parts[2], safe='')}"
@@ -47,20 +43,12 @@ def _folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[
     if _code(listing) == _BY_CREDENTIALS:
         asset = "model-version" if kind == "model" else kind
         keys = client.ask("POST", f"{path}/temporary-{asset}-credentials", body={})
-        yield judge(
-            f"gives credentials for {name}",
-            f"{keys.status}",
-            f"the log of the function create-{kind}-credentials: {message(keys)}",
-            holds=keys.status == httpx.codes.OK,
-        )
+        remedy = f"the log of the function create-{kind}-credentials: {message(keys)}"
+        yield answered(f"gives credentials for {name}", keys, "", remedy)
         return
     files = [str(one["name"]) for one in items(listing) if one.get("size")]
-    yield judge(
-        f"lists the files of {name}",
-        f"{listing.status}, {'files' if files else 'none'}",
-        f"that its location is right, and the log of the function list-{kind}-files: {message(listing)}",
-        holds=listing.status == httpx.codes.OK,
-    )
+    remedy = f"that its location is right, and the log of the function list-{kind}-files: {message(listing)}"
+    yield answered(f"lists the files of {name}", listing, "files" if files else "none", remedy)
     if files:
         signed = client.ask("POST", f"{path}/files", body={"paths": files[:1]})
         for one in items(signed):
@@ -81,12 +69,9 @@ def iceberg_table(client: SharingClient, share: str, schema: str, table: str) ->
     loaded = client.get(path)
     told = loaded.json.get("metadata-location") if isinstance(loaded.json, dict) else None
     reason = loaded.json.get("error", {}).get("message", "") if isinstance(loaded.json, dict) else ""
-    return judge(
-        f"gives the metadata of {share}.{schema}.{table} to Iceberg clients",
-        f"{loaded.status}",
-        f"deltaic table show {share}.{schema}.{table}, and the log of the function load-iceberg-table: {reason[:200]}",
-        holds=loaded.status == httpx.codes.OK and bool(told),
-    )
+    name = f"{share}.{schema}.{table}"
+    remedy = f"deltaic table show {name}, and the log of the function load-iceberg-table: {reason[:200]}"
+    return answered(f"gives the metadata of {name} to Iceberg clients", loaded, "", remedy, holds=bool(told))
 
 
 def _code(answer: Reply) -> str:

@@ -22,7 +22,6 @@ def signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]
 
 
 def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Check that the signed URL gives the file, and that nothing else does."""
     byte = client.fetch(url, _FIRST_BYTE)
     yield judge(
         f"gives a byte of {name} by its URL",
@@ -44,6 +43,12 @@ def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
         "the object store: it does not check signatures",
         holds=forged.status_code == httpx.codes.FORBIDDEN,
     )
+
+
+def answered(check: str, answer: Reply, seen: str, remedy: str, *, holds: bool = True) -> Finding:
+    """Judge an answer by its status, which must be 200, and by what else must hold of it."""
+    said = f"{answer.status}, {seen}" if seen else f"{answer.status}"
+    return judge(check, said, remedy, holds=answer.status == httpx.codes.OK and holds)
 
 
 def message(answer: Reply) -> str:

@@ -5,11 +5,15 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from deltaic_terminal.printing import as_called, called, only_text
 from typer.core import TyperGroup
+
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.extras import missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +22,6 @@ if TYPE_CHECKING:
 
 
 class _Command(NamedTuple):
-    """Where a command of the first level is defined, and its line in the help."""
-
     module: str
     attribute: str
     """The Typer application of a command with subcommands, or the function that is the whole command."""
@@ -34,9 +36,9 @@ COMMANDS = {
     "schema": _Command("catalog.schema", "app", _SHARE, "Manage schemas: the groups of tables in a share."),
     "table": _Command("catalog.table", "app", _SHARE, "Manage shared tables: their names, folders and rules."),
     "view": _Command("catalog.view", "app", _SHARE, "Manage views: query results that Spark keeps up to date."),
-    "volume": _Command("catalog.volume", "app", _SHARE, "Manage volumes: shared folders of any files."),
-    "skill": _Command("catalog.skill", "app", _SHARE, "Manage skills: folders that agents load (agentskills.io)."),
-    "model": _Command("catalog.model", "app", _SHARE, "Manage models: shared folders of files by version."),
+    "volume": _Command("catalog.assets", "volume", _SHARE, "Manage volumes: shared folders of any files."),
+    "skill": _Command("catalog.assets", "skill", _SHARE, "Manage skills: folders that agents load (agentskills.io)."),
+    "model": _Command("catalog.assets", "model", _SHARE, "Manage models: shared folders of files by version."),
     "storage": _Command("catalog.storage", "app", _SHARE, "Manage storages: other stores, accounts or roles."),
     "pipeline": _Command("jobs.pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
     "export": _Command("declared.declared", "export", _SHARE, "Write the catalog as YAML files."),
@@ -94,14 +96,19 @@ class Deltaic(TyperGroup):
         """Return the names of the commands in the order of the help."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- click's signature
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        if remedy := missing_extra(entry.module.partition(".")[0]):
+            if ctx.resilient_parsing:  # a shell completes the line
+                return None
+            typer.echo(f"refused: {remedy}", err=True)
+            raise typer.Exit(1)
         loaded = getattr(import_module(f"deltaic_ops.cli.{entry.module}"), entry.attribute)
         if not isinstance(loaded, typer.Typer):
-            single = typer.Typer(add_completion=False)
+            single = Commands(no_args_is_help=False)
             single.command(cmd_name)(loaded)
             loaded = single
         command = typer.main.get_command(loaded)
@@ -193,14 +200,12 @@ def _machine_refused(error: OSError) -> "DeltaicError":
 
 
 def _within(command: Any) -> "Iterator[Any]":
-    """Yield a command and all below it."""
     yield command
     for each in getattr(command, "commands", {}).values():
         yield from _within(each)
 
 
 def _with_value(command: Any, ctx: Any) -> set[str]:
-    """Return the names of a command's options that take a value."""
     return {name for each in command.get_params(ctx) if getattr(each, "is_flag", True) is False for name in each.opts}
 
 
@@ -262,7 +267,7 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
             profile=profile or profile_,
             region=region,
             endpoint_url=endpoint_url,
-            state=state,
+            state=Path(state),
         )
     )
     ctx.call_on_close(ctx.obj.close)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 from deltaic.urls import web_address
 
+from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
 from deltaic_ops.local.variables import THIS_MACHINE, check_answered, names_aws
 
@@ -43,7 +44,7 @@ class Wishes:
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
-    state: str = ".deltaic"
+    state: Path = Path(".deltaic")
 
     @property
     def stack_name(self) -> str:
@@ -69,12 +70,8 @@ class Connection:
         """`keys`: those of an AWS of which the variables tell all."""
         self._wishes = wishes
         self._variables = variables
-        self._make_session = session
+        self._session = cache(session)
         self._keys = keys
-
-    @cached_property
-    def _session(self) -> "boto3.Session":
-        return self._make_session()
 
     @cached_property
     def catalog_table(self) -> str:
@@ -96,7 +93,7 @@ class Connection:
     @property
     def region(self) -> str:
         """The region that is meant."""
-        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session.region_name)
+        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
 
     @property
     def tables_are_told(self) -> bool:
@@ -152,9 +149,11 @@ class Connection:
         if endpoint_url is not None:
             # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
             web_address(endpoint_url)
+        from deltaic.storage.aws_client import CATALOG, botocore_config
+
         # The catalog answers in a moment or not at all; to start a job or to take a package may last.
-        config = client_config() if service in {"dynamodb", "secretsmanager"} else None
-        return self._session.client(service, endpoint_url=endpoint_url, config=config)
+        config = botocore_config(CATALOG) if service in {"dynamodb", "secretsmanager"} else None
+        return self._session().client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""
@@ -198,7 +197,7 @@ class Connection:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            client = self._session.client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
+            client = self._session().client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
             return str(client.get_access_point(AccountId=point.account, Name=point.name)["Bucket"])
         except (BotoCoreError, ClientError):  # somebody else's, or no right to ask
             return ""
@@ -208,7 +207,7 @@ class Connection:
 
         if self._keys is not None:
             return self._keys
-        found = self._session.get_credentials()
+        found = self._session().get_credentials()
         if found is None:  # told when the connection was made
             raise Unavailable("there are no AWS credentials any more: set AWS_PROFILE or the AWS variables")
         try:
@@ -271,7 +270,7 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
     from deltaic_ops.local.state import LOCK, StateInUse, locked
     from deltaic_ops.localstack.running import running
 
-    state = Path(wishes.state)
+    state = wishes.state
     folder = state / "aws"
     if wishes.profile or wishes.endpoint_url or names_aws(variables):
         return {}
@@ -291,7 +290,8 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
 
 
 def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
-    """Start the embedded AWS over what the folder keeps."""
+    if remedy := missing_extra("local"):
+        raise Unavailable(remedy)
     from deltaic_ops.deploy.template import load_template
     from deltaic_ops.local.embedded import EmbeddedAws
     from deltaic_ops.local.private import StateUnusable
@@ -338,7 +338,7 @@ def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[
         raise refused(error) from error
     if not known:
         raise NotFound(
-            f"no AWS is named and none runs in {Path(wishes.state).absolute()}: set AWS_PROFILE or the AWS variables, "
+            f"no AWS is named and none runs in {wishes.state.absolute()}: set AWS_PROFILE or the AWS variables, "
             "name the folder of a running one with --state, or start one here with `deltaic serve`"
         )
     if session.region_name is None:

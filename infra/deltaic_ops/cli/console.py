@@ -82,7 +82,6 @@ def _has_screen() -> bool:
 
 
 def _typed(ctx: typer.Context) -> list[str]:
-    """Return the global options as they were typed."""
     above = ctx.find_root()
     return [
         word
@@ -93,7 +92,6 @@ def _typed(ctx: typer.Context) -> list[str]:
 
 
 def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequence[str]) -> "Provider":
-    """Return what the pages are about: what this command is connected to."""
     from deltaic_ops.console.provider import Provider
 
     where = out.connection
@@ -102,8 +100,8 @@ def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequ
     except NotFound:
         server = ""
     environment = dict(where.environment)
-    if out.stack_is_named:
-        environment["DELTAIC_STACK"] = out.stack
+    if out.wishes.stack is not None:
+        environment["DELTAIC_STACK"] = out.wishes.stack_name
 
     def examine() -> "Iterable[Finding]":
         from deltaic_ops.checks.doctor.examination import examine

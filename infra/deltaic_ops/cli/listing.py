@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -23,6 +24,12 @@ PAGE: Final = 100
 
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
+
+
+def fields(**attributes: str) -> list[Column]:
+    """Return columns of attributes, by their headings; in these an underscore is a space."""
+    return [(heading.replace("_", " "), attrgetter(name)) for heading, name in attributes.items()]
+
 
 _STYLES = {
     "live": "green",

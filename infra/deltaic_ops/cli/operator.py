@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
 
-__all__ = ["ID", "VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
+__all__ = ["ID", "VERDICTS", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
 ID: Column = ("ID", lambda one: one.id)
 """What a list with `--ids` shows too."""
@@ -56,29 +54,14 @@ class Operator:
     """One run of the command line; connected when a command first needs it."""
 
     def __init__(self, wishes: Wishes) -> None:
-        self._wishes = wishes
+        self.wishes = wishes
         self._open = ExitStack()
         self.as_json = False
-
-    @property
-    def state(self) -> Path:
-        """The folder of the embedded AWS."""
-        return Path(self._wishes.state)
-
-    @property
-    def stack(self) -> str:
-        """The name of the stack that is meant."""
-        return self._wishes.stack_name
-
-    @property
-    def stack_is_named(self) -> bool:
-        """Whether an option or a variable names it."""
-        return self._wishes.stack is not None
 
     @cached_property
     def connection(self) -> Connection:
         """The AWS that is meant."""
-        return self._open.enter_context(connection(self._wishes))
+        return self._open.enter_context(connection(self.wishes))
 
     @cached_property
     def admin(self) -> CatalogAdmin:

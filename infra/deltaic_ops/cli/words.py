@@ -3,12 +3,18 @@
 import json
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.protocol.names import split_table_name
+
+RecipientName = Annotated[str, typer.Argument(metavar="RECIPIENT")]
+ShareName = Annotated[str, typer.Argument(metavar="SHARE")]
+TableTitle = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])")
@@ -43,11 +49,8 @@ def properties(texts: list[str] | None) -> dict[str, str]:
     for text in texts or []:
         for name, value in pairs([text]).items():
             values.setdefault(name, []).append(value)
-    return {name: found[0] if len(found) == 1 else _array(found) for name, found in values.items()}
-
-
-def _array(values: list[str]) -> str:
-    return json.dumps(list(dict.fromkeys(values)), ensure_ascii=False, separators=(",", ":"))
+    as_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+    return {name: found[0] if len(found) == 1 else as_json([*dict.fromkeys(found)]) for name, found in values.items()}
 
 
 def names_of(texts: list[str] | None) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from deltaic.catalog.admin.records import Excerpt
-from deltaic.errors import DeltaicError
 from deltaic_terminal.printing import visible
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -81,12 +80,7 @@ class Desk:
         work = self.works.known(key)
         if work is not None and not is_soon_done(work):
             return self.waiting(request, work)
-        found, trouble = None, ""
-        if work is not None:
-            try:
-                found = work.future.result()
-            except DeltaicError as refusal:
-                trouble = refusal.message
+        found, trouble = (None, "") if work is None else work.outcome()
         at = None if work is None else datetime.fromtimestamp(work.began, UTC)
         return self.page(request, template, found=found, trouble=trouble, at=at, **shown)
 

@@ -1,6 +1,6 @@
 """The pages of what needs somebody's care: views that are not fresh, what ends soon, what the doctor finds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -55,16 +55,14 @@ def ends(desk: Desk, request: Request) -> Response:
     return desk.asked_for(request, "ends", "ends.html", days=_SOON.days)
 
 
-def look_for_ends(desk: Desk, request: Request) -> Response:
+def look_for_ends(desk: Desk, _: Request) -> Response:
     """Look for what ends soon."""
-    del request
 
     def look(_: object) -> Any:
         now = datetime.now(UTC)
         return endings_of_all(desk.provider.admin, now, now + _SOON)
 
-    desk.works.begun("ends", "Looking for what ends soon", look, older=0)
-    return RedirectResponse("/ends", 303)
+    return _begun(desk, "ends", "Looking for what ends soon", look)
 
 
 def findings(desk: Desk, request: Request) -> Response:
@@ -72,9 +70,8 @@ def findings(desk: Desk, request: Request) -> Response:
     return desk.asked_for(request, "findings", "findings.html")
 
 
-def look_for_findings(desk: Desk, request: Request) -> Response:
+def look_for_findings(desk: Desk, _: Request) -> Response:
     """Let the doctor look."""
-    del request
 
     def look(say: Say) -> Any:
         found = []
@@ -83,8 +80,12 @@ def look_for_findings(desk: Desk, request: Request) -> Response:
             found.append(finding)
         return found
 
-    desk.works.begun("findings", "The doctor looks", look, older=0)
-    return RedirectResponse("/findings", 303)
+    return _begun(desk, "findings", "The doctor looks", look)
+
+
+def _begun(desk: Desk, page: str, title: str, look: Callable[[Say], Any]) -> Response:
+    desk.works.begun(page, title, look, older=0)
+    return RedirectResponse(f"/{page}", 303)
 
 
 ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": ends, "/findings": findings}

@@ -73,8 +73,6 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     """Return the first rows; raises what the endpoint refuses this recipient, InvalidParameter where none is known."""
     if not provider.endpoint:
         raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
-    from delta_sharing.protocol import DeltaSharingProfile
-    from delta_sharing_pull.fetching import Urls
     from delta_sharing_pull.reading import READABLE, TableRows
     from delta_sharing_pull.server import Shared, SharingServer
     from delta_sharing_pull.snapshot import Snapshot
@@ -86,20 +84,18 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     with (
         own_errors(),
         provider.admin.tokens.for_checks(person) as bearer,
-        closing(SharingServer(DeltaSharingProfile(1, provider.endpoint, bearer))) as server,
-        closing(Urls(server.endpoint)) as urls,
+        closing(SharingServer(provider.endpoint, bearer)) as server,
     ):
         say("asking for the files")
         snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE)
         rows = TableRows(snapshot)
         tally = Tally(lambda so_far: say(f"{so_far.files} of {so_far.files_expected} files, {so_far.bytes:,} bytes"))
-        with closing(rows.batches(urls, tally, ROWS)) as batches:
+        with closing(rows.batches(tally, ROWS)) as batches:
             columns = [[text for batch in each for text in batch] for each in zip(*map(_texts, batches), strict=True)]
     return Rows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
 
 
 def _access(provider: Provider, table: Table, person: Recipient) -> Any:
-    """Return what a request would come to."""
     from deltaic_ops.rights.access import Asked, access_of
 
     name = TableName(table.share, table.schema_name, table.name)

@@ -1,6 +1,6 @@
 """The pages of recipients: who may read what, by which keys, until when."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Grant, Recipient, Token
-from deltaic.errors import DeltaicError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -59,14 +58,10 @@ def recipient(desk: Desk, request: Request) -> Response:
 
     tokens = admin.tokens.list(person.id)
     last = last_used(desk, person.id, [token.id for token in tokens])
-    used: Mapping[str, datetime] = {}
-    trouble, is_done = "", is_soon_done(last)
+    used, trouble, is_done = None, "", is_soon_done(last)
     if is_done:
         desk.works.taken(("last use", person.id))
-        try:
-            used = last.future.result()
-        except DeltaicError as refusal:
-            trouble = refusal.message
+        used, trouble = last.outcome()
     page = desk.page(
         request,
         "recipient.html",
@@ -78,7 +73,7 @@ def recipient(desk: Desk, request: Request) -> Response:
         links=admin.invitations.list(person.id),
         clients=admin.clients.list(person.id),
         policies=admin.federation.list(person.id),
-        used=used,
+        used=used or {},
         is_used_known=is_done,
         trouble=trouble,
         days=USED_WITHIN,

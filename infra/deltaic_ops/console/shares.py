@@ -1,6 +1,7 @@
 """The pages of shares, of what is in each, and of who holds it: a tree that is read a level and a page at a time."""
 
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, Final
 
 from deltaic.catalog.admin.records import Excerpt
@@ -10,19 +11,20 @@ from starlette.responses import Response
 
 from deltaic_ops.console.desk import Desk, Handler, listed
 
+_NAME: Final[Callable[[Named], str]] = attrgetter("name")
 _KINDS: Final = ("table", "volume", "skill", "model")
 
 
 def shares(desk: Desk, request: Request) -> Response:
     """Show the shares."""
-    return desk.page(request, "shares.html", shares=listed(request, desk.provider.admin.shares.list, _name))
+    return desk.page(request, "shares.html", shares=listed(request, desk.provider.admin.shares.list, _NAME))
 
 
 def share(desk: Desk, request: Request) -> Response:
     """Show the schemas of a share."""
     admin = desk.provider.admin
     found = admin.shares.get(request.query_params.get("share", ""))
-    schemas = listed(request, lambda excerpt: admin.schemas.list(found.name, excerpt), _name)
+    schemas = listed(request, lambda excerpt: admin.schemas.list(found.name, excerpt), _NAME)
     return desk.page(request, "share.html", share=found, schemas=schemas)
 
 
@@ -45,12 +47,8 @@ def schema(desk: Desk, request: Request) -> Response:
     kind = asked.get("kind", "")
     kind = kind if kind in _KINDS else _KINDS[0]
     entries: Callable[[str, str, Excerpt], Iterable[Any]] = getattr(admin, f"{kind}s").list
-    there = listed(request, lambda excerpt: entries(found.share, found.name, excerpt), _name)
+    there = listed(request, lambda excerpt: entries(found.share, found.name, excerpt), _NAME)
     return desk.page(request, "schema.html", schema=found, kinds=_KINDS, kind=kind, there=there)
-
-
-def _name(entry: Named) -> str:
-    return entry.name
 
 
 ROUTES: Final[dict[str, Handler]] = {"/shares": shares, "/share": share, "/holders": holders, "/schema": schema}

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deltaic.catalog.items import Table
-from deltaic.errors import DeltaicError
 from deltaic.protocol.names import split_table_name
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,8 +19,6 @@ _PARTITIONS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest version of a table."""
-
     look: Any
     comments: dict[str, str]
 
@@ -48,10 +45,7 @@ def table(desk: Desk, request: Request) -> Response:
     latest, trouble, is_done = None, "", is_soon_done(work)
     if is_done:
         desk.works.taken(key)
-        try:
-            latest = work.future.result()
-        except DeltaicError as refusal:
-            trouble = refusal.message
+        latest, trouble = work.outcome()
     page = desk.page(
         request, "table.html", table=found, name=found.title, latest=latest, trouble=trouble, is_done=is_done
     )

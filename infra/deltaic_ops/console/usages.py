@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.errors import DeltaicError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -27,8 +26,6 @@ _MOST: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A report, and when it was made."""
-
     report: Report
     today: date
     at: datetime
@@ -41,10 +38,9 @@ def usage(desk: Desk, request: Request) -> Response:
     if not is_soon_done(work):
         return desk.waiting(request, work)
     who = request.query_params.get("recipient", "")
-    try:
-        found = work.future.result()
-    except DeltaicError as refusal:
-        return desk.page(request, "usage.html", days=days, choices=DAYS, who=who, found=None, trouble=refusal.message)
+    found, trouble = work.outcome()
+    if trouble:
+        return desk.page(request, "usage.html", days=days, choices=DAYS, who=who, found=None, trouble=trouble)
     uses = [use for use in found.report.uses if who in ("", use.recipient)]
     return desk.page(
         request,

@@ -43,6 +43,13 @@ class Work:
         """Whether its result, or what it raised, is there."""
         return self.future.done()
 
+    def outcome(self) -> tuple[Any, str]:
+        """Return what a work has found, or None and why it was refused."""
+        try:
+            return self.future.result(), ""
+        except DeltaicError as refusal:
+            return None, refusal.message
+
     @property
     def seconds(self) -> int:
         """Since when it runs."""

@@ -107,7 +107,13 @@ class Applying:
             self._delete(one.kind, path)
             return
         fields = dict(one.in_files or {})
-        getattr(self, f"_{step.action}_{one.kind}")(path, fields, one.in_catalog or {})
+        special = getattr(self, f"_{step.action}_{one.kind}", None)
+        if one.kind in {"volume", "skill"}:
+            self._share_folder(step.action, one.kind, path, fields)
+        elif special is not None:
+            special(path, fields, one.in_catalog or {})
+        else:
+            getattr(getattr(self.admin, f"{one.kind}s"), step.action)(*path, **fields)
 
     def _delete(self, kind: str, path: tuple[str, ...]) -> None:
         admin = self.admin
@@ -135,15 +141,6 @@ class Applying:
         within = [name.lower() for name in path[1:]]
         return [view for view in self.admin.views.list(path[0]) if not within or view.schema_name.lower() in within]
 
-    def _create_storage(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
-        self.admin.storages.create(*path, **fields)
-
-    def _update_storage(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
-        self.admin.storages.update(*path, **fields)
-
-    def _create_share(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
-        self.admin.shares.create(*path, **fields)
-
     def _update_share(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
         self.admin.shares.update(*path, **_properties(fields, before))
 
@@ -165,7 +162,7 @@ class Applying:
             self.admin.follows.enter(*path, **follow)
 
     def _create_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self.admin.tables.create(*_three(path), fields.pop("location"), fit=self._fit, **fields)
+        self.admin.tables.create(*path, fit=self._fit, **fields)
 
     def _update_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
         self.admin.tables.update(*path, fit=self._fit, followed=False, **fields)
@@ -177,10 +174,7 @@ class Applying:
 
     def _create_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
         read = checked_sql(self.admin, self.schemas, fields["sql"], self.admin.views.source(fields["source"]))
-        location = fields.pop("location")
-        self.views.append(
-            self.admin.views.create(*_three(path), location, properties=sorted(read.properties), **fields)
-        )
+        self.views.append(self.admin.views.create(*path, properties=sorted(read.properties), **fields))
 
     def _update_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
         views, history = self.admin.views, fields.pop("history", None)
@@ -193,48 +187,25 @@ class Applying:
         if history:
             self.admin.tables.update(*path, history=True)
 
-    def _create_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._create_folder(self.admin.volumes, path, fields)
-
-    def _update_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._update_folder(self.admin.volumes, path, fields)
-
-    def _create_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        facts, told = skill_facts(self.schemas(), path[-1], fields["location"], fields["storage"])
-        self.warnings += told
-        self._create_folder(self.admin.skills, path, {**fields, "facts": facts})
-
-    def _update_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        if place := _new_place(self.admin.skills, path, fields):
+    def _share_folder(self, action: str, kind: str, path: tuple[str, ...], fields: dict[str, Any]) -> None:
+        admin = getattr(self.admin, f"{kind}s")
+        place = (fields["location"], fields["storage"]) if action == "create" else _new_place(admin, path, fields)
+        if place and kind == "skill":
             fields["facts"], told = skill_facts(self.schemas(), path[-1], *place)
             self.warnings += told
-        self._update_folder(self.admin.skills, path, fields)
-
-    def _create_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
-        location = fields.pop("location")
-        self._look(location, fields["storage"])
-        admin.create(*_three(path), location, **fields)
-
-    def _update_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
-        if place := _new_place(admin, path, fields):
+        if place:
             self._look(*place)
-        admin.update(*path, **fields)
+        getattr(admin, action)(*path, **fields)
 
     def _look(self, location: str, storage: str) -> None:
         self.warnings += unknown_bucket(self.admin, location)
         if not self.unchecked and is_empty(self.schemas(), location, storage):
             self.warnings.append(f"nothing lies in {location} yet")
 
-    def _create_model(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
-        self.admin.models.create(*path, **fields)
-
-    def _update_model(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
-        self.admin.models.update(*path, **fields)
-
     def _create_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        location, facts = fields.pop("location"), {name: fields.pop(name) for name in ("run_id", "source")}
-        self._look(location, fields["storage"])
-        self.admin.models.add_version(*_version(path), location, facts=facts, **fields)
+        facts = {name: fields.pop(name) for name in ("run_id", "source")}
+        self._look(fields["location"], fields["storage"])
+        self.admin.models.add_version(*_version(path), facts=facts, **fields)
 
     def _update_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
         facts: dict[str, Any] = {name: fields.pop(name) for name in ("run_id", "source") if name in fields}
@@ -277,11 +248,6 @@ class Applying:
     def _check_grant(self, path: tuple[str, ...], fields: _Fields) -> None:
         if rows := fields.get("partition_filter"):
             check_grant(rows, self.admin.tables.list(path[1]), self.schemas())
-
-
-def _three(path: tuple[str, ...]) -> tuple[str, str, str]:
-    share, schema, name = path
-    return share, schema, name
 
 
 def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.follows import Follow
 from deltaic.catalog.items import Recipient
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
@@ -47,7 +46,7 @@ def declaration_of(
 
 def _schemas(admin: CatalogAdmin, share: str, dying: Dying, told: Collection[Key]) -> dict[str, model.SchemaOf]:
     held: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
-    follows = {one.schema_name: one for one in admin.follows.list(share)}
+    follows = {one.schema_name: _taken(model.FollowOf, one) for one in admin.follows.list(share)}
     tables = {(one.schema_name, one.name): one for one in admin.tables.list(share)}
     for (schema, name), table in tables.items():
         key = "table", (share.lower(), schema.lower(), name.lower())
@@ -69,14 +68,10 @@ def _schemas(admin: CatalogAdmin, share: str, dying: Dying, told: Collection[Key
         }
         held[named.schema_name]["models"][named.name] = model.ModelOf(comment=named.comment, versions=versions)
     return {
-        one.name: _taken(model.SchemaOf, one, follow=_follow(follows.get(one.name)), **held[one.name])
+        one.name: _taken(model.SchemaOf, one, follow=follows.get(one.name), **held[one.name])
         for one in admin.schemas.list(share)
         if ("schema", (share, one.name)) not in dying
     }
-
-
-def _follow(found: Follow | None) -> model.FollowOf | None:
-    return None if found is None else _taken(model.FollowOf, found)
 
 
 def _recipient(
@@ -90,7 +85,6 @@ def _recipient(
 
 
 def _taken(kind: type[_Part], item: object, **more: object) -> _Part:
-    """Return the fields of an item that a declaration has."""
     own = {name: getattr(item, name) for name in kind.model_fields if hasattr(item, name)}
     listed = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
     try:

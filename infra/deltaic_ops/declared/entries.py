@@ -33,8 +33,6 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One thing of a catalog."""
-
     kind: str
     path: tuple[str, ...]
     """The names of all that holds it, and its own; of a grant its recipient and its share, of a policy its id."""
@@ -147,6 +145,5 @@ _IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
 
 
 def _groups(kind: str) -> tuple[str, ...]:
-    """Return the fields that lead to entries of a kind."""
     above, group = next((above, group) for above, some in WITHIN.items() for group, one in some.items() if one == kind)
     return (*(_groups(above) if above else ()), group)

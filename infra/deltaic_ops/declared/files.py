@@ -28,8 +28,6 @@ GROUPS = tuple(Declaration.model_fields)
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that was read."""
-
     path: Path
     lines: Sequence[str]
     document: Document

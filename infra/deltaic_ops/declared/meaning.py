@@ -72,8 +72,6 @@ def listed(names: Iterable[str]) -> str:
 
 
 class _Side:
-    """What a declaration shows to whom."""
-
     def __init__(self, declaration: Declaration) -> None:
         now = datetime.now(UTC)
         self.shared: defaultdict[str, dict[tuple[str, str], Entry]] = defaultdict(dict)
@@ -162,7 +160,6 @@ def _gathered(changes: Iterable[_Change]) -> Iterator[str]:
 
 
 def _otherwise(was: Entry, will: Entry, filter_was: str, filter_will: str) -> Iterator[str]:
-    """Yield how an entry is seen otherwise that was seen before."""
     old, new, name = was.fields, will.fields, will.name
     rows = [{text for text in (fields.get("partition_filter", ""), own) if text}
             for fields, own in ((old, filter_was), (new, filter_will))]  # fmt: skip

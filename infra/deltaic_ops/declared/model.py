@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
+from deltaic.catalog.admin.entries import checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import check_access, check_iceberg, checked_columns, checked_filter
 from deltaic.catalog.admin.follows import checked_patterns, checked_source
 from deltaic.catalog.admin.storages import check_storage_name, checked_endpoint, checked_region, checked_role
-from deltaic.catalog.admin.tables import checked_access_modes, checked_location, checked_metadata
+from deltaic.catalog.admin.tables import checked_metadata
 from deltaic.catalog.admin.views import checked_key, checked_staleness
 from deltaic.catalog.credentials.federation import Claim, checked_name, policy_id
 from deltaic.catalog.items import Table

@@ -90,8 +90,6 @@ def _sourceless(one: Difference, sources: Mapping[Key, str], files: Declaration)
 
 
 class _PlanFile(BaseModel):
-    """A plan as it is kept: what shall be, and what differed."""
-
     model_config = ConfigDict(extra="forbid")
 
     deltaic_plan: Literal[1]

@@ -48,10 +48,7 @@ def _shows_more(field: str, before: Any, after: Any) -> bool:
         case "requests_per_minute" | "bytes_per_day":
             return bool(before) and (not after or after > before)
         case "ends_at":
-            return before is not None and (after is None or _moment(after) > _moment(before))
+            moment = datetime.fromisoformat
+            return before is not None and (after is None or moment(after) > moment(before))
         case _:
             return field not in _HARMLESS
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)

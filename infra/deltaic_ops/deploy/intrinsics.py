@@ -68,7 +68,7 @@ class Resolver:
         if unknown:
             raise TemplateError(f"the template has no parameter {', '.join(unknown)}")
         self._functions: dict[str, Callable[[Any], Any]] = {
-            "Ref": self._ref,
+            "Ref": self.reference,
             "Fn::GetAtt": lambda value: self.reference(".".join(value)),
             "Fn::Sub": self._sub,
             "Fn::If": self._if,
@@ -115,9 +115,6 @@ class Resolver:
         if name in self._names:
             return self._names[name]
         raise TemplateError(f"the template refers to {name}, for which this reader was given no name")
-
-    def _ref(self, name: str) -> Any:
-        return self.reference(name)
 
     def _if(self, branches: Sequence[Any]) -> Any:
         return self(branches[1] if self.condition(branches[0]) else branches[2])

@@ -39,11 +39,6 @@ READERS = 8
 """Logs that are read at the same time, each of which may have many commits behind its checkpoint."""
 
 
-def filtered_grants(admin: CatalogAdmin, share: str) -> list[Grant]:
-    """Return the grants of a share that have a filter; raises NotFound."""
-    return [grant for grant in admin.grants.of_share(share) if grant.partition_filter]
-
-
 def fitted(
     admin: CatalogAdmin,
     schemas: Callable[[], SchemaReader],
@@ -72,7 +67,8 @@ def fitted(
 
     rows = wanted.partition_filter if new("partition_filter") else ""
     hidden = wanted.hidden_columns if new("hidden_columns") else ()
-    grants = filtered_grants(admin, wanted.share) if new("access_modes") else []
+    held = admin.grants.of_share(wanted.share) if new("access_modes") else ()
+    grants = [grant for grant in held if grant.partition_filter]
     narrowed_somehow = bool(rows or hidden or grants)
     by_folder = "dir" in wanted.access_modes and new("access_modes")
     by_iceberg = bool(wanted.iceberg) and (moved or new("iceberg"))
@@ -222,7 +218,6 @@ def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant])
 
 
 def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
-    """Return a line for each recipient who sees no rows of a table, as it lacks a property."""
     grants = {grant.recipient_id: grant for grant in admin.grants.of_share(table.share)}
     held = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
     return [line for recipient, grant in held if (line := _warning(recipient, table, grant))]

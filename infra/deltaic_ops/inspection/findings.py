@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltaic.aws_codes import DENIED
+from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
 
 Verdict = Literal["ok", "warning", "failed", "not asked"]
 
@@ -40,9 +41,23 @@ def not_asked(check: str, why: str) -> Finding:
     return Finding(check, "not asked", why)
 
 
+def unread(check: str, refusal: DeltaicError, remedy: str) -> Finding:
+    """Return why an object could not be read: nobody's fault, one that passes, or one with this remedy."""
+    if isinstance(refusal, TableRefused):
+        return not_asked(check, refusal.message)
+    if isinstance(refusal, TooManyRequests | Unavailable):
+        return Finding(check, "warning", refusal.message, "whether its storage answers; then again: deltaic doctor")
+    return Finding(check, "failed", refusal.message, remedy)
+
+
 def judge(check: str, said: str, remedy: str, *, holds: bool, otherwise: Verdict = "failed") -> Finding:
     """Return that it holds, or what to do."""
     return ok(check, said) if holds else Finding(check, otherwise, said, remedy)
+
+
+def advise(check: str, said: str, remedy: str, *, holds: bool) -> Finding:
+    """Return that it holds, or a warning with what to do."""
+    return judge(check, said, remedy, holds=holds, otherwise="warning")
 
 
 def ask(check: str, remedy: str, look: Callable[[], Finding | Iterable[Finding]]) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Where a provider's own Iceberg table lies: by its folder, by one of its metadata files, or by AWS Glue."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.sharing.iceberg_clients.own_metadata import GLUE
@@ -9,17 +9,12 @@ from deltaic.sharing.iceberg_clients.own_metadata import GLUE
 _METADATA = ".metadata.json"
 
 
-class IcebergPlace(NamedTuple):
-    """What the catalog's entry of an Iceberg table says."""
+def iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
+    """Return the folder of an Iceberg table that options name, and its metadata file or where that is named.
 
-    location: str
-    """Its folder."""
-    metadata_location: str
-    """Its metadata file, or where that is named; empty: by the version hint in the folder."""
-
-
-def iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> IcebergPlace:
-    """Return the place that options name; raises InvalidParameter, and NotFound for a table that Glue lacks."""
+    The latter is empty where the folder's version hint names it. Raises InvalidParameter, and NotFound for a table that
+    Glue lacks.
+    """
     if bool(location) == bool(glue):
         raise InvalidParameter("an Iceberg table is named by --location or by --glue database.table: give one of them")
     if glue:
@@ -30,11 +25,11 @@ def iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> I
             raise InvalidParameter(
                 f"'{location}' does not lie in the folder metadata/ of a table: name the table's own"
             )
-        return IcebergPlace(folder, location)
-    return IcebergPlace(location, "")
+        return folder, location
+    return location, ""
 
 
-def _of_glue(client: Any, glue: str) -> IcebergPlace:
+def _of_glue(client: Any, glue: str) -> tuple[str, str]:
     from botocore.exceptions import ClientError
 
     database, _, name = glue.partition(".")
@@ -49,4 +44,4 @@ def _of_glue(client: Any, glue: str) -> IcebergPlace:
     if not metadata:
         raise InvalidParameter(f"'{glue}' is none of Iceberg's: it has no metadata_location")
     folder = found.get("StorageDescriptor", {}).get("Location") or str(metadata).partition("/metadata/")[0]
-    return IcebergPlace(folder, f"{GLUE}{database}/{name}")
+    return folder, f"{GLUE}{database}/{name}"

@@ -10,7 +10,7 @@ from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID
 from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
-from deltaic_ops.inspection.findings import Finding, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
 from deltaic_ops.inspection.shared_schema import SchemaReader, missed_by_folder, missed_by_history, missed_by_iceberg
 from deltaic_ops.inspection.survey import Survey
 
@@ -68,20 +68,18 @@ def _of_table(found: Survey) -> Iterator[Finding]:
 
 def _of_folder(found: Survey) -> Iterator[Finding]:
     yield from _warned("folder", "read by its folder (--access-mode dir)", missed_by_folder(found.schema))
-    yield judge(
+    yield advise(
         "paths",
         f"{found.odd_paths or 'no'} files lie at one with a space or a letter beyond ASCII",
         "polars finds none of them in the folder; QueryBuilder of deltalake does, and whoever reads by URLs",
         holds=not found.odd_paths,
-        otherwise="warning",
     )
-    yield judge(
+    yield advise(
         "string views",
         f"files keep as Arrow's views: {', '.join(found.in_views)}" if found.in_views else "none",
         "pyarrow, and to_pyarrow_table of deltalake, cannot filter by these columns, and QueryBuilder can: have the "
         "writer cast them to plain strings (polars writes views)",
         holds=not found.in_views,
-        otherwise="warning",
     )
 
 
@@ -107,13 +105,12 @@ def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Find
 
 def _of_formats(found: Survey) -> Iterator[Finding]:
     misread = sorted({*found.latest.features} & PARQUET_MISREADS)
-    yield judge(
+    yield advise(
         "formats",
         f"{', '.join(misread)}: in delta format alone" if misread else "in parquet format and in delta format",
         "clients that know parquet format alone are refused (the Python client before 1.1, npm's, streams of a change "
         "feed by Spark's connector): a view, or a copy without the feature, serves them too",
         holds=not misread,
-        otherwise="warning",
     )
 
 
@@ -131,30 +128,27 @@ def _of_files(found: Survey) -> Iterator[Finding]:
         for value in found.schema.unscaled[:3]
     )
     yield from _warned("partition values", "decimals have the digits of their type", told)
-    yield judge(
+    yield advise(
         "statistics",
         f"{untold:,} of {latest.files:,} files have none" if untold else "of all files",
         "predicates leave out no such file, and limits do not count it: have the writer collect them",
         holds=untold == 0,
-        otherwise="warning",
     )
     average = latest.bytes // latest.files if latest.files else 0
-    yield judge(
+    yield advise(
         "file sizes",
         f"{average:,} bytes on average",
         "each file is a request of its own: OPTIMIZE the table",
         holds=latest.files <= MANY_FILES or average >= SMALL_BYTES,
-        otherwise="warning",
     )
     behind = latest.version - (-1 if latest.checkpoint is None else latest.checkpoint)
-    yield judge(
+    yield advise(
         "checkpoint",
         f"{behind:,} commits behind that of version {latest.checkpoint}"
         if latest.checkpoint is not None
         else f"{behind:,} commits, and none",
         "each is read by every query that begins: have the writer leave checkpoints, or share it with --checkpoint",
         holds=behind <= MANY_COMMITS,
-        otherwise="warning",
     )
 
 
@@ -165,12 +159,11 @@ def _of_history(found: Survey) -> Iterator[Finding]:
     except DeltaicError as wrong:
         yield Finding("removed files", "failed", wrong.message, f"correct the property {DELETED_FILES}")
         return
-    yield judge(
+    yield advise(
         "removed files",
         f"VACUUM keeps them for {kept / timedelta(hours=1):,.0f} hours",
         f"whoever reads earlier versions, or reads slowly, misses files then: set {DELETED_FILES} to 7 days or more",
         holds=kept >= DELETED_FILES_UNSAID,
-        otherwise="warning",
     )
     yield from _warned("history", "records its changes (--history)", missed_by_history(found.schema))
 

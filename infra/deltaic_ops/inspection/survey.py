@@ -54,7 +54,6 @@ def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table
 
 
 def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
-    """Return what lies in a folder that has no Delta log."""
     from deltaic.storage.folder_objects import list_page
     from deltaic.storage.locations import Location
 
@@ -100,7 +99,6 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
 
 
 def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
-    """Yield the files that lie in the table's own folder."""
     from deltaic.iceberg.data_footers import DataFile
 
     for batch in snapshot.files():

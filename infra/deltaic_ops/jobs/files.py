@@ -53,16 +53,13 @@ class DatasetFile:
 
 def jar(client: "S3Client", bucket: str, file: str) -> str:
     """Put a database's driver into the bucket and return its URL; an s3:// URL stays what it is."""
-    return (
-        file if file.startswith("s3://") else _put(client, bucket, f"drivers/{Path(file).stem}", ".jar", _content(file))
-    )
-
-
-def _content(file: str) -> bytes:
+    if file.startswith("s3://"):
+        return file
     try:
-        return Path(file).read_bytes()
+        content = Path(file).read_bytes()
     except OSError as failure:
         raise PipelineError(f"{file} cannot be read: {failure.strerror}") from None
+    return _put(client, bucket, f"drivers/{Path(file).stem}", ".jar", content)
 
 
 def _put(client: "S3Client", bucket: str, name: str, suffix: str, content: bytes) -> str:

@@ -110,8 +110,6 @@ class LoggedStore:
 
 
 class _Answer:
-    """What left as the answer to one request."""
-
     def __init__(self) -> None:
         self.status = 0
         self.request_id = ""
@@ -168,8 +166,4 @@ def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str
         "-",
         "-",
     )
-    return _printable(" ".join(map(str, fields)))
-
-
-def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(map(str, fields)))

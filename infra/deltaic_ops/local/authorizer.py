@@ -3,7 +3,6 @@
 import fnmatch
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,7 +47,6 @@ class TokenAuthorizer:
         self._template = template
         self._invoke = invoke
         self._kept: dict[str, tuple[float, Verdict]] = {}
-        self._lock = threading.Lock()
 
     @property
     def header(self) -> str:
@@ -59,10 +57,12 @@ class TokenAuthorizer:
         """Return the context that functions see; raises Refused."""
         if not token or not self._template.validation.match(token):
             raise Refused("UNAUTHORIZED")
-        verdict = self._remembered(token)
-        if verdict is None:
+        until, verdict = self._kept.get(token, (0.0, None))
+        if verdict is None or until <= time.monotonic():
             verdict = self._ask(token, method_arn)
-            self._remember(token, verdict)
+            if len(self._kept) >= CACHE_ENTRIES:
+                self._kept.clear()
+            self._kept[token] = (time.monotonic() + self._template.ttl, verdict)
         verdict.check(method_arn)
         return verdict.context
 
@@ -80,19 +80,6 @@ class TokenAuthorizer:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             logger.exception("the authorizer's answer is not a policy")
             raise Refused("AUTHORIZER_CONFIGURATION_ERROR") from error
-
-    def _remembered(self, token: str) -> Verdict | None:
-        with self._lock:
-            until, verdict = self._kept.get(token, (0.0, None))
-            return verdict if until > time.monotonic() else None
-
-    def _remember(self, token: str, verdict: Verdict) -> None:
-        if self._template.ttl <= 0:
-            return
-        with self._lock:
-            if len(self._kept) >= CACHE_ENTRIES:
-                self._kept.clear()
-            self._kept[token] = (time.monotonic() + self._template.ttl, verdict)
 
 
 def _verdict(answer: Any) -> Verdict:

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deltaic_ops.deploy.emulated import REGION
 from deltaic_ops.local.private import (
     UMASK,
     StateUnusable,
@@ -27,6 +26,7 @@ from deltaic_ops.local.private import (
     write_private,
 )
 from deltaic_ops.local.request_guard import HEALTH
+from deltaic_ops.local.variables import administrator
 
 ROOT_KEY_ID = "deltaicroot"
 START_TIMEOUT_SECONDS = 60.0
@@ -109,13 +109,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     @property
     def environment(self) -> Mapping[str, str]:
         """The ordinary AWS variables with which any AWS tool reaches this one as its administrator."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": ROOT_KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": self._secret,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-        }
+        return administrator(self.endpoint, ROOT_KEY_ID, self._secret)
 
     def start(self) -> None:
         """Start the process; it answers a moment later (`wait`)."""

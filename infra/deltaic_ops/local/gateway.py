@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltaic.platform_limits import BUFFERED_SECONDS
@@ -58,7 +58,7 @@ BAD_GATEWAY = 502
 SERVER_ERROR = 500
 
 
-class Gateway:
+class Gateway(HttpServer):
     """The template's API on one loopback port, below its stage; the port is open within this context manager."""
 
     def __init__(
@@ -76,22 +76,15 @@ class Gateway:
         self._routes = RouteTable(template.routes)
         self._authorizer = TokenAuthorizer(template.authorizer, self._ask_authorizer)
         self._binary = "*/*" in template.binary_media_types
-        self._server = HttpServer(self._handle, listener)
+        super().__init__(self._answer, listener)
 
     @property
     def endpoint(self) -> str:
         """What a profile names as endpoint."""
-        host, port = self._server.address
+        host, port = self.address
         return f"http://{host}:{port}/{self._template.prefix}"
 
-    def __enter__(self) -> Self:
-        self._server.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._server.__exit__(*error)
-
-    def _handle(self, exchange: Exchange) -> None:
+    def _answer(self, exchange: Exchange) -> None:
         request_id = str(uuid.uuid4())
         try:
             self._serve(exchange, request_id)

@@ -8,11 +8,14 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
 from deltaic_ops.local.bucket_cors import let
+
+if TYPE_CHECKING:
+    import boto3
 
 DATA_BUCKET = "deltaic-lake"
 """Where the demo and the examples keep their tables."""
@@ -28,15 +31,20 @@ PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled", "
 
 def connect(environment: Mapping[str, str]) -> Clients:
     """Return the clients that `prepare` needs; asks nothing yet, so AWS may still be starting."""
+    session = session_of(environment)
+    services: tuple[Any, ...] = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
+    return {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in services}
+
+
+def session_of(environment: Mapping[str, str]) -> "boto3.Session":
+    """Return a session with the keys and the region that variables name."""
     import boto3
 
-    session = boto3.Session(
+    return boto3.Session(
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         region_name=environment["AWS_REGION"],
     )
-    services: tuple[Any, ...] = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
-    return {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in services}
 
 
 def prepare(template: Template, clients: Clients) -> None:
@@ -91,7 +99,6 @@ def _role(iam: Any, role: Role) -> None:
 
 
 def _unless_there(code: str, create: Callable[[], object]) -> bool:
-    """Run `create`; tells whether it made something, False if it was there already."""
     from botocore.exceptions import ClientError
 
     try:

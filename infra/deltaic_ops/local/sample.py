@@ -176,7 +176,6 @@ def _withdraw(place: str, storage: Mapping[str, str], a_day: int) -> None:
 
 
 def _version(place: str, storage: Mapping[str, str]) -> int:
-    """Return the latest version of a table, or -1 where there is none."""
     if not deltalake.DeltaTable.is_deltatable(place, storage_options=dict(storage)):
         return -1
     return deltalake.DeltaTable(place, storage_options=dict(storage)).version()

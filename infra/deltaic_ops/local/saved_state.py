@@ -182,7 +182,6 @@ def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]
 
 
 def _internal_error(name: str, error: OSError) -> Answer:
-    """Return a service's internal error."""
     message = f"Nothing was changed: {error.strerror}. Free some space and repeat the request."
     logger.error("a write was refused: %s", message)
     answer: Answer

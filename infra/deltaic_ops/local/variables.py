@@ -7,6 +7,8 @@ from typing import Final
 from deltaic.errors import Unavailable
 from deltaic.urls import DEFAULT_PORTS, web_address
 
+from deltaic_ops.deploy.emulated import REGION
+
 THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _NAMING = (
@@ -17,6 +19,17 @@ _NAMING = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
+
+
+def administrator(endpoint: str, key_id: str, secret: str) -> dict[str, str]:
+    """Return the ordinary AWS variables with which any tool reaches an AWS of this machine as its administrator."""
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": key_id,
+        "AWS_SECRET_ACCESS_KEY": secret,
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+    }
 
 
 def names_aws(variables: Mapping[str, str]) -> bool:

@@ -21,9 +21,9 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package
 from deltaic_ops.deploy.transform import translated
-from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
-from deltaic_ops.profile import profile_place
+from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
     import boto3
@@ -157,14 +157,7 @@ def catalog(deployment: Deployment, running: Running) -> "CatalogAdmin":
 
 def session(running: Running) -> "boto3.Session":
     """Return a session as the emulator's administrator; pass `endpoint_url=running.endpoint` to its clients."""
-    import boto3
-
-    told = running.environment
-    return boto3.Session(
-        aws_access_key_id=told["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
-        region_name=told["AWS_REGION"],
-    )
+    return session_of(running.environment)
 
 
 def write_rows(running: Running) -> int:
@@ -198,6 +191,5 @@ def _pack_layers(folder: Path) -> None:
 
 
 def _said(error: SamError) -> str:
-    """Return SAM's refusal as one line: its end, where the reason stands."""
     text = " ".join(str(error).split())
     return text if len(text) <= _SAID else f"... {text[-_SAID:]}"

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
 from deltaic.errors import Conflict
 
-from deltaic_ops.deploy.emulated import REGION
 from deltaic_ops.local.private import StateUnusable, is_this_machine, private_folder, read_private, write_private
+from deltaic_ops.local.variables import administrator
 
 FOLDER: Final = "localstack"
 PROFILE: Final = "localstack.share"
@@ -43,13 +43,7 @@ class Running:
     @property
     def environment(self) -> Mapping[str, str]:
         """The ordinary AWS variables with which any tool reaches it as its administrator."""
-        return {
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_ACCESS_KEY_ID": self.key_id,
-            "AWS_SECRET_ACCESS_KEY": self.secret,
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-        }
+        return administrator(self.endpoint, self.key_id, self.secret)
 
     def lives(self) -> bool:
         """Return whether the process is still the one that was started; of a container whether somebody listens."""
@@ -69,6 +63,9 @@ class Deployed:
     """The path of the sample recipient's profile."""
 
 
+_Known = TypeVar("_Known", Running, Deployed)
+
+
 def folder_of(state: Path) -> Path:
     """Return where a state folder keeps LocalStack's files."""
     return state / FOLDER
@@ -79,11 +76,7 @@ def running(state: Path) -> Running | None:
 
     Raises Conflict where somebody else may have written of it, or it leads to another machine.
     """
-    known = _read(folder_of(state) / _RUNNING)
-    try:
-        emulator = Running(**known) if known else None
-    except TypeError:
-        return None
+    emulator = _read(folder_of(state) / _RUNNING, Running)
     if emulator is None or not emulator.lives():
         return None
     if not is_this_machine(emulator.endpoint):
@@ -95,11 +88,7 @@ def running(state: Path) -> Running | None:
 
 def deployed(state: Path) -> Deployed | None:
     """Return what was deployed to the emulator that is up; None if nothing was, or it is down."""
-    known = _read(folder_of(state) / _DEPLOYED) if running(state) else None
-    try:
-        return Deployed(**known) if known else None
-    except TypeError:
-        return None
+    return _read(folder_of(state) / _DEPLOYED, Deployed) if running(state) else None
 
 
 def announce(state: Path, what: Running | Deployed) -> None:
@@ -153,11 +142,10 @@ def _listens(endpoint: str) -> bool:
     return True
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, kind: type[_Known]) -> _Known | None:
     try:
-        known = json.loads(read_private(path))
+        return kind(**json.loads(read_private(path)))
     except StateUnusable as refusal:
         raise Conflict(str(refusal)) from None
-    except (OSError, ValueError):
+    except (OSError, TypeError, ValueError):
         return None
-    return known if isinstance(known, dict) else None

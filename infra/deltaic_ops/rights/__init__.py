@@ -1,1 +1,1 @@
-"""What recipients may see, asked of the code that answers them: never a second reading of the rules."""
+"""What recipients may see, asked of the code that answers them, and by which keys and profile files they come."""

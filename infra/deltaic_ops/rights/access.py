@@ -1,13 +1,12 @@
 """Whether a recipient may read a table now, and the rule that says so."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.items import Grant, Recipient, Restrictions, Table
-from deltaic.catalog.reader import CatalogReader, GrantedTable
+from deltaic.catalog.items import Recipient, Restrictions, Table
+from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.rights.admission import check_admitted
@@ -87,7 +86,7 @@ def access_of(
         hidden_columns=table.hidden_columns,
         access_modes=granted.listed.access_modes,
         first_version=first if table.history else None,
-        ends_at=_end(granted),
+        ends_at=min(filter(None, (granted.grant.ends_at, granted.restrictions.ends_at)), default=None),
         counted=counted(schemas(), table, rights, first) if schemas else None,
     )
 
@@ -106,10 +105,6 @@ def _told(table: Table, rights: Rights, lacking: list[str]) -> str:
     if table.view_properties is not None:
         return "of the rows that the view has for the recipient"
     return "of the rows that a filter keeps" if rights.filters else "of all rows"
-
-
-def _end(granted: GrantedTable) -> datetime | None:
-    return min((end for end in (granted.grant.ends_at, granted.restrictions.ends_at) if end), default=None)
 
 
 def why_ended(person: Recipient) -> str:
@@ -137,8 +132,9 @@ def _absence(admin: CatalogAdmin, asked: Asked) -> str:
     person, name = asked.person, asked.name
     try:
         share = admin.shares.get(name.share).name
-        held = _grant(admin, person, share)
-        if held is None:
+        try:
+            held = admin.grants.get(person.name, share)
+        except NotFound:
             return f"'{person.name}' has no grant of the share '{share}'"
         if held.has_ended(asked.now):
             return f"the grant of the share '{share}' has ended at {held.ends_at:%Y-%m-%d %H:%M} UTC"
@@ -149,9 +145,3 @@ def _absence(admin: CatalogAdmin, asked: Asked) -> str:
     if table.unlisted:
         return f"'{table.title}' has left the listings: {table.unlisted}"
     return "the catalog has changed meanwhile: ask again"
-
-
-def _grant(admin: CatalogAdmin, person: Recipient, share: str) -> Grant | None:
-    with suppress(NotFound):
-        return admin.grants.get(person.name, share)
-    return None

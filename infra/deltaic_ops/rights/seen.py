@@ -46,6 +46,11 @@ class SeenTable:
         return self.table.title
 
     @property
+    def access(self) -> str:
+        """How it is read, for people."""
+        return told_access(self.table)
+
+    @property
     def row_filters(self) -> tuple[str, ...]:
         """The SQL of those that keep rows back; a view's rows are those of its recipient."""
         return tuple(row_filters(self.table, self.grant))
@@ -96,7 +101,7 @@ def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
 
 def _tables(reader: CatalogReader, recipient_id: str, share: str) -> Iterator[Table]:
     return _all(
-        lambda after: reader.list_all_tables(recipient_id, share, after, _PAGE), lambda table: table.key_in_share
+        lambda after: reader.list_tables(recipient_id, share, None, after, _PAGE), lambda table: table.key_in_share
     )
 
 

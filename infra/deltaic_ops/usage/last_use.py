@@ -1,13 +1,10 @@
 """When something was used last, as the usage table has it: its newest days first, and no more of them than needed."""
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 from deltaic_ops.usage.usage_report import ERROR, is_check, usage_table
-
-if TYPE_CHECKING:
-    from pyarrow.compute import Expression
 
 DAYS = 30
 """So many days, today among them, are looked at."""
@@ -40,7 +37,7 @@ def last_uses(
     meant = (pc.field(of.column) == of.id) & answered & ~is_check()
     with usage_table(location, environment) as table:
         for number in range(DAYS):
-            day = _is_day(datetime.now(UTC).date() - timedelta(number))
+            day = pc.field("day") == pa.scalar(datetime.now(UTC).date() - timedelta(number), pa.date32())
             for batch in table.to_batches(columns=["time", by], filter=day & meant):
                 rows: Any = pa.Table.from_batches([batch])
                 for row in rows.group_by(by).aggregate([("time", "max")]).to_pylist():
@@ -49,10 +46,3 @@ def last_uses(
             if found and found.keys() >= {*wanted}:
                 break
     return found
-
-
-def _is_day(day: date) -> "Expression":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    return pc.field("day") == pa.scalar(day, pa.date32())

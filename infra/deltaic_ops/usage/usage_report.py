@@ -138,28 +138,21 @@ def _count(row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use],
     who = row["recipient"] or row["recipient_id"] or UNKNOWN
     last = row["last"].astimezone(UTC)
     use = uses.get((who, table)) or Use(recipient=who, table=table, last_at=last)
-    last_at = max(use.last_at, last)
     if row["kind"] == "request":
-        uses[who, table] = replace(
-            use,
-            requests=use.requests + row["rows"],
-            refused=use.refused + (row["refused"] or 0),
-            files_signed=use.files_signed + (row["files_signed"] or 0),
-            bytes_signed=use.bytes_signed + (row["bytes_signed"] or 0),
-            last_at=last_at,
-        )
-        asked = told.asked.setdefault(row["day"], {})
-        asked[who] = asked.get(who, 0) + row["rows"]
-        return
-    uses[who, table] = replace(
-        use,
-        fetches=use.fetches + row["rows"],
-        unexplained=use.unexplained + (row["unexplained"] or 0),
-        bytes_sent=use.bytes_sent + (row["bytes_sent"] or 0),
-        last_at=last_at,
-    )
-    sent = told.days.setdefault(row["day"], {})
-    sent[who] = sent.get(who, 0) + (row["bytes_sent"] or 0)
+        counted = {
+            "requests": "rows",
+            "refused": "refused",
+            "files_signed": "files_signed",
+            "bytes_signed": "bytes_signed",
+        }
+        by_day, of_day = told.asked, row["rows"]
+    else:
+        counted = {"fetches": "rows", "unexplained": "unexplained", "bytes_sent": "bytes_sent"}
+        by_day, of_day = told.days, row["bytes_sent"] or 0
+    sums = {name: getattr(use, name) + (row[column] or 0) for name, column in counted.items()}
+    uses[who, table] = replace(use, last_at=max(use.last_at, last), **sums)
+    day = by_day.setdefault(row["day"], {})
+    day[who] = day.get(who, 0) + of_day
 
 
 @contextmanager
@@ -189,7 +182,6 @@ def is_check() -> "Expression":
 
 
 def _rows(location: str, since: date, environment: Mapping[str, str], *, checks: bool) -> Iterator[dict[str, Any]]:
-    """Yield sums of each batch of rows, by kind, day, recipient and table."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

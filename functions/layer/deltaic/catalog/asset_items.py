@@ -8,32 +8,18 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from deltaic.catalog.items import AccessMode, Named
+from deltaic.catalog.items import AccessMode, InSchema
 
 AssetKind = Literal["volume", "skill", "model"]
 
 
-class Asset(Named, frozen=True, kw_only=True):
+class Asset(InSchema, frozen=True, kw_only=True):
     """What has a name beside the tables of a schema."""
 
     kind: ClassVar[AssetKind]
 
-    schema_name: str
-    share: str
-    id: str
-    share_id: str
     comment: str = ""
     created_at: datetime
-
-    @property
-    def key_in_share(self) -> str:
-        """The position in the listing of a whole share: pass it as `after`."""
-        return f"{self.schema_name.lower()}/{self.key}"
-
-    @property
-    def title(self) -> str:
-        """Its name as one types it."""
-        return f"{self.share}.{self.schema_name}.{self.name}"
 
 
 class Folder(Asset, frozen=True, kw_only=True):

@@ -49,22 +49,11 @@ def botocore_client(service: str) -> Any:
     """
     import botocore.session
 
+    from deltaic.storage.aws_client import CATALOG, botocore_config
+
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or settings().region  # botocore does not know AWS_REGION
-    return session.create_client(service, region_name=region, config=client_config())
-
-
-def client_config() -> Any:
-    """Return the timeouts and retries of every catalog client: at worst 7 s, below the 10 s of the authorizer."""
-    from botocore.config import Config
-
-    return Config(
-        connect_timeout=1.0,
-        read_timeout=2.0,
-        retries={"total_max_attempts": 2, "mode": "standard"},
-        max_pool_connections=16,
-        tcp_keepalive=True,
-    )
+    return session.create_client(service, region_name=region, config=botocore_config(CATALOG))
 
 
 class Dynamo:
@@ -158,60 +147,52 @@ class Dynamo:
         DynamoDB ends a page at 1 MB or at the limit, and may name a next page that turns out to be empty: both are
         followed or ignored here, so whoever asks for one more than he needs knows whether there is more.
         """
-        client = self.client
-        position: dict[str, Any] = {}
+        request = {
+            "TableName": table,
+            "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
+            "ExpressionAttributeValues": {
+                ":pk": {"S": stretch.pk},
+                ":low": {"S": stretch.low},
+                ":high": {"S": stretch.high},
+            },
+            "ConsistentRead": consistent,
+        }
         while limit is None or limit > 0:
-            arguments: dict[str, Any] = dict(position)
             # Whoever shows a list has its beginning at once.
-            sizes = [most for most in (limit, at_once) if most is not None] or ([] if position else [FIRST_PAGE])
-            if sizes:
-                arguments["Limit"] = min(sizes)
-            answer = self._call(
-                lambda arguments=arguments: client.query(  # type: ignore[misc]
-                    TableName=table,
-                    KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
-                    ExpressionAttributeValues={
-                        ":pk": {"S": stretch.pk},
-                        ":low": {"S": stretch.low},
-                        ":high": {"S": stretch.high},
-                    },
-                    ConsistentRead=consistent,
-                    **arguments,
-                ),
-            )
-            items = _required(answer, "Items")
-            for item in items:
-                yield unmarshal_item(item)
+            is_first = "ExclusiveStartKey" not in request
+            sizes = [most for most in (limit, at_once) if most is not None] or ([FIRST_PAGE] if is_first else [])
+            items, position = self._page("query", request | ({"Limit": min(sizes)} if sizes else {}))
+            yield from items
             if limit is not None:
                 limit -= len(items)
-            if "LastEvaluatedKey" not in answer:
+            if position is None:
                 return
-            position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+            request["ExclusiveStartKey"] = position
 
     def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
         """Yield the items of a kind in no order, page by page; DynamoDB reads the whole table for that.
 
         It is for operators: no function may do so. A list of each of thousands of recipients is as many requests.
         """
-        client = self.client
-        position: dict[str, Any] = {}
         wanted = f"begins_with(pk, :pk) AND begins_with(sk, :sk){prefix.has and f' AND attribute_exists({prefix.has})'}"
+        request = {
+            "TableName": table,
+            "FilterExpression": wanted,
+            "ExpressionAttributeValues": {":pk": {"S": prefix.pk}, ":sk": {"S": prefix.sk}},
+            "ConsistentRead": True,
+            "Limit": SCANNED,
+        }
         while True:
-            answer = self._call(
-                lambda position=position: client.scan(  # type: ignore[misc]
-                    TableName=table,
-                    FilterExpression=wanted,
-                    ExpressionAttributeValues={":pk": {"S": prefix.pk}, ":sk": {"S": prefix.sk}},
-                    ConsistentRead=True,
-                    Limit=SCANNED,
-                    **position,
-                ),
-            )
-            for item in _required(answer, "Items"):
-                yield unmarshal_item(item)
-            if "LastEvaluatedKey" not in answer:
+            items, position = self._page("scan", request)
+            yield from items
+            if position is None:
                 return
-            position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+            request["ExclusiveStartKey"] = position
+
+    def _page(self, operation: str, request: Mapping[str, Any]) -> tuple[list[Attributes], Any]:
+        call = getattr(self.client, operation)
+        answer: Any = self._call(lambda: call(**request))
+        return [unmarshal_item(item) for item in _required(answer, "Items")], answer.get("LastEvaluatedKey")
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import msgspec
 
@@ -74,13 +74,32 @@ class Schema(Named, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Table(Named, frozen=True, kw_only=True):
-    """A table entry: where the Delta table lies and what recipients may do with it."""
+class InSchema(Named, frozen=True, kw_only=True):
+    """An entry of a schema."""
+
+    kind: ClassVar[str]
 
     schema_name: str
     share: str
     id: str
     share_id: str
+
+    @property
+    def title(self) -> str:
+        """Its name as one types it."""
+        return f"{self.share}.{self.schema_name}.{self.name}"
+
+    @property
+    def key_in_share(self) -> str:
+        """The position in the listing of a whole share: pass it as `after`."""
+        return f"{names.key(self.schema_name)}/{self.key}"
+
+
+class Table(InSchema, frozen=True, kw_only=True):
+    """A table entry: where the Delta table lies and what recipients may do with it."""
+
+    kind = "table"
+
     location: str
     auxiliary_locations: tuple[str, ...] = ()
     access_modes: tuple[AccessMode, ...] = ("url",)
@@ -124,19 +143,9 @@ class Table(Named, frozen=True, kw_only=True):
     created_at: datetime
 
     @property
-    def title(self) -> str:
-        """Its name as one types it."""
-        return f"{self.share}.{self.schema_name}.{self.name}"
-
-    @property
     def is_restricted(self) -> bool:
         """Whether less than all of the table is shared, whoever asks."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
-
-    @property
-    def key_in_share(self) -> str:
-        """The position in `list_all_tables`: pass it as `after`."""
-        return f"{names.key(self.schema_name)}/{names.key(self.name)}"
 
 
 class Restrictions(Item, frozen=True, kw_only=True):

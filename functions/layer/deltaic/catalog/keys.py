@@ -79,7 +79,7 @@ def table(share_name: str, schema_name: str, name: str) -> Key:
 
 
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Where a volume, a skill or a model lies."""
+    """Where a volume, a skill, a model or the definition of a view lies."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
@@ -88,14 +88,19 @@ def model_version(share_name: str, model_id: str, version: int) -> Key:
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
 
 
-def follow(share_name: str, schema_name: str) -> Key:
-    """Where it lies what a schema follows."""
-    return Key(f"share/{segment(share_name)}", f"follow/{segment(schema_name)}")
+def share_entry(kind: str, share_name: str, name: str) -> Key:
+    """Where a follow (by its schema) or a grant (by its recipient's id) lies in a share."""
+    return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
 
 
-def view(share_name: str, schema_name: str, name: str) -> Key:
-    """Where it lies what a view is made of."""
-    return Key(f"share/{segment(share_name)}", f"view/{segment(schema_name)}/{segment(name)}")
+def recipient_entry(kind: str, identifier: str, name: str) -> Key:
+    """Where a token, a policy or a client lies in its recipient's list, by its id or its place."""
+    return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
+
+
+def limit_counter(kind: str, identifier: str, window: int) -> Key:
+    """Where a recipient's `requests` of a minute or `bytes` of a day are counted (minutes or days since the epoch)."""
+    return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
@@ -108,11 +113,6 @@ def grant(recipient_id: str, share_name: str) -> Key:
     return Key(f"recipient/{segment(recipient_id)}", f"grant/{segment(share_name)}")
 
 
-def grantee(share_name: str, recipient_id: str) -> Key:
-    """Where a grant lies as its share sees it."""
-    return Key(f"share/{segment(share_name)}", f"grant/{segment(recipient_id)}")
-
-
 def recipient(name: str) -> Key:
     """Where a recipient lies."""
     return Key("recipients", f"recipient/{segment(name)}")
@@ -121,16 +121,6 @@ def recipient(name: str) -> Key:
 def recipient_id(identifier: str) -> Key:
     """Where it is recorded that a recipient of this id exists."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
-
-
-def requests_of_minute(identifier: str, minute: int) -> Key:
-    """Where a recipient's requests of one minute (since the epoch) are counted."""
-    return Key(f"limits/{segment(identifier)}", f"requests/{minute}")
-
-
-def bytes_of_day(identifier: str, day: int) -> Key:
-    """Where the bytes signed for a recipient on one day (since the epoch) are counted."""
-    return Key(f"limits/{segment(identifier)}", f"bytes/{day}")
 
 
 def storage(name: str) -> Key:
@@ -154,14 +144,9 @@ def lease(location: str) -> Key:
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
-def checkpointing(location: str, storage: str) -> Key:
-    """Where it is kept when a location was last looked at for a checkpoint."""
-    return Key(f"checkpoint/{_digest(f'{storage}/{location}')}", "checkpoint")
-
-
-def known_version(location: str, storage: str) -> Key:
-    """Where it is kept which version of the table at a location was told last."""
-    return Key(f"version/{_digest(f'{storage}/{location}')}", "version")
+def place(kind: str, location: str, storage: str) -> Key:
+    """Where it is kept when a location was last checked (`checkpoint`), or its last known version (`version`)."""
+    return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 
 
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
@@ -179,11 +164,6 @@ def token(secret: str) -> Key:
     return Key(f"token/{_digest(secret)}", "token")
 
 
-def token_entry(recipient: str, token_id: str) -> Key:
-    """Where a token lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"token/{segment(token_id)}")
-
-
 def invitation(recipient: str, secret: str) -> Key:
     """Where an invitation lies: in its recipient's list, and found by whoever holds the link's secret."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
@@ -194,19 +174,9 @@ def policy(issuer: str, meant: str) -> Key:
     return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(meant)}")
 
 
-def policy_entry(recipient: str, policy_id: str) -> Key:
-    """Where a policy lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"policy/{segment(policy_id)}")
-
-
 def oauth_client(client_id: str) -> Key:
     """Where a client of ours lies, with the hash of its secret."""
     return Key(f"client/{segment(client_id)}", "client")
-
-
-def oauth_client_entry(recipient: str, place: int) -> Key:
-    """Where a client lies in its recipient's list."""
-    return Key(f"recipient/{segment(recipient)}", f"client/{place}")
 
 
 def token_list(recipient: str) -> Key:
@@ -214,34 +184,33 @@ def token_list(recipient: str) -> Key:
     return Key(f"recipient/{segment(recipient)}", "tokens")
 
 
-def shares(after: str | None = None) -> KeyRange:
-    """All shares whose key is strictly greater than `after`."""
-    return _range("shares", "share/", after)
+def all_of(kind: str, after: str | None = None) -> KeyRange:
+    """All shares, recipients or storages, strictly after the key `after`."""
+    return _range(f"{kind}s", f"{kind}/", after)
 
 
-def schemas(share_name: str, after: str | None = None) -> KeyRange:
-    """The schemas of a share."""
-    return _range(f"share/{segment(share_name)}", "schema/", after)
+def of_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
+    """The schemas, follows, views or grants of a share."""
+    return _range(f"share/{segment(share_name)}", f"{kind}/", after)
 
 
-def tables(share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
-    """The tables of a schema."""
-    return _range(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/", after)
+def of_recipient(kind: str, identifier: str, after: str | None = None) -> KeyRange:
+    """The grants, tokens, invitations, policies or clients of a recipient."""
+    return _range(f"recipient/{segment(identifier)}", f"{kind}/", after)
 
 
-def all_tables(share_name: str, after: str | None = None) -> KeyRange:
-    """The tables of a share; `after` is `<schema key>/<table key>`."""
-    return _in_share("table", share_name, after)
+def in_schema(kind: str, share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
+    """The tables, volumes, skills or models of a schema."""
+    return of_share(f"{kind}/{segment(schema_name)}", share_name, after)
 
 
-def assets(kind: str, share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
-    """The volumes, skills or models of a schema."""
-    return _range(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/", after)
-
-
-def all_assets(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """The volumes, skills or models of a share; `after` is `<schema key>/<asset key>`."""
-    return _in_share(kind, share_name, after)
+def in_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
+    """The tables, volumes, skills or models of all schemas of a share; `after` is `<schema key>/<key>`."""
+    stretch = of_share(kind, share_name)
+    if after is None:
+        return stretch
+    schema_key, _, key = after.partition("/")
+    return stretch._replace(low=f"{kind}/{segment(schema_key)}/{segment(key)}\0")
 
 
 def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
@@ -249,78 +218,20 @@ def model_versions(share_name: str, model_id: str, after: str | None = None) -> 
     return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
 
 
-def follows(share_name: str) -> KeyRange:
-    """What the schemas of a share follow."""
-    return _range(f"share/{segment(share_name)}", "follow/", None)
-
-
-def views(share_name: str) -> KeyRange:
-    """The views of a share."""
-    return _range(f"share/{segment(share_name)}", "view/", None)
-
-
 def view_partitions(share_name: str, table_id: str) -> KeyRange:
     """The audiences whose rows a view has."""
     return _range(f"share/{segment(share_name)}/{segment(table_id)}", "variant/", None)
 
 
-def grants(recipient: str, after: str | None = None) -> KeyRange:
-    """The shares granted to a recipient."""
-    return _range(f"recipient/{segment(recipient)}", "grant/", after)
-
-
 def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
     """The shares granted to a recipient, and behind the last of them the record of its id."""
-    grants_only, record = grants(recipient, after), recipient_id(recipient)
+    grants_only, record = of_recipient("grant", recipient, after), recipient_id(recipient)
     return KeyRange(record.pk, grants_only.low, record.sk)
-
-
-def grantees(share_name: str, after: str | None = None) -> KeyRange:
-    """The recipients that hold a share."""
-    return _range(f"share/{segment(share_name)}", "grant/", after)
-
-
-def recipients(after: str | None = None) -> KeyRange:
-    """All recipients."""
-    return _range("recipients", "recipient/", after)
-
-
-def storages(after: str | None = None) -> KeyRange:
-    """All storages."""
-    return _range("storages", "storage/", after)
-
-
-def token_entries(recipient: str) -> KeyRange:
-    """The tokens of a recipient."""
-    return _range(f"recipient/{segment(recipient)}", "token/", None)
-
-
-def invitations(recipient: str) -> KeyRange:
-    """The invitations of a recipient."""
-    return _range(f"recipient/{segment(recipient)}", "invitation/", None)
 
 
 def policies(issuer: str) -> KeyRange:
     """The policies of an issuer."""
     return _range(f"issuer/{_digest(issuer)}", "policy/", None)
-
-
-def policy_entries(recipient: str) -> KeyRange:
-    """The policies of a recipient."""
-    return _range(f"recipient/{segment(recipient)}", "policy/", None)
-
-
-def oauth_client_entries(recipient: str) -> KeyRange:
-    """The clients of a recipient."""
-    return _range(f"recipient/{segment(recipient)}", "client/", None)
-
-
-def _in_share(kind: str, share_name: str, after: str | None) -> KeyRange:
-    pk = f"share/{segment(share_name)}"
-    if after is None:
-        return _range(pk, f"{kind}/", None)
-    schema_key, _, key = after.partition("/")
-    return KeyRange(pk, f"{kind}/{segment(schema_key)}/{segment(key)}\0", f"{kind}0")
 
 
 def _digest(text: str) -> str:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
@@ -21,16 +19,6 @@ from deltaic.storage.locations import Location
 _RACES: Final = 50
 CATALOG: Final = "the catalog"
 """In the place of a location: the catalog itself, for whoever changes all of it."""
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """The lease on a location as it stands."""
-
-    location: str
-    holder: str
-    expires_at: datetime
-    fence: int
-    """How often the location has passed to a holder: a later holder always has a greater number."""
 
 
 class Leases:
@@ -95,12 +83,6 @@ class Leases:
         if (item := self._current(location)) is not None:
             raise _held(location, item)
 
-    def find(self, location: str) -> Lease | None:
-        """Return the lease that somebody holds now, or None."""
-        if (item := self._current(location)) is None:
-            return None
-        return Lease(item["location"], item["holder"], _moment(item["expires"]), item["fence"])
-
     @staticmethod
     def key(location: str) -> keys.Key:
         """Return where the lease of a location lies."""
@@ -119,14 +101,10 @@ def _milliseconds(ttl: timedelta) -> int:
     return max(1, int(ttl.total_seconds() * 1000))
 
 
-def _moment(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
 def _held(location: str, item: Attributes) -> Conflict:
     if "holder" not in item:
         return Conflict(f"the lease of {location} is not held any more: take it again before writing")
-    until = _moment(item["expires"]).isoformat(timespec="seconds")
+    until = datetime.fromtimestamp(item["expires"] / 1000, UTC).isoformat(timespec="seconds")
     return Conflict(
         f"{location} is being written by {item['holder']} (its lease ends {until}): "
         "wait until it is done, or for that time if it is dead"

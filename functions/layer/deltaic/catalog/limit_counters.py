@@ -39,7 +39,7 @@ class LimitCounters:
     def count_request(self, recipient_id: str, most: int, now: float) -> bool:
         """Count one more request of this minute; False where there were as many as are allowed: it is not counted."""
         minute = int(now // MINUTE)
-        key = keys.requests_of_minute(recipient_id, minute)
+        key = keys.limit_counter("requests", recipient_id, minute)
         write = update(
             self._table, key, assign={"expires_at": _forgotten((minute + 1) * MINUTE)}, add={"requests": 1}, create=True
         )
@@ -51,14 +51,14 @@ class LimitCounters:
 
     def used(self, recipient_id: str, now: float) -> Used:
         """Return what `add` has counted for the recipient."""
-        item = self._dynamo.get(self._table, keys.bytes_of_day(recipient_id, int(now // DAY))) or {}
+        item = self._dynamo.get(self._table, keys.limit_counter("bytes", recipient_id, int(now // DAY))) or {}
         requests = int(item["requests"]) if item.get("minute") == int(now // MINUTE) else 0
         return Used(int(item.get("bytes", 0)), requests)
 
     def add(self, recipient_id: str, size: int, now: float, *, request: bool) -> None:
         """Count bytes that were signed, and in the same write the request itself."""
         day, minute = int(now // DAY), int(now // MINUTE)
-        key = keys.bytes_of_day(recipient_id, day)
+        key = keys.limit_counter("bytes", recipient_id, day)
         ends = {"expires_at": _forgotten((day + 1) * DAY)}
         if not request:
             self._dynamo.update(update(self._table, key, assign=ends, add={"bytes": size}, create=True))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
-from deltaic.catalog.items import Grant, Restrictions, Schema, Share, Storage, Table, ViewPartition
+from deltaic.catalog.items import Grant, InSchema, Restrictions, Schema, Share, Storage, Table, ViewPartition
 from deltaic.catalog.keys import Key
 from deltaic.errors import NotFound, TableUnreadable
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset, ModelVersion
 
 _Asset = TypeVar("_Asset", bound="Asset")
+_Listed = TypeVar("_Listed", bound=InSchema)
 
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
 
@@ -36,7 +37,7 @@ class GrantedTable(NamedTuple):
     @property
     def listed(self) -> Table:
         """The table as the recipient's listings have it."""
-        return _listed_table(self.table, bool(self.grant.partition_filter), self.restrictions)
+        return _listed(self.table, bool(self.grant.partition_filter), self.restrictions)
 
 
 class CatalogReader:
@@ -99,18 +100,17 @@ class CatalogReader:
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
         self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [Schema.read(item) for item in self._listed(keys.schemas(share, after), limit)]
+        return [Schema.read(item) for item in self._listed(keys.of_share("schema", share, after), limit)]
 
-    def list_tables(self, recipient_id: str, share: str, schema: str, after: str | None, limit: int) -> list[Table]:
-        """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
-        unknown = f"schema '{schema}' not found"
-        held = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [held.listed(table) for table in self._tables(keys.tables(share, schema, after), limit)]
+    def list_tables(
+        self, recipient_id: str, share: str, schema: str | None, after: str | None, limit: int
+    ) -> list[Table]:
+        """Return the tables of a schema by `Table.key`, or of the whole share by `Table.key_in_share`.
 
-    def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
-        """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
-        held = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [held.listed(table) for table in self._tables(keys.all_tables(share, after), limit)]
+        Raises NotFound for the share or for the schema.
+        """
+        held, stretch = self._entries("table", recipient_id, share, schema, after)
+        return [held.listed(table) for table in self._tables(stretch, limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
         """Return one table with all that its rows depend on, as of now, in one request.
@@ -126,10 +126,6 @@ class CatalogReader:
             raise NotFound(unknown)
         return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
 
-    def get_listed_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
-        """Return one table as the listings have it; raises NotFound as `get_table` does."""
-        return self.get_table(recipient_id, share, schema, table).listed
-
     def list_assets(  # noqa: PLR0913, PLR0917 -- whose, which kind, where, and which page
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
     ) -> list[_Asset]:
@@ -138,17 +134,10 @@ class CatalogReader:
         A grant of some rows is one of tables alone: nobody could tell which files are those rows'. Raises NotFound for
         the share or for the schema.
         """
-        of_share = f"share '{share}' not found"
-        if schema is None:
-            held = self._granted(recipient_id, share, keys.share(share), of_share)
-            stretch = keys.all_assets(kind.kind, share, after)
-        else:
-            unknown = f"schema '{schema}' not found"
-            held = self._granted(recipient_id, share, keys.schema(share, schema), of_share, unknown)
-            stretch = keys.assets(kind.kind, share, schema, after)
+        held, stretch = self._entries(kind.kind, recipient_id, share, schema, after)
         if held.grant.get("partition_filter"):
             return []
-        return [_held_asset(kind.read(item), held) for item in self._listed(stretch, limit)]
+        return [held.listed(kind.read(item)) for item in self._listed(stretch, limit)]
 
     def get_asset(self, recipient_id: str, kind: type[_Asset], share: str, schema: str, name: str) -> _Asset:
         """Return one volume, skill or model; raises NotFound, whatever of it is absent."""
@@ -162,7 +151,7 @@ class CatalogReader:
 
         found, held = self._asset(recipient_id, Model, share, schema, model)
         stretch = keys.model_versions(found.share, found.id, after)
-        return [_held_asset(ModelVersion.read(item), held) for item in self._listed(stretch, limit)]
+        return [held.listed(ModelVersion.read(item)) for item in self._listed(stretch, limit)]
 
     def get_version(self, recipient_id: str, share: str, schema: str, model: str, version: int) -> "ModelVersion":
         """Return one version of a model; raises NotFound."""
@@ -173,7 +162,7 @@ class CatalogReader:
         item = self._dynamo.batch_get(self._table, [key]).get(key)
         if item is None:
             raise NotFound(f"version {version} of model '{share}/{schema}/{model}' does not exist")
-        return _held_asset(ModelVersion.read(item), held)
+        return held.listed(ModelVersion.read(item))
 
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
         """Return what a view has for an audience; None where its next refresh has to make it."""
@@ -183,7 +172,7 @@ class CatalogReader:
 
     def is_refreshed(self, view: Table) -> bool:
         """Return whether a view was ever refreshed."""
-        key = keys.view(view.share, view.schema_name, view.name)
+        key = keys.asset("view", view.share, view.schema_name, view.name)
         return bool(self._dynamo.batch_get(self._table, [key]).get(key, {}).get("refreshed_at"))
 
     def get_storage(self, name: str) -> Storage:
@@ -192,6 +181,16 @@ class CatalogReader:
         if item is None:
             raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
         return Storage.read(item)
+
+    def _entries(
+        self, kind: str, recipient_id: str, share: str, schema: str | None, after: str | None
+    ) -> "tuple[_Held, keys.KeyRange]":
+        """Return the share's grant, and where the entries of a kind are; raises as `_granted` does."""
+        unknown = f"share '{share}' not found"
+        if schema is None:
+            return self._granted(recipient_id, share, keys.share(share), unknown), keys.in_share(kind, share, after)
+        held = self._granted(recipient_id, share, keys.schema(share, schema), unknown, f"schema '{schema}' not found")
+        return held, keys.in_schema(kind, share, schema, after)
 
     def _asset(
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str, name: str
@@ -203,7 +202,7 @@ class CatalogReader:
         held = self._granted(recipient_id, share, keys.asset(kind.kind, share, schema, name), unknown)
         if held.grant.get("partition_filter"):
             raise NotFound(unknown)
-        return _held_asset(kind.read(held.wanted), held), held
+        return held.listed(kind.read(held.wanted)), held
 
     def _granted(
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
@@ -244,30 +243,22 @@ class CatalogReader:
 
 
 class _Held(NamedTuple):
-    """A grant, what was asked for in its share, and what is known of who holds it."""
-
     grant: Mapping[str, Any]
     wanted: Mapping[str, Any]
     properties: Mapping[str, str]
     restrictions: Restrictions
 
-    def listed(self, table: Table) -> Table:
-        """Return a table of the share as a listing has it."""
-        return _listed_table(table, bool(self.grant.get("partition_filter")), self.restrictions)
+    def listed(self, entry: _Listed) -> _Listed:
+        """Return an entry of the share as a listing has it."""
+        return _listed(entry, bool(self.grant.get("partition_filter")), self.restrictions)
 
 
-def _listed_table(table: Table, in_part: bool, restrictions: Restrictions) -> Table:
-    """Return a table as a listing has it: where some of its rows are not shared its folder is not, either.
+def _listed(entry: _Listed, in_part: bool, restrictions: Restrictions) -> _Listed:
+    """Return an entry as a listing has it: by URLs alone where some of a table's rows are not shared.
 
-    Nor is it where bytes are counted: nobody sees what credentials read.
+    Nor is the folder shared where bytes are counted: nobody sees what credentials read.
     """
-    if table.is_restricted or in_part or restrictions.bytes_per_day:
-        return replace(table, access_modes=("url",))
-    return table
-
-
-def _held_asset(asset: _Asset, held: _Held) -> _Asset:
-    """Return an asset as its recipient has it: where bytes are counted, by URLs alone."""
-    if held.restrictions.bytes_per_day and hasattr(asset, "access_modes"):
-        return replace(asset, access_modes=("url",))
-    return asset
+    is_in_part = isinstance(entry, Table) and (entry.is_restricted or in_part)
+    if (is_in_part or restrictions.bytes_per_day) and hasattr(entry, "access_modes"):
+        return replace(entry, access_modes=("url",))
+    return entry

@@ -6,12 +6,7 @@ from typing import Any, Final
 from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.catalog.keys import Key
 
-
-class Absent:
-    """The type of `ABSENT`."""
-
-
-ABSENT: Final = Absent()
+ABSENT: Final = object()
 """In a condition: the attribute does not exist."""
 
 Write = dict[str, Any]
@@ -45,7 +40,6 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     key: Key,
     *,
     assign: Mapping[str, Any] | None = None,
-    remove: tuple[str, ...] = (),
     add: Mapping[str, int] | None = None,
     expect: Condition | None = None,
     create: bool = False,
@@ -56,7 +50,7 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     """
     expression = _Expression(expect, exists=not create)
     assigned = {name: value for name, value in (assign or {}).items() if value is not None}
-    removed = [name for name, value in (assign or {}).items() if value is None] + list(remove)
+    removed = [name for name, value in (assign or {}).items() if value is None]
     parts = []
     if assigned:
         places = [f"{expression.name(name)} = {expression.value(value)}" for name, value in assigned.items()]

@@ -31,12 +31,6 @@ class SnapshotCache:
         self._row_groups = RowGroupCache(max_bytes - for_snapshots - for_commits)
         self.commits = CommitCache(for_commits)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now, estimated."""
-        kept = self._row_groups.nbytes + self.commits.nbytes
-        return kept + sum(snapshot.nbytes for _, snapshot in self._snapshots.items())
-
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None
     ) -> Snapshot:
@@ -67,7 +61,6 @@ class SnapshotCache:
         return checkpoint if newest.version - checkpoint <= _COMMITS_IN_A_LISTING else None
 
     def _nearest(self, table: str, segment: Segment) -> Snapshot | None:
-        """Return the nearest kept snapshot that the segment is, or continues."""
         older = [snapshot for snapshot in self._of(table) if snapshot.version <= segment.version]
         newest_first = sorted(older, key=lambda snapshot: snapshot.version, reverse=True)
         return next((snapshot for snapshot in newest_first if snapshot.is_continued_by(segment)), None)

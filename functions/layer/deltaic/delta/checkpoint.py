@@ -12,20 +12,17 @@ import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import WINDOW_BYTES, metadata_in, protocol_in, slices
-from deltaic.delta.lengths import read_listed
+from deltaic.delta.log_files import read_listed, reading
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import FOOTER, FOOTER_AND_ACTIONS
 from deltaic.delta.scan.part_summary import summary_of
 from deltaic.delta.store import LogFile, TableStore
-from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
 
 
 class _ManifestLine(msgspec.Struct, gc=False):
-    """One line of a v2 checkpoint in JSON."""
-
     add: Add | None = None
     sidecar: Sidecar | None = None
     meta_data: msgspec.Raw = msgspec.field(name="metaData", default_factory=msgspec.Raw)

@@ -11,7 +11,7 @@ import msgspec
 
 from deltaic import compute as pc
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
-from deltaic.delta.lengths import read_listed
+from deltaic.delta.log_files import read_listed
 from deltaic.delta.paths import LOG
 from deltaic.delta.replay import Tail
 from deltaic.delta.store import LogFile, TableStore

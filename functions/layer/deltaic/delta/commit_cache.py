@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.store import LogFile, TableStore
 from deltaic.lru import Lru, Room
 
@@ -27,11 +27,6 @@ class CommitCache:
     def __init__(self, max_bytes: int) -> None:
         self._room = Room(max_bytes)
         self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._room)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now; never more than the room given."""
-        return self._room.nbytes
 
     def reader(self, table: str, store: TableStore, commits: Sequence[LogFile]) -> ReadFiles:
         """Return what reads the commits of a range, given all of them; `table` names the table in this process."""

@@ -12,10 +12,10 @@ import msgspec
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, integer, metadata_of, protocol_of, text
 from deltaic.delta.commit_cache import CommitCache, ReadFiles
 from deltaic.delta.commits import slices, windows
+from deltaic.delta.log_files import reading
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
-from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 
 _WINDOW_COMMITS: Final = 32

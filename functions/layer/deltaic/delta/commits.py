@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, metadata_of, protocol_of
+from deltaic.delta.log_files import reading
 from deltaic.delta.paths import Commit
-from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
 
 WINDOW_BYTES: Final = 16 << 20

@@ -8,20 +8,26 @@ import base64
 import struct
 import uuid
 import zlib
-from typing import Final
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Self
 
 import msgspec
 
+from deltaic.delta.log_files import reading
+from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 
-_Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_Z85_VALUES: Final = {character: value for value, character in enumerate(_Z85)}
-_TO_Z85: Final = bytes.maketrans(
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~", _Z85.encode()
-)
-"""From the alphabet of Python's base 85, which is that of RFC 1924."""
+_Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_BASE85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+"""The alphabet of Python's base 85, which is that of RFC 1924."""
+_TO_Z85: Final = bytes.maketrans(_BASE85, _Z85)
+_FROM_Z85: Final = bytes(_BASE85[_Z85.index(byte)] if byte in _Z85 else 0 for byte in range(256))
+"""Bytes outside the alphabet become 0, which is in neither."""
 _LENGTH: Final = struct.Struct(">I")
 _ENCODED_UUID: Final = 20
+_FILES_AT_ONCE: Final = 16
+"""Files of vectors that are read at the same time."""
 _GROUP: Final = 5
 
 
@@ -34,9 +40,15 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     cardinality: int = 0
     offset: int | None = None
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Self:
+        """Return the vector of a row of DELETION_VECTOR (deltaic.delta.scan.file_batches)."""
+        size, cardinality = row["sizeInBytes"] or 0, row["cardinality"] or 0
+        return cls(row["storageType"], row["pathOrInlineDv"], size, cardinality, row["offset"])
+
     @property
     def row(self) -> dict[str, str | int | None]:
-        """The vector as a row of DELETION_VECTOR (deltaic.delta.scan.file_batches)."""
+        """The vector as such a row."""
         return {
             "storageType": self.storage_type,
             "pathOrInlineDv": self.path_or_inline_dv,
@@ -102,17 +114,34 @@ def encode_z85(data: bytes) -> str:
 
 def decode_z85(text: str) -> bytes:
     """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable for anything else."""
-    if len(text) % _GROUP:
-        raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
-    words = []
-    for at in range(0, len(text), _GROUP):
-        word = 0
-        for character in text[at : at + _GROUP]:
-            value = _Z85_VALUES.get(character)
-            if value is None:
-                raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
-            word = word * 85 + value
-        if word >= 1 << 32:
-            raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
-        words.append(word)
-    return struct.pack(f">{len(words)}I", *words)
+    try:
+        # Spaces are in no alphabet: a text that is cut off is refused, which Python would fill up.
+        return base64.b85decode(text.ljust(-(-len(text) // _GROUP) * _GROUP).encode("ascii").translate(_FROM_Z85))
+    except ValueError as broken:
+        raise TableUnreadable("the log has a deletion vector with broken Z85 text", text) from broken
+
+
+def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
+    """Return the bytes of `framed_range` for each vector that has a file; None for an inline one and for None.
+
+    Raises TableUnreadable for a file that is gone.
+    """
+    framed: list[bytes | None] = [None] * len(vectors)
+    places: dict[str, list[tuple[int, tuple[int, int]]]] = {}
+    for at, vector in enumerate(vectors):
+        path = None if vector is None else file_path(vector.storage_type, vector.path_or_inline_dv)
+        if vector is not None and path is not None:
+            # A vector without an offset is the only one of its file, behind the byte that names the format.
+            start = 1 if vector.offset is None else vector.offset
+            places.setdefault(path, []).append((at, framed_range(start, vector.size_in_bytes)))
+
+    def read(path: str) -> None:
+        with reading(path):
+            pieces = store.get_ranges(path, [range_ for _, range_ in places[path]])
+        for (at, _), piece in zip(places[path], pieces, strict=True):
+            framed[at] = bytes(piece)
+
+    with ThreadPoolExecutor(min(len(places), _FILES_AT_ONCE) or 1, "vectors") as readers:
+        for _ in readers.map(read, places):
+            pass
+    return framed

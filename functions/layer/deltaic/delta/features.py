@@ -151,7 +151,6 @@ def change_data_enabled(metadata: Metadata) -> bool:
 
 
 def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
-    """Return the primitive types of the schema, and whether any column's type was ever widened."""
     parts = list(parts_of(read_schema(metadata.schema_string)))
     types = frozenset(kind for part in parts for name, kind in part.items() if name in TYPES and isinstance(kind, str))
     return types, any("delta.typeChanges" in (part.get("metadata") or ()) for part in parts)

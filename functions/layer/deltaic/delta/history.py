@@ -4,6 +4,7 @@ Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own
 version on. Before that, and everywhere else, the time of the commit file counts (see deltaic.delta.times).
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
@@ -11,12 +12,11 @@ import msgspec
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
-from deltaic.delta.lengths import read_listed
+from deltaic.delta.log_files import read_listed, reading
 from deltaic.delta.paths import LOG, LogListing, read_listing
 from deltaic.delta.snapshot import records_in_commit_timestamps
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_times
-from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 from deltaic.timestamps import EPOCH, format_ms
 
@@ -30,22 +30,13 @@ def _as_sent(timestamp: int) -> str:
 
 
 class _Stretch(msgspec.Struct, frozen=True):
-    """Versions whose times are known, or looked up one by one, in strictly increasing order."""
-
     versions: Sequence[int]
     time_of: Callable[[int], int]
     """The time of the version at an index of `versions`."""
 
     def first_not_before(self, timestamp: int) -> int:
         """Return the index of the first version whose time is at or after `timestamp`; the length when none is."""
-        low, high = 0, len(self.versions)
-        while low < high:
-            middle = (low + high) // 2
-            if self.time_of(middle) < timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(len(self.versions)), timestamp, key=self.time_of)
 
 
 class History:

@@ -54,14 +54,6 @@ class DeltaLog:
         """The times of all versions, as they were when they were first asked for."""
         return History(self._store, self.snapshot().metadata)
 
-    def version_at_or_before(self, timestamp: int) -> int:
-        """Return the version that was current at `timestamp` (ms since the epoch); see History."""
-        return self.history.version_at_or_before(timestamp)
-
-    def version_at_or_after(self, timestamp: int) -> int:
-        """Return the first version that was committed at or after `timestamp` (ms since the epoch); see History."""
-        return self.history.version_at_or_after(timestamp)
-
     def commits(self, start: int, end: int) -> CommitRange:
         """Return the commits `start` to `end`, both included, in order; see list_changes."""
         cache = self._cache.commits if self._cache is not None else None

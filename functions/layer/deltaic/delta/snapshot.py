@@ -18,7 +18,7 @@ from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_metadata, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
-from deltaic.delta.lengths import read_all_listed, read_listed
+from deltaic.delta.log_files import read_all_listed, read_listed, reading
 from deltaic.delta.paths import LOG, Commit, fingerprint
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
@@ -29,7 +29,6 @@ from deltaic.delta.segment import Segment, checkpoint_replaced, earlier_segment
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
 from deltaic.delta.totals import checkpoint_totals, filtered_totals
-from deltaic.delta.unreadable import reading
 from deltaic.errors import DeltaicError, TableUnreadable
 
 BATCH_ROWS: Final = 4096

@@ -14,13 +14,13 @@ import pyarrow as pa
 from deltaic import compute as pc
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.log_files import reading
 from deltaic.delta.replay import Tail
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, PARTITION_VALUES, add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
 from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.scan.row_group_cache import PartCache, RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
-from deltaic.delta.unreadable import reading
 
 EXACT: Final = 20_000
 """Adds of a checkpoint up to which no commit is believed: looking takes about ten milliseconds then."""
@@ -163,7 +163,6 @@ def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] |
 
 
 def _counted(tail: Tail, parts: Sequence[Part]) -> tuple[int, int]:
-    """Return what is left of a checkpoint by looking at every path."""
     found = [_of_lines(tail, part) if isinstance(part, LinesPart) else _of_parquet(tail, part) for part in parts]
     return sum(files for files, _ in found), sum(size for _, size in found)
 

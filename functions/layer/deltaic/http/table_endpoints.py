@@ -4,8 +4,10 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.protocol import json_bodies
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, reply
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.clients import follows_pages, reads_statistics
-from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
+from deltaic.protocol.query_request import QueryRequest
+from deltaic.protocol.requests import MetadataRequest, QueryResultRequest, VersionRequest
 from deltaic.settings import settings
 from deltaic.sharing import metadata, query, version
 from deltaic.sharing.answer import Answer, AskedHeaders

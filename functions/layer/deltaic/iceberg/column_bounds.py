@@ -88,7 +88,6 @@ def _cut(value: str | None, upper: bool) -> str | None:
 
 
 def _stored(type_: ColumnType, bounds: pa.Array, upper: bool) -> pa.Array:
-    """Return bounds in the form in which they are written."""
     if type_.name in {"byte", "short", "integer"}:
         return pc.cast(in_type(bounds, type_), pa.int32())
     if type_.name == "date":

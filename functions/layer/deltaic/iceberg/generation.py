@@ -94,8 +94,6 @@ def with_earlier(means: Means, version: TableVersion, index: FileIndex) -> FileI
 
 
 class _Made(msgspec.Struct, frozen=True):
-    """What was made of a version."""
-
     snapshot: ListedSnapshot
     live: frozenset[bytes]
     manifests: tuple[ListedManifest, ...]
@@ -118,8 +116,6 @@ class _Made(msgspec.Struct, frozen=True):
 
 
 class _Generation:
-    """Makes one version, from what another one has."""
-
     def __init__(
         self,
         means: Means,

@@ -1,6 +1,6 @@
 """The live files of a version as entries of manifests: each known by a digest, encoded where that is asked for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -136,7 +136,7 @@ class LiveFiles:
             partitions = self._partitions.of(pc.take(batch.rows.column("partitionValues"), rows))
             described = pc.take(column, rows).to_pylist()
             for at, partition, row in zip(rows.to_pylist(), partitions, described, strict=True):
-                vector = _vector(row)
+                vector = DeletionVector.of_row(row)
                 uri = batch.uris[at]
                 yield LiveVector(digest(self._location, f"{uri}\n{vector.unique_id}"), uri, partition, vector)
 
@@ -165,8 +165,6 @@ def _sort_key(partition: Partition) -> tuple[Any, ...]:
 
 
 class _Partitions:
-    """Reads partition values; each combination is looked at once."""
-
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
         self._encoder = PartitionEncoder(schema.partitions)
@@ -210,9 +208,3 @@ def _value(text: str | None, column: Any) -> Any:
         return partition_value(text, column.type)
     except ValueError as wrong:
         raise misread_column([column.name], f"has a partition value that is no {wrong}") from None
-
-
-def _vector(row: Mapping[str, Any]) -> DeletionVector:
-    return DeletionVector(
-        row["storageType"], row["pathOrInlineDv"], row["sizeInBytes"] or 0, row["cardinality"] or 0, row["offset"]
-    )

@@ -7,10 +7,9 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, file_path, framed_range
+from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, read_framed
 from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.refusals import misread
@@ -23,8 +22,6 @@ _FOOTER_LENGTH: Final = struct.Struct("<i")
 _NO_FLAGS: Final = b"\x00" * 4
 _POSITIONS: Final = 2147483645
 """The field of a row's position, which is what a vector is about."""
-_AT_ONCE: Final = 16
-"""Files of vectors that are read at the same time."""
 
 
 class FramedVector(NamedTuple):
@@ -41,31 +38,11 @@ def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
 
     Raises TableUnreadable for one that is not where the log says.
     """
-    found = [b""] * len(vectors)
-    places: dict[str, list[int]] = {}
-    for at, vector in enumerate(vectors):
-        path = file_path(vector.storage_type, vector.path_or_inline_dv)
-        if path is None:
-            found[at] = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes])
-            _check(found[at], vector.size_in_bytes, "inline")
-        else:
-            places.setdefault(path, []).append(at)
-
-    def read(path: str) -> None:
-        own = [vectors[at] for at in places[path]]
-        # A vector without an offset is the only one of its file, behind the byte that names the format.
-        ranges = [framed_range(1 if one.offset is None else one.offset, one.size_in_bytes) for one in own]
-        try:
-            read = store.get_ranges(path, ranges)
-        except FileNotFoundError as missing:
-            raise TableUnreadable("table files missing: a deletion vector of this table is gone", path) from missing
-        for at, frame in zip(places[path], read, strict=True):
-            _check(bytes(frame), vectors[at].size_in_bytes, path)
-            found[at] = bytes(frame)
-
-    with ThreadPoolExecutor(min(len(places), _AT_ONCE) or 1, "vectors") as readers:
-        for _ in readers.map(read, places):
-            pass
+    found = []
+    for vector, framed in zip(vectors, read_framed(store, vectors), strict=True):
+        frame = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes]) if framed is None else framed
+        _check(frame, vector.size_in_bytes, vector.path_or_inline_dv)
+        found.append(frame)
     return found
 
 

@@ -22,8 +22,6 @@ LONGEST_SECONDS: Final = 86_400.0
 
 @dataclass
 class _Kept:
-    """What is known of one issuer."""
-
     lock: threading.Lock = field(default_factory=threading.Lock)
     keys: tuple[Jwk, ...] = ()
     fetched_at: float = 0.0

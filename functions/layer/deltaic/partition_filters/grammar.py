@@ -10,9 +10,8 @@ item        = current_recipient('p') | 'text' | 2024 | -1.50 | TRUE | FALSE
             | DATE '2024-12-31' | TIMESTAMP '2024-12-31 12:00:00Z' | TIMESTAMP_NTZ '2024-12-31 12:00:00'
 """
 
-from collections.abc import Callable
 from decimal import Decimal
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from deltaic.partition_filters.conditions import (
     Condition,
@@ -26,6 +25,7 @@ from deltaic.partition_filters.conditions import (
     FilterOr,
     FilterStartsWith,
     Item,
+    Kind,
     Operand,
     Operator,
     PartitionFilter,
@@ -215,7 +215,7 @@ class _Parser:
         follows = self._next
         if bare and follows.kind == "text" and token.value.lower() in _TYPED:
             self._take()
-            return _TYPED[token.value.lower()](token, follows)
+            return _typed(cast("Kind", token.value.lower()), token, follows)
         if bare and follows.kind == "symbol" and follows.value == "(":
             if token.value.lower() != _FUNCTION:
                 remedy = "there is no function but current_recipient('property'): compare columns as they are"
@@ -244,37 +244,32 @@ def _number(token: Lexeme, sign: str, position: int | None = None) -> FilterLite
     return FilterLiteral("number", value, token.position if position is None else position, sign + token.shown)
 
 
-def _date(word: Lexeme, text: Lexeme) -> FilterLiteral:
-    found = days(text.value)
-    if found is None:
-        raise refusal(text.position, f"{text.shown} is not a date", "write it as DATE '2024-12-31'")
-    return FilterLiteral("date", found, word.position, f"{word.shown} {text.shown}")
+def _typed(kind: Kind, word: Lexeme, text: Lexeme) -> FilterLiteral:
+    moment = None if kind == "date" else microseconds(text.value)
+    value = days(text.value) if kind == "date" else None
+    if moment is not None and moment[1] == (kind == "timestamp"):
+        value = moment[0]
+    if value is None:
+        what, remedy = _TYPED[kind]
+        raise refusal(text.position, f"{text.shown} is not {what}", remedy)
+    return FilterLiteral(kind, value, word.position, f"{word.shown} {text.shown}")
 
 
-def _timestamp(word: Lexeme, text: Lexeme) -> FilterLiteral:
-    instant = microseconds(text.value)
-    if instant is None or not instant[1]:
-        remedy = (
+_TYPED: Final[dict[str, tuple[str, str]]] = {
+    "date": ("a date", "write it as DATE '2024-12-31'"),
+    "timestamp": (
+        "a moment",
+        (
             "write it with its offset from UTC, as TIMESTAMP '2024-12-31 12:00:00Z' or '... +01:00', "
             "or TIMESTAMP_NTZ for a column without a zone"
-        )
-        raise refusal(text.position, f"{text.shown} is not a moment", remedy)
-    return FilterLiteral("timestamp", instant[0], word.position, f"{word.shown} {text.shown}")
-
-
-def _timestamp_ntz(word: Lexeme, text: Lexeme) -> FilterLiteral:
-    found = microseconds(text.value)
-    if found is None or found[1]:
-        remedy = "write it without an offset, as TIMESTAMP_NTZ '2024-12-31 12:00:00', or TIMESTAMP with one"
-        raise refusal(text.position, f"{text.shown} is not a time without a zone", remedy)
-    return FilterLiteral("timestamp_ntz", found[0], word.position, f"{word.shown} {text.shown}")
-
-
-_TYPED: Final[dict[str, Callable[[Lexeme, Lexeme], FilterLiteral]]] = {
-    "date": _date,
-    "timestamp": _timestamp,
-    "timestamp_ntz": _timestamp_ntz,
+        ),
+    ),
+    "timestamp_ntz": (
+        "a time without a zone",
+        "write it without an offset, as TIMESTAMP_NTZ '2024-12-31 12:00:00', or TIMESTAMP with one",
+    ),
 }
+"""Of the words that a typed literal begins with: what it is, and how to write it."""
 
 
 def _comparison(operator: Operator, left: Operand, right: Operand) -> FilterComparison:

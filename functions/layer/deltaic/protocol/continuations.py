@@ -69,10 +69,6 @@ class PageClaims(msgspec.Struct, frozen=True):
     position: ResumePoint
     """Empty at the very beginning, which is where a submitted query is pinned."""
 
-    def check_log(self, log_id: str) -> None:
-        """Raise `InvalidParameter` if the log that is read now has another id; `log_id` may be the beginning of one."""
-        _check_log(self.log_id, log_id)
-
 
 class RefreshClaims(msgspec.Struct, frozen=True):
     """The snapshot that a refresh token answers with again."""
@@ -84,10 +80,6 @@ class RefreshClaims(msgspec.Struct, frozen=True):
     """As in `PageClaims`."""
     rights: str = ""
     """As in `PageBinding`."""
-
-    def check_log(self, log_id: str) -> None:
-        """Raise `InvalidParameter` if the log that is read now has another id; `log_id` may be the beginning of one."""
-        _check_log(self.log_id, log_id)
 
 
 class _ListClaims(msgspec.Struct, frozen=True):
@@ -174,7 +166,8 @@ def check_rights(pinned: str, found: str) -> None:
         )
 
 
-def _check_log(pinned: str, found: str) -> None:
+def check_log(pinned: str, found: str) -> None:
+    """Raise `InvalidParameter` if the log that is read now has another id; `found` may be the beginning of one."""
     if not pinned.startswith(found):
         raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 

@@ -12,22 +12,7 @@ import msgspec
 
 from deltaic.protocol import delta_lines, parquet_lines
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.protocol.wire_actions import ActionKind, FileAction, WireDeletionVector, WireMetadata, file_id
-
-__all__ = [
-    "ActionKind",
-    "EndStreamAction",
-    "FileAction",
-    "WireDeletionVector",
-    "WireMetadata",
-    "end_stream_action",
-    "file",
-    "file_id",
-    "line",
-    "metadata",
-    "protocol",
-    "query_status",
-]
+from deltaic.protocol.wire_actions import FileAction, WireMetadata
 
 
 class EndStreamAction(msgspec.Struct, frozen=True):

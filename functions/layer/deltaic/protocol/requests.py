@@ -1,4 +1,4 @@
-"""The small requests of the protocol, and the names of all requests for those who read them.
+"""The small requests of the protocol.
 
 Every request is made by its `parse`, which does the checks that need nothing but the request, in the reference's
 order. Checks that need the table are methods; call them in the order in which their docstrings number them.
@@ -10,25 +10,12 @@ from typing import Final, Self
 import msgspec
 
 from deltaic.errors import InvalidParameter
-from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.instants import Instant, parse_instant
-from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, from_query_string, number
-from deltaic.protocol.query_request import QueryRequest, check_max_files
+from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, number
+from deltaic.protocol.query_request import check_max_files
 from deltaic.protocol.request_body import Body
 from deltaic.timestamps import format_ms
-
-__all__ = [
-    "ChangesRequest",
-    "CredentialsRequest",
-    "ListRequest",
-    "MetadataRequest",
-    "QueryRequest",
-    "QueryResultRequest",
-    "TableGate",
-    "VersionRequest",
-    "from_query_string",
-]
 
 MAX_RESULTS: Final = 500
 

@@ -182,14 +182,11 @@ def _starts_with(node: dict[str, Any], _: int) -> Expression:
     return StartsWith(column, prefix.text) if prefix.type == "string" else Unknown()
 
 
-def _and(node: dict[str, Any], depth: int) -> Expression:
+def _junction(node: dict[str, Any], depth: int) -> Expression:
     children = tuple(_node(child, depth + 1) for child in _children(node))
-    return And(children) if children else Unknown()
-
-
-def _or(node: dict[str, Any], depth: int) -> Expression:
-    children = tuple(_node(child, depth + 1) for child in _children(node))
-    return Or(children) if children else Unknown()
+    if not children:
+        return Unknown()
+    return And(children) if node["op"] == "and" else Or(children)
 
 
 def _not(node: dict[str, Any], depth: int) -> Expression:
@@ -204,7 +201,7 @@ _READERS: Final[dict[str, Callable[[dict[str, Any], int], Expression]]] = {
     "isNull": _is_null,
     "in": _in,
     "startsWith": _starts_with,
-    "and": _and,
-    "or": _or,
+    "and": _junction,
+    "or": _junction,
     "not": _not,
 }

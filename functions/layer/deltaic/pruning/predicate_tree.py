@@ -3,7 +3,8 @@
 True stands for a part that excludes no file, False for one that excludes all.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -40,30 +41,39 @@ MAX_LEAVES: Final = 256
 """Tests that are worth their time for every file; a predicate with more keeps what a part of it decides."""
 
 
-def all_of(nodes: Iterator[Node] | list[Node]) -> Node:
+def all_of(nodes: Iterable[Node]) -> Node:
     """Return the conjunction, flat and without what is always true."""
-    flat: list[Node] = []
-    for node in nodes:
-        if node is False:
-            return False
-        flat.extend(node.children if isinstance(node, AllOf) else () if node is True else (node,))
-    flat = _inequalities_joined(flat)
-    if not flat:
-        return True
-    return flat[0] if len(flat) == 1 else AllOf(tuple(flat))
+    flat = _flat(nodes, AllOf, nothing=True)
+    return flat if isinstance(flat, bool) else _only_or(_inequalities_joined(flat), AllOf)
 
 
-def any_of(nodes: Iterator[Node] | list[Node]) -> Node:
+def any_of(nodes: Iterable[Node]) -> Node:
     """Return the disjunction, flat, with equalities of one column as one test."""
+    flat = _flat(nodes, AnyOf, nothing=False)
+    return flat if isinstance(flat, bool) else _only_or(_equalities_joined(flat), AnyOf)
+
+
+def _flat(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
+    """Return the parts of a junction, or what it comes to where one part decides it or none is left."""
     flat: list[Node] = []
     for node in nodes:
-        if node is True:
-            return True
-        flat.extend(node.children if isinstance(node, AnyOf) else () if node is False else (node,))
-    flat = _equalities_joined(flat)
-    if not flat:
-        return False
-    return flat[0] if len(flat) == 1 else AnyOf(tuple(flat))
+        if node is (not nothing):
+            return node
+        flat.extend(node.children if isinstance(node, kind) else () if node is nothing else (node,))
+    return flat or nothing
+
+
+def _only_or(nodes: list[Node], kind: type[AllOf] | type[AnyOf]) -> Node:
+    return nodes[0] if len(nodes) == 1 else kind(tuple(nodes))
+
+
+def map_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
+    """Return the tree with other nodes in the place of its tests."""
+    if isinstance(node, Leaf):
+        return change(node)
+    if isinstance(node, bool):
+        return node
+    return (all_of if isinstance(node, AllOf) else any_of)([map_leaves(child, change) for child in node.children])
 
 
 def _equalities_joined(nodes: list[Node]) -> list[Node]:
@@ -130,16 +140,10 @@ def without_nan(node: Node) -> Node:
 
 def affordable(node: Node) -> Node:
     """Return the tree with no more than MAX_LEAVES tests, each of which is made for every file."""
-    return _spend(node, [MAX_LEAVES])
+    places = count()
 
+    def spend(leaf: Leaf) -> Node:
+        # A conjunct less keeps more files, a disjunction with one dropped keeps all.
+        return leaf if next(places) < MAX_LEAVES else True
 
-def _spend(node: Node, left: list[int]) -> Node:
-    """Drop tests over the limit: a conjunct less keeps more files, a disjunction with one dropped keeps all."""
-    if isinstance(node, Leaf):
-        left[0] -= 1
-        return node if left[0] >= 0 else True
-    if isinstance(node, AllOf):
-        return all_of([_spend(child, left) for child in node.children])
-    if isinstance(node, AnyOf):
-        return any_of([_spend(child, left) for child in node.children])
-    return node
+    return map_leaves(node, spend)

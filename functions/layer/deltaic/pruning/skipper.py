@@ -17,7 +17,7 @@ from deltaic.pruning.expressions import Expression
 from deltaic.pruning.partition_facts import Raw, values_of_any_shape
 from deltaic.pruning.partition_facts import facts as partition_facts
 from deltaic.pruning.partition_facts import values as values_of
-from deltaic.pruning.predicate_tree import AllOf, AnyOf, Leaf, Node, all_of, any_of, leaves
+from deltaic.pruning.predicate_tree import AllOf, Leaf, Node, all_of, leaves, map_leaves
 from deltaic.pruning.statistics_facts import JsonStatistics, are_whole, from_structs, named_leaves
 
 _MAX_REMEMBERED: Final = 100_000
@@ -33,7 +33,8 @@ class Skipper:
 
     def __init__(self, expression: Expression, metadata: TableMetadata) -> None:
         bound = PredicateBinder(Columns(metadata)).bind(expression)
-        self._partitions = _only_partitions(bound)
+        # With every test of statistics passed.
+        self._partitions = map_leaves(bound, lambda leaf: leaf if leaf.column.is_partition else True)
         self._statistics = _with_statistics(bound)
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
         self._columns = tuple(columns)
@@ -185,17 +186,6 @@ def _evaluate(node: Node, look: Callable[[Leaf], Verdict]) -> Verdict:
             return verdict
         verdict = join(verdict, _evaluate(child, look))
     return verdict
-
-
-def _only_partitions(node: Node) -> Node:
-    """Return the tree with every test of statistics passed."""
-    if isinstance(node, Leaf):
-        return node if node.column.is_partition else True
-    if isinstance(node, AllOf):
-        return all_of([_only_partitions(child) for child in node.children])
-    if isinstance(node, AnyOf):
-        return any_of([_only_partitions(child) for child in node.children])
-    return node
 
 
 def _with_statistics(node: Node) -> Node:

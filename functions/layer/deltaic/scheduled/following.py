@@ -114,8 +114,6 @@ def look(admin: CatalogAdmin, follow: Follow, means: FollowMeans, *, dry: bool =
 
 
 class _Look:
-    """One look: it judges many tables at a time, and writes what came of it one by one."""
-
     def __init__(self, admin: CatalogAdmin, follow: Follow, means: FollowMeans) -> None:
         self._admin = admin
         self._follow = follow

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.known_versions import KnownVersions
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
 from deltaic.catalog.items import Table
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.store import TableStore

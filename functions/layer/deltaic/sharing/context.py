@@ -11,8 +11,9 @@ from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName

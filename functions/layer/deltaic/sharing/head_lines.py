@@ -9,6 +9,7 @@ from deltaic.delta.actions import Metadata
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.wire_actions import WireMetadata
 from deltaic.sharing.context import SharedTable
 from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 
@@ -41,10 +42,10 @@ def head_lines(  # noqa: PLR0913 -- what the two lines tell
     return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
 
 
-def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> lines.WireMetadata:
+def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> WireMetadata:
     """Return what the answer says of metadata as the recipient sees it; where files lie only to directory readers."""
     by_directory = "dir" in table.access_modes
-    return lines.WireMetadata(
+    return WireMetadata(
         id=metadata.id,
         schema_string=metadata.schema_string,
         partition_columns=metadata.partition_columns,

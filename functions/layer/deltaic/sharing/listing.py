@@ -46,7 +46,7 @@ def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, reque
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the tables of all schemas of the share; raises NotFound."""
-    read = partial(sharing.catalog_for(caller).list_all_tables, caller.recipient_id, share)
+    read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, None)
     listing = Listing(caller.recipient_id, "all-tables", share)
     return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
@@ -57,7 +57,7 @@ def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_icebe
     `serves_iceberg`: whether there is a catalog for Iceberg's clients.
     """
     catalog = sharing.catalog_for(caller)
-    table = catalog.get_listed_table(caller.recipient_id, name.share, name.schema, name.table)
+    table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listed
     formats = [table.format]
     if serves_iceberg and is_offered(table) and table.format == "delta":
         formats.append("iceberg")
@@ -91,25 +91,29 @@ def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they
 
 
 def _share(share: Share) -> dict[str, object]:
-    return json_bodies.share_object(
-        share.name, id=share.id, display_name=share.display_name, comment=share.comment, properties=share.properties
+    return json_bodies.present(
+        name=share.name,
+        id=share.id,
+        displayName=share.display_name,
+        comment=share.comment,
+        properties=dict(share.properties) or None,
     )
 
 
 def _schema(schema: Schema) -> dict[str, object]:
-    return json_bodies.schema_object(schema.name, schema.share)
+    return {"name": schema.name, "share": schema.share}
 
 
 def _table(table: Table) -> dict[str, object]:
     by_directory = "dir" in table.access_modes
-    return json_bodies.table_object(
-        table.name,
-        table.schema_name,
-        table.share,
-        share_id=table.share_id,
+    return json_bodies.present(
+        name=table.name,
+        schema=table.schema_name,
+        share=table.share,
+        shareId=table.share_id,
         id=table.id,
         # Where the files lie is nobody's business but a directory reader's (PROTOCOL.md: required for `dir`).
         location=table.location if by_directory else None,
-        auxiliary_locations=table.auxiliary_locations if by_directory else (),
-        access_modes=table.access_modes,
+        auxiliaryLocations=(list(table.auxiliary_locations) or None) if by_directory else None,
+        accessModes=list(table.access_modes) or None,
     )

@@ -106,8 +106,6 @@ class Page:
 
 
 class _Last(NamedTuple):
-    """The batch that was yielded last."""
-
     files_before: int
     batch: FileBatch
     rows_before: Sequence[int]
@@ -129,7 +127,6 @@ def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
 
 
 def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
-    """Return some files of a batch, ascending."""
     count = len(places)
     if count == batch.files.num_rows:
         return batch

@@ -3,7 +3,7 @@
 from typing import Final
 
 from deltaic import partition_filters, pruning, storage
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing import rights
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName

@@ -1,7 +1,7 @@
 """Reads for a query: the files of a snapshot, or the data changes of a range of versions."""
 
 from deltaic.protocol.continuations import PageClaims
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import ResponseOptions
 from deltaic.sharing.change_feed.changes import data_range
 from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange

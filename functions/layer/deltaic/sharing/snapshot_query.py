@@ -14,12 +14,13 @@ from deltaic.protocol.continuations import (
     PageBinding,
     PageClaims,
     RefreshClaims,
+    check_log,
     open_page_token,
     open_refresh_token,
     seal_page_token,
     seal_refresh_token,
 )
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.pruning import file_filter, predicate_of
 from deltaic.sharing.answer import Answer, ResponseOptions
@@ -39,8 +40,6 @@ from deltaic.storage.table_urls import TableUrls
 
 
 class _SnapshotPlan(msgspec.Struct, frozen=True):
-    """What an answer is made of, at hand before its first line."""
-
     snapshot: Snapshot
     style: FileStyle
     page: Page
@@ -146,11 +145,11 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         """Return the snapshot, as the page that starts there needs it, and the format."""
         if claims is not None:
             snapshot = self.log.snapshot(claims.version, at=start).with_commits()
-            claims.check_log(snapshot.log_id)
+            check_log(claims.log_id, snapshot.log_id)
         elif self.request.refresh_token is not None:
             pinned = self._refreshed(self.request.refresh_token)
             snapshot = self.log.snapshot(pinned.version).with_commits()
-            pinned.check_log(snapshot.log_id)
+            check_log(pinned.log_id, snapshot.log_id)
         else:
             snapshot = find(self.log, self.request.version, self.request.instant()).with_commits()
         self.table.gate.check_version(snapshot.version)

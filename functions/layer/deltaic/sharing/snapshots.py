@@ -26,7 +26,7 @@ def open_log(sharing: Sharing, table: SharedTable, store: TableStore | None = No
 def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
     """Return the snapshot of a version, as of a moment, or the latest; raises MalformedRequest where there is none."""
     if instant is not None:
-        version = log.version_at_or_before(instant.floor_ms)
+        version = log.history.version_at_or_before(instant.floor_ms)
     return log.snapshot(version)
 
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from deltaic.catalog.queries import Query
 from deltaic.protocol import lines
 from deltaic.protocol.continuations import PageClaims, check_rights
-from deltaic.protocol.requests import QueryRequest, QueryResultRequest
+from deltaic.protocol.query_request import QueryRequest
+from deltaic.protocol.requests import QueryResultRequest
 from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName

@@ -13,6 +13,6 @@ def get_version(sharing: Sharing, caller: Caller, name: TableName, request: Vers
     log = open_log(sharing, table)
     if instant is None:
         return log.latest_version()
-    version = log.version_at_or_after(instant.ceil_ms)
+    version = log.history.version_at_or_after(instant.ceil_ms)
     request.check_version(table.gate, version)
     return version

@@ -49,7 +49,7 @@ def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
     tables: list[tuple[str, Sequence[Table]]] = []
     left, more = MOST_NAMES, len(shares) > MOST_NAMES
     for share in shares[:MOST_NAMES]:
-        listed = catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
+        listed = catalog.list_tables(invitation.recipient_id, share.name, None, None, left + 1) if left else []
         tables.append((share.name, listed[:left]))
         more |= len(listed) > left
         left = max(left - len(listed), 0)

@@ -8,7 +8,6 @@ have any configuration, keep botocore.
 """
 
 import hashlib
-import hmac
 import json
 import os
 import random
@@ -26,7 +25,7 @@ from urllib.parse import quote
 from deltaic.aws_codes import THROTTLED
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import dns_suffix
-from deltaic.storage.signing import signing_key
+from deltaic.storage.signing import authorization
 from deltaic.urls import web_address
 
 if TYPE_CHECKING:
@@ -225,37 +224,24 @@ class AwsClient:
         return made
 
     def _signed(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
-        """Return the headers of a request, signed for this moment (AWS, "Create a signed AWS API request")."""
         keys = self._credentials()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         signed = {**headers, "host": self.host, "x-amz-date": stamp}
         if keys.session_token:
             signed["x-amz-security-token"] = keys.session_token
-        names = sorted(signed)
-        lines = "".join(f"{name}:{signed[name]}\n" for name in names)
-        canonical = f"POST\n{self._path}\n\n{lines}\n{';'.join(names)}\n{hashlib.sha256(body).hexdigest()}"
-        scope = f"{stamp[:8]}/{self._region}/{self.service}/aws4_request"
-        text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        key = signing_key(keys.secret_access_key, stamp[:8], self._region, self.service)
-        signed["authorization"] = (
-            f"AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{scope}, SignedHeaders={';'.join(names)}, "
-            f"Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
-        )
+        body_hash = hashlib.sha256(body).hexdigest()
+        line = f"POST\n{self._path}"
+        signed["authorization"] = authorization(keys, self._region, self.service, line, signed, body_hash)
         return signed
 
 
 def catalog_client(region: str, endpoint: str) -> Any:
     """Return a client for DynamoDB: this one or botocore's."""
-    return _client("dynamodb", region, endpoint, CATALOG)
+    return control_client("dynamodb", region, endpoint, CATALOG)
 
 
-def control_client(service: str, region: str, endpoint: str = "") -> Any:
-    """Return a client for STS or Secrets Manager: this one or botocore's."""
-    return _client(service, region, endpoint, CONTROL)
-
-
-def _client(service: str, region: str, endpoint: str, timeouts: Timeouts) -> Any:
-    """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
+def control_client(service: str, region: str, endpoint: str = "", timeouts: Timeouts = CONTROL) -> Any:
+    """Return a client of a service: this one, or botocore's for an AWS that a user of this machine has configured.
 
     On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
     """
@@ -263,10 +249,10 @@ def _client(service: str, region: str, endpoint: str, timeouts: Timeouts) -> Any
         return AwsClient(service, region, endpoint, timeouts=timeouts)
     from deltaic.storage.aws_credentials import make_client
 
-    return make_client(service, region, _botocore_config(timeouts))
+    return make_client(service, region, botocore_config(timeouts))
 
 
-def _botocore_config(timeouts: Timeouts) -> Any:
+def botocore_config(timeouts: Timeouts) -> Any:
     """Return the same timeouts and attempts for a client of botocore's."""
     from botocore.config import Config
 

@@ -18,14 +18,16 @@ AWS = "amazonaws.com"
 """The name of AWS S3 as a store (`store_name`)."""
 
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
-_DNS_SUFFIXES = (
-    ("cn-", "amazonaws.com.cn"),
-    ("eusc-", "amazonaws.eu"),
-    ("us-iso-", "c2s.ic.gov"),
-    ("us-isob-", "sc2s.sgov.gov"),
-    ("eu-isoe-", "cloud.adc-e.uk"),
-    ("us-isof-", "csp.hci.ic.gov"),
-)
+_PARTITIONS = {
+    "cn-": ("aws-cn", "amazonaws.com.cn"),
+    "eusc-": ("aws-eusc", "amazonaws.eu"),
+    "us-gov-": ("aws-us-gov", AWS),
+    "us-iso-": ("aws-iso", "c2s.ic.gov"),
+    "us-isob-": ("aws-iso-b", "sc2s.sgov.gov"),
+    "eu-isoe-": ("aws-iso-e", "cloud.adc-e.uk"),
+    "us-isof-": ("aws-iso-f", "csp.hci.ic.gov"),
+}
+"""By how a region's name begins: what ARNs call it, and what host names there end in."""
 
 
 class StorageConfig(msgspec.Struct, frozen=True):
@@ -116,12 +118,18 @@ def store_name(endpoint: str) -> str:
 def is_aws(endpoint: str) -> bool:
     """Tell whether an endpoint is AWS's own, such as a VPC endpoint: AWS credentials may then be shown to it."""
     host = (urlsplit(endpoint).hostname or "").rstrip(".")
-    return any(host.endswith(f".{suffix}") for suffix in ("amazonaws.com", *(suffix for _, suffix in _DNS_SUFFIXES)))
+    return any(host.endswith(f".{suffix}") for suffix in (AWS, *(suffix for _, suffix in _PARTITIONS.values())))
 
 
 def dns_suffix(region: str) -> str:
     """Return what the host names of AWS's services end in."""
-    for beginning, suffix in _DNS_SUFFIXES:
-        if region.startswith(beginning):
-            return suffix
-    return "amazonaws.com"
+    return _partition(region)[1]
+
+
+def arn_partition(region: str) -> str:
+    """Return the partition that a region's ARNs name."""
+    return _partition(region)[0]
+
+
+def _partition(region: str) -> tuple[str, str]:
+    return next((found for beginning, found in _PARTITIONS.items() if region.startswith(beginning)), ("aws", AWS))

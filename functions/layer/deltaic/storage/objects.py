@@ -1,9 +1,8 @@
 """The objects of a table, read whole or in ranges, in parallel, in few requests."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from contextlib import contextmanager
 from typing import Any
 
 from deltaic.delta.store import LogFile
@@ -28,8 +27,7 @@ class ObjectTableStore:
     """The objects of one table in S3 or a compatible store: `deltaic.delta.store.TableStore` over obstore.
 
     Connections are shared by all tables of a bucket in this process. Requests are tried again for a few seconds; what
-    then still fails is raised as the port says. `requests_made` counts requests that were sent (tries again are not
-    counted, a listing counts one for each thousand objects).
+    then still fails is raised as the port says.
     """
 
     def __init__(
@@ -41,8 +39,6 @@ class ObjectTableStore:
         self._locations = locations
         self._storage = storage
         self._credentials = credentials
-        self._counted = threading.Lock()
-        self.requests_made = 0
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
         """List `_delta_log/`, one level, in byte order, names greater than `start_after` only."""
@@ -53,26 +49,20 @@ class ObjectTableStore:
         after, any_object = start_after, False
         while True:
             full, last = True, ""
-            self._count(1)
-            try:
+            with self._failing(ObjectName(root.bucket, folder), ""):
                 pages = obstore.list(
                     self._store(root.bucket), folder, offset=f"{folder}/{after}" if after else None, chunk_size=_PAGE
                 )
-                for number, page in enumerate(pages):
-                    if number:
-                        self._count(1)
+                for page in pages:
                     full = len(page) == _PAGE
                     for meta in page:
                         last = str(meta["path"])[len(folder) + 1 :]
                         any_object = True
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
-                            yield LogFile(
-                                last, meta["size"], _milliseconds(meta["last_modified"]), meta.get("e_tag") or ""
-                            )
+                            modified = int(meta["last_modified"].timestamp() * 1000)
+                            yield LogFile(last, meta["size"], modified, meta.get("e_tag") or "")
                     if full and "/" in last:
                         break
-            except Exception as error:
-                raise failure(error, ObjectName(root.bucket, folder), self._storage.region) from error
             if not (full and "/" in last):
                 break
             # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
@@ -85,11 +75,8 @@ class ObjectTableStore:
         import obstore
 
         name = self._locations.object_name(path)
-        self._count(1)
-        try:
+        with self._failing(name, path):
             return bytes(obstore.get(self._store(name.bucket), name.key).bytes())
-        except Exception as error:
-            raise failure(error, name, self._storage.region, path) from error
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Return whole objects, fetched in parallel, in the order asked for."""
@@ -106,12 +93,9 @@ class ObjectTableStore:
         if len(merged) > 1:
             parts = on_loop(self._get_parts(name, path, merged))
         elif merged:
-            self._count(1)
             start, end = merged[0]
-            try:
+            with self._failing(name, path):
                 parts = [obstore.get_range(self._store(name.bucket), name.key, start=start, end=end)]
-            except Exception as error:
-                raise failure(error, name, self._storage.region, path) from error
         else:
             parts = []
         return cut(ranges, merged, parts, path)
@@ -121,7 +105,6 @@ class ObjectTableStore:
         import obstore
 
         name = self._locations.object_name(path)
-        self._count(1)
         try:
             answer = obstore.get(self._store(name.bucket), name.key, options={"range": {"suffix": length}})
             return bytes(answer.bytes()), int(answer.meta["size"])
@@ -151,12 +134,9 @@ class ObjectTableStore:
 
             name = self._locations.object_name(path)
             async with gate:
-                self._count(1)
-                try:
+                with self._failing(name, path):
                     answer = await obstore.get_async(self._store(name.bucket), name.key)
                     return bytes(await answer.bytes_async())
-                except Exception as error:
-                    raise failure(error, name, self._storage.region, path) from error
 
         return await asyncio.gather(*map(one, paths))
 
@@ -167,17 +147,17 @@ class ObjectTableStore:
             import obstore
 
             async with gate:
-                self._count(1)
-                try:
+                with self._failing(name, path):
                     return await obstore.get_range_async(self._store(name.bucket), name.key, start=start, end=end)
-                except Exception as error:
-                    raise failure(error, name, self._storage.region, path) from error
 
         return await asyncio.gather(*(one(start, end) for start, end in ranges))
 
-    def _count(self, requests: int) -> None:
-        with self._counted:
-            self.requests_made += requests
+    @contextmanager
+    def _failing(self, name: ObjectName, path: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise failure(error, name, self._storage.region, path) from error
 
     def _store(self, bucket: str) -> Any:
         # Asked here too (it is kept), because what obstore makes of its failure has no class.
@@ -189,7 +169,3 @@ def _is_folder(name: str, size: int) -> bool:
     # Hadoop and consoles mark folders with empty objects; obstore drops their slash. Files of a log have a suffix,
     # but for `_last_checkpoint`, which is never empty.
     return size == 0 and ("." not in name or name.endswith("_$folder$"))
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

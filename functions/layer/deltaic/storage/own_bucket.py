@@ -1,5 +1,7 @@
 """The objects of a bucket of the server's own, which it reads and writes itself."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltaic.errors import Unavailable
@@ -19,53 +21,47 @@ class OwnBucket:
         """Return an object; None where there is none."""
         import obstore
 
-        try:
+        with self._failing("read"), suppress(FileNotFoundError):
             return bytes(obstore.get(self._client, key).bytes())
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._failed(error, "read") from error
+        return None
 
     def put(self, key: str, body: bytes) -> None:
         """Write an object."""
         import obstore
 
-        try:
+        with self._failing("write"):
             obstore.put(self._client, key, body)
-        except Exception as error:
-            raise self._failed(error, "write") from error
 
     def create(self, key: str, body: bytes) -> bool:
         """Write an object where there is none, and tell whether that was so."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        try:
+        with self._failing("write"), suppress(AlreadyExistsError):
             obstore.put(self._client, key, body, mode="create")
-        except AlreadyExistsError:
-            return False
-        except Exception as error:
-            raise self._failed(error, "write") from error
-        return True
+            return True
+        return False
 
     def keys(self, folder: str) -> list[str]:
         """Return the keys below a folder, without a slash at its end, in byte order."""
         import obstore
 
-        try:
+        with self._failing("list"):
             pages = obstore.list(self._client, folder)
             return sorted(str(one["path"]) for page in pages for one in page)
-        except Exception as error:
-            raise self._failed(error, "list") from error
 
     @property
     def _client(self) -> Any:
         return connection(self.name, self.storage, own_credentials)
 
-    def _failed(self, error: Exception, what: str) -> Exception:
-        if isinstance(error, Unavailable):
-            return error
-        return Unavailable(
-            "the server cannot get at what it has made of this table at the moment; try again",
-            f"cannot {what} in s3://{self.name}: {type(error).__name__}",
-        )
+    @contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Unavailable:
+            raise
+        except Exception as error:
+            raise Unavailable(
+                "the server cannot get at what it has made of this table at the moment; try again",
+                f"cannot {what} in s3://{self.name}: {type(error).__name__}",
+            ) from error

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -73,12 +74,10 @@ class SigningSessions:
         self._role = signing_role_arn
         self._endpoint = endpoint
         self._clock = clock
-        self._client = client or (lambda service: _control_client(service, region, endpoint))
-        self._clients: dict[str, Any] = {}
+        self._client_of = cache(client or (lambda service: _control_client(service, region, endpoint)))
         self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
-        self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
-        self._file_readers: dict[StorageConfig, Callable[[], Credentials]] = {}
+        self._readers: dict[tuple[StorageConfig, str], Callable[[], Credentials]] = {}
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -111,13 +110,7 @@ class SigningSessions:
         if not (storage.secret or storage.role_arn):
             return own_credentials
 
-        def read() -> Credentials:
-            return (
-                self._static_keys(storage.secret) if storage.secret else self._session(storage.role_arn, READER_SESSION)
-            )
-
-        with self._lock:
-            return self._readers.setdefault(storage, read)
+        return self._reading(storage, storage.role_arn, storage.secret)
 
     def file_reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
         """Return a function like `reader`'s that gives credentials for files beside the log.
@@ -126,12 +119,14 @@ class SigningSessions:
         """
         if storage.secret or storage.role_arn or not self._role:
             return self.reader(storage)
+        return self._reading(storage, self._role)
 
+    def _reading(self, storage: StorageConfig, role: str, secret: str = "") -> Callable[[], Credentials]:
         def read() -> Credentials:
-            return self._session(self._role, READER_SESSION)
+            return self._static_keys(secret) if secret else self._session(role, READER_SESSION)
 
         with self._lock:
-            return self._file_readers.setdefault(storage, read)
+            return self._readers.setdefault((storage, role), read)
 
     def scoped_down(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
         """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").
@@ -224,10 +219,6 @@ class SigningSessions:
                     self._locks.pop(oldest, None)
                 self._entries[key] = renewed
             return renewed.credentials
-
-    def _client_of(self, service: str) -> Any:
-        with self._lock:
-            return self._clients.get(service) or self._clients.setdefault(service, self._client(service))
 
     def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
         try:

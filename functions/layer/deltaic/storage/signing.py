@@ -37,6 +37,25 @@ def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
     return key
 
 
+def authorization(  # noqa: PLR0913, PLR0917 -- what a signature covers
+    credentials: Credentials, region: str, service: str, line: str, headers: Mapping[str, str], body_hash: str
+) -> str:
+    """Return the header that signs a request (AWS, "Create a signed AWS API request").
+
+    `line` is its method and path, on two lines; `headers` are signed, in lower case and with the `x-amz-date`.
+    """
+    stamp, names = headers["x-amz-date"], sorted(headers)
+    lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
+    request = f"{line}\n\n{lines}\n{';'.join(names)}\n{body_hash}"
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
+    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+    key = signing_key(credentials.secret_access_key, stamp[:8], region, service)
+    return (
+        f"AWS4-HMAC-SHA256 Credential={credentials.access_key_id}/{scope}, SignedHeaders={';'.join(names)}, "
+        f"Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
+    )
+
+
 class SignedRequest(NamedTuple):
     """A request that S3 answers within a quarter of an hour."""
 
@@ -61,17 +80,8 @@ def signed_request(  # noqa: PLR0913, PLR0917 -- what a signature covers
     if credentials.session_token:
         added["x-amz-security-token"] = credentials.session_token
     signed = {**headers, **added, "host": place.host}
-    names = sorted(signed)
-    lines = "".join(f"{one}:{' '.join(signed[one].split())}\n" for one in names)
-    request = f"{method}\n{path}\n\n{lines}\n{';'.join(names)}\n{_NO_BODY}"
-    scope = f"{stamp[:8]}/{storage.region}/s3/aws4_request"
-    text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
-    key = signing_key(credentials.secret_access_key, stamp[:8], storage.region, "s3")
-    authorization = (
-        f"AWS4-HMAC-SHA256 Credential={credentials.access_key_id}/{scope}, SignedHeaders={';'.join(names)}, "
-        f"Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
-    )
-    return SignedRequest(f"{place.scheme}://{place.authority}{path}", {**added, "authorization": authorization})
+    signature = authorization(credentials, storage.region, "s3", f"{method}\n{path}", signed, _NO_BODY)
+    return SignedRequest(f"{place.scheme}://{place.authority}{path}", {**added, "authorization": signature})
 
 
 class UrlSigner:

@@ -6,7 +6,6 @@ policy is built as JSON, and IAM's wildcards in a folder's name are written so t
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ import msgspec
 
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.aws_credentials import Credentials
-from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.endpoints import StorageConfig, arn_partition
 from deltaic.storage.locations import Location, TableLocations, access_point
 from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
@@ -50,7 +49,7 @@ def vend(
     and for a path too long for a policy, and what the sessions raise.
     """
     location = requested_location(locations, requested)
-    policy = session_policy(location, _partition(storage.region))
+    policy = session_policy(location, arn_partition(storage.region))
     return TableCredentials(location, sessions.scoped_down(recipient_id, storage, policy))
 
 
@@ -92,7 +91,7 @@ def vend_files(
 
     Raises what `vend` does, but for the location.
     """
-    return sessions.scoped_down(recipient_id, storage, files_policy(locations, beside, _partition(storage.region)))
+    return sessions.scoped_down(recipient_id, storage, files_policy(locations, beside, arn_partition(storage.region)))
 
 
 def files_policy(locations: TableLocations, beside: Sequence[Location], partition: str = "aws") -> str:
@@ -149,18 +148,3 @@ def _policy(statements: Sequence[Mapping[str, Any]]) -> str:
     if len(policy) > _LONGEST_POLICY:
         raise UnsupportedOperation(POLICY_TOO_LONG)
     return policy
-
-
-def _partition(region: str) -> str:
-    """Return the partition that a region's ARNs name."""
-    beginning = re.match(r"(cn|us-gov|us-isob|us-isof|us-iso|eu-isoe|eusc)-", region)
-    names = {
-        "cn": "aws-cn",
-        "us-gov": "aws-us-gov",
-        "us-iso": "aws-iso",
-        "us-isob": "aws-iso-b",
-        "us-isof": "aws-iso-f",
-        "eu-isoe": "aws-iso-e",
-        "eusc": "aws-eusc",
-    }
-    return names[beginning[1]] if beginning else "aws"

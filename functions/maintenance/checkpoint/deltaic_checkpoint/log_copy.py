@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.paths import LOG
 from deltaic.delta.segment import Segment
 from deltaic.delta.store import LogFile, TableStore

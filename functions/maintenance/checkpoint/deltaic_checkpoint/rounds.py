@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
-from deltaic.catalog.admin.checkpointing import Checkpointing
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
-from deltaic.delta.segment import Segment, find_segment, read_hint
+from deltaic.delta.segment import find_segment, read_hint
 from deltaic.delta.store import TableStore
 from deltaic.errors import Conflict, DeltaicError, InvalidParameter, UnsupportedOperation
 
@@ -146,7 +145,8 @@ def _checkpoint(
         why = f"{refusal.message}: {REMEDY}"
         return Outcome(place.location, "refused", segment.version, len(segment.commits), why)
     dependencies.leases.renew(place.location, holder, LEASE)
-    if not _still(segment, find_segment(store, segment.version)):
+    now = find_segment(store, segment.version)
+    if (now.version, now.base, now.commits) != (segment.version, segment.base, segment.commits):
         raise Conflict("the log was changed by a writer without the lease: the next round looks again")
     if not writer.create(made.path, made.content):
         raise Conflict("another writer has just written this checkpoint")
@@ -154,8 +154,3 @@ def _checkpoint(
     if read_hint(store) <= made.version:
         writer.replace(LAST_CHECKPOINT, made.hint)
     return Outcome(place.location, "written", segment.version, len(segment.commits))
-
-
-def _still(before: Segment, now: Segment) -> bool:
-    """Tell whether a version is made of the very same files."""
-    return (before.version, before.base, before.commits) == (now.version, now.base, now.commits)

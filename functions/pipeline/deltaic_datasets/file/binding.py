@@ -34,7 +34,6 @@ class Bound:
     mistakes: list[Mistake] = field(default_factory=list)
     values: Mapping[str, Value] = field(default_factory=dict)
     used: frozenset[str] = frozenset()
-    """The names that the file uses."""
 
 
 def bind(document: Document, given: Mapping[str, str] | None) -> Bound:
@@ -112,8 +111,6 @@ def _scheduled(text: str, content: Mapping[Any, Any]) -> str:
 
 
 class _Binding:
-    """One pass over a file's content."""
-
     def __init__(
         self, document: Document, kinds: Mapping[str, Kind], values: Mapping[str, Value], *, declared: bool
     ) -> None:

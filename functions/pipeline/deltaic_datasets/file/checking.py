@@ -114,7 +114,6 @@ def dataset_of(text: str, file: str, given: Mapping[str, str] = MappingProxyType
 
 
 def _contradictions(dataset: Dataset, document: Document) -> Iterator[tuple[Path, str]]:
-    """Find what no field by itself shows to be wrong."""
     for name, source in dataset.sources.items():
         if isinstance(source, JdbcSource):
             yield from _jdbc(name, source)

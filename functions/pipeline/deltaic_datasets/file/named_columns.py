@@ -77,7 +77,6 @@ def refused_name(name: str, properties: Mapping[str, str]) -> str | None:
 
 
 def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Yield the columns that every row needs."""
     for number, key in enumerate(getattr(dataset.write, "keys", ())):
         yield ("write", "keys", number), key
     if isinstance(dataset.write, model.Scd2) and dataset.write.at:

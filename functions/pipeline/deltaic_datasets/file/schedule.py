@@ -18,8 +18,6 @@ _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 
 class _Field:
-    """One of the six fields of a cron expression."""
-
     def __init__(self, name: str, low: int, high: int, words: Mapping[str, int] | None = None) -> None:
         self.name, self.low, self.high, self.words = name, low, high, words or {}
 

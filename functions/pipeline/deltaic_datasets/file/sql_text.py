@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from typing import Any
 
+from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_datasets.file.model import MOST
+from deltaic_datasets.file.model import MOST, Dataset
+from deltaic_datasets.file.named_columns import refused_name
 
 CUT = frozenset({
     *("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "|", "||", "&", "^", "~", "(", ",", "."),
     *("!", "::"),
 })  # fmt: skip
-"""What no expression ends with."""
 
 
 def sql_mistakes(document: Document) -> Iterator[Mistake]:
@@ -68,6 +69,40 @@ def columns_named(sql: str, view: str) -> set[str]:
         return set()
     named = ([part.name for part in column.parts] for column in parsed.find_all(expressions.Column))
     return {parts[1] if len(parts) > 1 and parts[0].lower() == view.lower() else parts[0] for parts in named}
+
+
+def refused_outputs(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Find columns that the steps give to a new Delta table and that it refuses by name, as far as sqlglot reads them.
+
+    Follows `SELECT *` from one view to the step or source that it names.
+    """
+    import sqlglot
+    from sqlglot import expressions
+    from sqlglot.errors import SqlglotError
+
+    unnamed = expressions.AggFunc | expressions.Window | expressions.Case | expressions.Add | expressions.Sub
+    view, names = dataset.last_view.lower(), dict[str, Path]()
+    for number, step in reversed([*enumerate(dataset.steps)]):
+        if step.view.lower() != view:
+            continue
+        try:
+            query = sqlglot.parse_one(step.sql, dialect="spark")
+        except (SqlglotError, RecursionError):
+            return
+        columns = query.selects if isinstance(query, expressions.Query) else []
+        made = (one.output_name or (one.sql("spark") if isinstance(one, unnamed) else "") for one in columns)
+        names |= dict.fromkeys(made, ("steps", number, "sql"))
+        tables = list(query.find_all(expressions.Table))
+        whole = len(tables) == 1 and any(
+            type(one) is expressions.Star and not one.args.get("except_") for one in columns
+        )
+        view = tables[0].name.lower() if whole else ""
+    for name, source in dataset.sources.items():
+        if name.lower() == view and (ddl := getattr(source, "ddl", None)):
+            names |= {column.name: ("sources", name, "schema") for column in columns_of(ddl)}
+    for name, path in names.items():
+        if message := refused_name(name, dataset.target.properties):
+            yield path, message
 
 
 def _query(document: Document, path: Path, sql: str, views: set[str]) -> Iterator[Mistake]:

@@ -3,15 +3,16 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 from deltaic.errors import DeltaicError
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, unforeseen
 from deltaic_pipeline.failures import exit_code
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.table.run_ids import RunIds
-from deltaic_pipeline.table.run_log import transaction_of
+from deltaic_pipeline.table.run_log import opened, transaction_of
 from deltaic_pipeline.table.transactions import Transaction
 
 from deltaic_datasets.file.checking import dataset_of
@@ -21,6 +22,12 @@ from deltaic_datasets.run.job import job
 from deltaic_datasets.run.run_state import told
 from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
 from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+Known = Callable[[str], "DeltaTable | None"]
+"""Opens a table once, so that it shows what was committed before the backfill began."""
 
 GOES_ON = "the same command goes on, and does nothing twice"
 
@@ -49,7 +56,8 @@ def asked(options: argparse.Namespace) -> Backfill:
 
 def _job(options: argparse.Namespace, tell: Tell) -> None:
     backfill = asked(options)
-    known = RunIds(S3Access.from_environment())
+    access = S3Access.from_environment()
+    known = cache(lambda location: opened(location, access))
 
     def run(step: Step, detail: Detail) -> Outcome:
         return _ran(options, step, detail, known)
@@ -57,8 +65,7 @@ def _job(options: argparse.Namespace, tell: Tell) -> None:
     carry_out(backfill, run, tell, as_json=options.json)
 
 
-def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: RunIds) -> Outcome:
-    """Run one step in this process and return how it ended; what interrupts it goes on up."""
+def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: Known) -> Outcome:
     began = time.monotonic()
     one = argparse.Namespace(**{**vars(options), "variables": list(step.variables.items()), "run_id": step.run_id})
     try:
@@ -75,13 +82,18 @@ def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: RunIds)
     return Outcome("skipped" if repeated else "done", said, seconds=time.monotonic() - began)
 
 
-def _done(dataset: Dataset, run_id: str, runs: str, known: RunIds) -> bool:
+def _done(dataset: Dataset, run_id: str, runs: str, known: Known) -> bool:
     """Tell whether a run has all that it would write; of rows put aside it may have had none."""
+
+    def has(location: str, transaction: Transaction) -> bool:
+        table = known(location)
+        return table is not None and table.transaction_version(transaction.application) is not None
+
     rows, location = Transaction.of_run(run_id, dataset.name), dataset.target.location
-    if not known.has(location, rows):
+    if not has(location, rows):
         return False
-    aside = dataset.quarantines and not known.has(dataset.quarantine_location, rows.of_target(location))
-    return not aside or known.has(runs, transaction_of(dataset.name, location, run_id, done=True))
+    aside = dataset.quarantines and not has(dataset.quarantine_location, rows.of_target(location))
+    return not aside or has(runs, transaction_of(dataset.name, location, run_id, done=True))
 
 
 def _interrupted(failure: BaseException) -> bool:

@@ -77,14 +77,14 @@ def _entry(run: Run) -> Entry | None:
 def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Summary:
     began, advance = time.monotonic(), _advance(attempt, run, target, progress) if run.dataset.marked else None
     transaction = advance.transaction if advance else Transaction.of_run(run.run_id, run.dataset.name)
+    before = None
     with attempt.refusals():
-        before = committed(attempt.spark, target, transaction)
-        done = before or found_unchanged(attempt.spark, run)
+        transaction = replace(transaction, delivery=delivery_of(attempt.spark, run))
+        done = found_unchanged(attempt.spark, run) or written_before(attempt.spark, run, target, transaction.delivery)
+        if done is None:
+            before = done = committed(attempt.spark, target, transaction)
         if before and run.dataset.quarantines and not put_aside_already(attempt.spark, run, transaction):
             done = None
-        elif done is None:
-            transaction = replace(transaction, delivery=delivery_of(attempt.spark, run))
-            done = written_before(attempt.spark, run, target, transaction.delivery)
     if done is not None:
         summary = Summary(
             run.run_id, target.location, done.version, done.repeated, rows=0, seconds=0.0, committed=done.committed,
@@ -124,7 +124,7 @@ def _advance(attempt: Attempt, run: Run, target: Target, progress: Progress) -> 
         mine = next((one for one in known if one.run == run.run_id), None)
         if mine is not None:
             return mine
-        last = known[-1] if known else None
+        last = next(reversed(known), None)
         unfinished = last is not None and last.aside and not last.is_put_aside(attempt.spark, run.dataset)
     if last is not None and unfinished:
         _batch(attempt, replace(run, run_id=last.run), target, progress)

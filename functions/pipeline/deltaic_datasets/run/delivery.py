@@ -49,9 +49,9 @@ def delivery_of(spark: "SparkSession", run: Run) -> str:
 
 
 def written_before(spark: "SparkSession", run: Run, target: Target, delivery: str) -> Written | None:
-    """Return the table's version if its last write was this dataset's run of the same delivery, and was complete."""
+    """Return the table's version if its last write was another, whole run of this dataset and delivery."""
     last = last_write(spark, target) if delivery and exists(spark, target) else {}
-    if last.get("dataset") != run.dataset.name or last.get("delivery") != delivery:
+    if (last.get("dataset"), last.get("delivery")) != (run.dataset.name, delivery) or last["run"] == run.run_id:
         return None
     if last["aside"]:
         transaction = Transaction.of_run(last["run"], run.dataset.name).of_target(target.location)
@@ -62,7 +62,6 @@ def written_before(spark: "SparkSession", run: Run, target: Target, delivery: st
 
 
 def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
-    """Return what identifies a source's content; None if unknown."""
     match source:
         case model.FileSource():
             places = Places()

@@ -24,7 +24,7 @@ from deltaic_datasets.run.fitness import refuse_unfit
 from deltaic_datasets.run.quality import left_out, measured
 from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_datasets.run.sql_steps import answer_of, file_source, said_of_values, said_where
-from deltaic_datasets.run.watermark import latest_advance, next_advance
+from deltaic_datasets.run.watermark import advances, next_advance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,17 +37,9 @@ class Plan:
     location: str
     mode: str
     new: bool
-    """There is no table yet."""
-
     columns: Sequence[str]
-    """What the rows have, with types."""
-
     differences: Sequence[Difference]
-    """What is different in the table that is there."""
-
     pending: Sequence[str]
-    """Properties, comments and clustering that would be set after the rows."""
-
     rows: int
     written: int
     """Rows that neither a source nor an expectation leaves out."""
@@ -64,7 +56,6 @@ class Plan:
 
     spark_plan: str
     windows: Sequence[str] = ()
-    """What would be read of databases with watermarks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""
@@ -98,7 +89,11 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
     own = spark.newSession()
     drop_reaching(own)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
-        windows = next_advance(own, run, latest_advance(own, run, target)).windows if run.dataset.marked else {}
+        windows = (
+            next_advance(own, run, next(reversed(advances(own, run, target)), None)).windows
+            if run.dataset.marked
+            else {}
+        )
         answer = answer_of(own, run, _unread(own, run), windows)
         rows = answer.rows
     with step(progress, f"Looking at {target.location}"):
@@ -106,6 +101,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
         present = exists(own, target)
         changes, entered = differences(own, rows, target) or (), entering(own, rows, target)
         afterwards = pending(own, target) if present else ()
+    java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
     expectations = Expectations(run.dataset.expectations)
     flagged = expectations.flagged(rows).persist(StorageLevel.DISK_ONLY)
     try:
@@ -130,7 +126,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
             verdicts=[*misfits, *verdicts],
             effect=effect,
             refused=refused,
-            spark_plan=_explained(rows),
+            spark_plan=str(java.queryExecution().executedPlan().toString()).strip(),
             windows=[f"{name}: {window}" for name, window in windows.items()],
         )
     finally:
@@ -138,7 +134,6 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
 
 
 def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
-    """Return the rows of files that would be read for the first time; None where all are read each time."""
     stream = run.dataset.stream
     source = run.dataset.sources[stream.source] if stream else None
     if stream is None or not isinstance(source, model.FileSource):
@@ -148,7 +143,6 @@ def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
 
 
 def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
-    """Return what becomes of which keys, and why so many missing ones would not be deleted."""
     table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
     times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
     effect = keyed(rows, table, target.keys, times)
@@ -156,8 +150,3 @@ def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target
         return effect, ""
     missing = missing_keys(spark, table, given, rows, target)
     return {**effect, "missing": missing.count}, missing.refusal
-
-
-def _explained(rows: "DataFrame") -> str:
-    java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
-    return str(java.queryExecution().executedPlan().toString()).strip()

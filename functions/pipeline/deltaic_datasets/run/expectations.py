@@ -42,13 +42,8 @@ class Verdict:
     """Rows; for `row_count` and `freshness` 1 if the run fails it."""
 
     said: str
-    """In words, for the summary."""
-
     refused: bool = False
-    """Whether the run must not be written for it."""
-
     at_most: str | None = None
-    """How many rows may fail, if there is a limit."""
 
     @property
     def told(self) -> str:
@@ -62,8 +57,6 @@ class Counts:
 
     rows: int
     kept: int
-    """Those that no expectation leaves out."""
-
     quarantined: int
 
     @property

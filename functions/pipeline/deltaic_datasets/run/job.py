@@ -20,6 +20,7 @@ from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.csv_header import wrong_header
+from deltaic_pipeline.table.file_schemas import nanoseconds_in
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import refuse_same
 from deltaic_terminal.progress import Progress, step
@@ -27,6 +28,7 @@ from deltaic_terminal.progress import Progress, step
 from deltaic_datasets.file.checking import dataset_of
 from deltaic_datasets.file.model import Dataset, DeltaSource, FileSource, Keyed
 from deltaic_datasets.file.named_columns import misnamed_of
+from deltaic_datasets.file.sql_text import refused_outputs
 from deltaic_datasets.file.text import text_of
 from deltaic_datasets.run.batch import build, refuse_unshareable
 from deltaic_datasets.run.dry_run import plan
@@ -97,7 +99,6 @@ def _with_limit(dataset: Dataset, limit: str) -> Dataset:
 
 
 def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
-    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
     places, location = Places(), run.dataset.target.location
 
     def said(found: Iterable[tuple[Sequence[str | int], str]]) -> str:
@@ -105,8 +106,10 @@ def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalo
 
     if missing := said(_absent(run.dataset, places, named_run=bool(options.run_id))):
         raise NotFound(missing)
-    if other := said(_other_headers(run.dataset, places, named_run=bool(options.run_id))):
+    if other := said(_other_files(run.dataset, places, named_run=bool(options.run_id))):
         raise PipelineError(other)
+    if places.absent_table(location) and (refused := said(refused_outputs(run.dataset))):
+        raise PipelineError(refused)
     table = places.columns(location)
     if table is not None and (wrong := said(misnamed_of(run.dataset, table))):
         raise PipelineError(wrong)
@@ -140,18 +143,23 @@ def _absent(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tu
             yield ("sources", name, "path"), message
 
 
-def _other_headers(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
-    """Yield the CSV sources that steps read whose first file has another header than the schema, and what to say."""
+def _other_files(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
     if named_run and places.absent_table(dataset.target.location) is None:
         return
     for name, source in dataset.sources.items():
         followed = dataset.stream is not None and dataset.stream.source == name
         read = not dataset.steps or any(name.lower() in one.sql.lower() for one in dataset.steps)
-        if isinstance(source, FileSource) and source.format == "csv" and source.ddl and read and not followed:
+        if not isinstance(source, FileSource) or not read or followed:
+            continue
+        messages: Iterable[str | None] = ()
+        if source.format == "csv" and source.ddl:
             columns = [column.name for column in columns_of(source.ddl)]
             begins = filter(None, map(places.beginning, source.paths))
-            if message := next(filter(None, (wrong_header(*file, columns, source.options) for file in begins)), None):
-                yield ("sources", name), message
+            messages = (wrong_header(*file, columns, source.options) for file in begins)
+        elif source.format == "parquet":
+            messages = (nanoseconds_in(*file) for file in filter(None, map(places.footer, source.paths)))
+        if message := next(filter(None, messages), None):
+            yield ("sources", name), message
 
 
 def spark_of(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":

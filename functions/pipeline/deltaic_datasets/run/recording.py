@@ -33,8 +33,6 @@ class Recording:
 
     run: Run
     location: str
-    """Of the runs table."""
-
     show: Progress
     spark: "SparkSession | None" = None
     summary: Summary | None = None
@@ -89,13 +87,14 @@ def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
 
 
 def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progress: Progress) -> None:
-    """Append the row, by which a run that had nothing to commit is known as done."""
     run, spark, summary = recording.run, recording.spark, recording.summary
     alone = summary is not None and bool(run.runs) and not summary.committed
     try:
         with step(progress, f"Recording the run in {recording.location}") as tell, refusals():
             try:
-                unchanged = _table_id(spark, run) if spark is not None and alone else ""
+                unchanged = ""
+                if spark is not None and alone:
+                    unchanged = str(latest(spark, spark_path(run.dataset.target.location)).metadata().id())
                 append(recording.location, row, catalog.leases, S3Access.from_environment(), spark, unchanged)
             except DeltaicError as refusal:
                 tell(f"not done: {refusal.message}")
@@ -104,10 +103,6 @@ def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progres
         if summary is not None and alone:
             missing = f"the run's row in {recording.location} ({refusal.message.rstrip('.')})"
             raise Unfinished(summary.version, [missing], f"run it again with --run-id {run.run_id}") from refusal
-
-
-def _table_id(spark: "SparkSession", run: Run) -> str:
-    return str(latest(spark, spark_path(run.dataset.target.location)).metadata().id())
 
 
 def _row(recording: Recording, failure: DeltaicError | None, before: int | None) -> dict[str, Any]:

@@ -17,14 +17,8 @@ class Run:
 
     dataset: model.Dataset
     run_id: str
-    """Names this run: repeated with the same one, a run that had committed commits nothing."""
-
     wait: timedelta = timedelta(0)
-    """How long to wait for another writer of the table."""
-
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
-    """Says where in the file a field stands, for messages."""
-
     runs: str = ""
     """The runs table that knows whether an earlier attempt found nothing to commit; empty: there was no attempt."""
 
@@ -59,8 +53,6 @@ class Summary:
     """Rows that an expectation or a source left out, and that were not put aside."""
 
     metrics: dict[str, int] = field(default_factory=dict)
-    """What Delta counted: files, bytes, rows inserted, updated and deleted."""
-
     made: Sequence[str] = ()
     """What there was not of share, schema and table in the catalog."""
 

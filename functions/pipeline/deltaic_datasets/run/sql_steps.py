@@ -77,7 +77,6 @@ def placed(run: Run) -> Iterator[None]:
 
 
 def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
-    """Return the source or the step that a refusal names, if it is one; else `write`."""
     by_database = of_database(refusal.__cause__)
     having = [
         name

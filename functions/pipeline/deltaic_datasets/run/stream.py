@@ -86,7 +86,6 @@ class Stream:
             raise
 
     def _each(self, batch: "DataFrame", number: int) -> None:
-        """Write one batch; its own steps are shown, and what fails here ends the stream."""
         self._started.wait()
         try:
             self._write(batch, number)

@@ -26,11 +26,7 @@ class Step:
     """One run of a backfill."""
 
     variables: Mapping[str, str]
-    """The texts of all variables that are given."""
-
     value: str
-    """That of the variable which is stepped through."""
-
     run_id: str
 
 
@@ -39,8 +35,6 @@ class Backfill:
     """What is to be run."""
 
     dataset: Dataset
-    """As its first step has it."""
-
     steps: list[Step]
 
     @property
@@ -85,7 +79,6 @@ def backfill_of(  # noqa: PLR0913 -- a file, its variables, and the way through 
 
 
 def _variable(dataset: Dataset, named: str, *, used: bool) -> tuple[str, Kind]:
-    """Return name and type of the variable that is stepped through: the only one of a time, unless it is named."""
     times: dict[str, Kind] = {
         name: one.type for name, one in dataset.variables.items() if one.type in {"date", "timestamp"}
     }

@@ -35,8 +35,6 @@ class Advance:
     """Counts a dataset's runs in this table: the latest one holds the marks."""
 
     windows: Mapping[str, Window]
-    """By source."""
-
     aside: bool
     """Its rows may be put aside too, behind this transaction: the side table has one of the same name when they are."""
 
@@ -78,11 +76,6 @@ def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:
         if logged and (said := json.loads(logged[1]))["dataset"] == run.dataset.name
     ]
     return sorted(found, key=lambda one: one.number)
-
-
-def latest_advance(spark: "SparkSession", run: Run, target: Target) -> Advance | None:
-    """Return how far the dataset has come."""
-    return next(reversed(advances(spark, run, target)), None)
 
 
 def next_advance(spark: "SparkSession", run: Run, last: Advance | None) -> Advance:

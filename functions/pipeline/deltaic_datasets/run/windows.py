@@ -145,7 +145,6 @@ def _start(scale: str, start: float | date) -> Value:
 
 
 def _back(scale: str, text: str | None, overlap: str | float | None) -> Value | None:
-    """Return where reading begins that goes back from a mark; None: at the beginning."""
     value = None if text is None else _value(scale, text)
     if overlap is None or value is None:
         return value

@@ -24,6 +24,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
 from deltaic_pipeline.table.s3_folder import Folder
+from deltaic_pipeline.table.table_properties import set_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,14 +54,8 @@ class Job:
     zorder_by: Sequence[str] = ()
     vacuum: bool = True
     keep: timedelta | None = None
-    """The window is at least this long."""
-
     url_ttl: timedelta = timedelta(hours=1)
-    """How long the server's signed URLs live."""
-
     streams: Sequence[str] = ()
-    """Checkpoint folders of streams that read this table."""
-
     wait: timedelta = timedelta(0)
 
 
@@ -69,14 +64,11 @@ class Means:
     """What a job looks at a table with."""
 
     entries: Callable[[], Entries]
-    """What the catalog says of the table's location at this moment."""
-
     folder: Folder
     position: Callable[[str, str], StreamPosition]
     """From a stream's checkpoint folder and the table's id to where the stream is."""
 
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +77,6 @@ class Retention:
 
     window: timedelta
     because: str
-    """What decides how long the window is."""
-
     older_than: int
     """The window's beginning, in milliseconds since the epoch."""
 
@@ -95,7 +85,6 @@ class Retention:
     """Tables that may read files of this one's folder, so that none is deleted."""
 
     protection: dict[str, str]
-    """Properties that the table lacks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""
@@ -221,7 +210,8 @@ def _optimize(job: Job, attempt: Attempt, progress: Progress) -> Optimized:
 
 
 def _set(properties: dict[str, str], job: Job, attempt: Attempt, tell: Callable[[str], None]) -> None:
-    optimize.set_properties(attempt.spark, job.location, properties, job.run_id)
+    with optimize.marked(attempt.spark, job.run_id):
+        set_properties(attempt.spark, job.location, properties)
     attempt.confirm()
     tell(", ".join(f"{name} = {value}" for name, value in properties.items()))
 

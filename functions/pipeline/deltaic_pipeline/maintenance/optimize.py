@@ -1,7 +1,8 @@
 """OPTIMIZE, a checkpoint, and properties that protect a table: what Spark does so that it stays cheap to read."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from deltaic.delta.property_intervals import format_interval, parse_interval
 
 from deltaic_pipeline.maintenance.retention import Reader
-from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import USER_METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +35,6 @@ class Optimized:
     removed: int
     added: int
     skipped: str = ""
-    """Why it was not asked for again."""
 
 
 def protection(configuration: Mapping[str, str], wanted: Sequence[Reader], window: timedelta) -> dict[str, str]:
@@ -60,12 +61,6 @@ def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
     return configuration.get(CHECKPOINT_POLICY, "").lower() == "v2"
 
 
-def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str], run_id: str) -> None:
-    """Set the properties, as a version of its own."""
-    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(properties.items()))
-    _marked(spark, f"ALTER TABLE {_table(location)} SET TBLPROPERTIES ({pairs})", run_id)
-
-
 def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> Optimized:
     """Join small files, by the table's own clustering or in Z-order where columns are named, as one version.
 
@@ -76,7 +71,8 @@ def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run
     done = _done(spark, location, zorder_by, run_id)
     if done:
         return Optimized(0, 0, done)
-    row: Any = _marked(spark, f"OPTIMIZE {_table(location)}{order}", run_id).first()
+    with marked(spark, run_id):
+        row: Any = spark.sql(f"OPTIMIZE delta.{quoted(spark_path(location))}{order}").first()
     removed, added = row["metrics"]["filesRemoved"], row["metrics"]["filesAdded"]
     return Optimized(removed["totalFiles"], added["totalFiles"])
 
@@ -110,14 +106,11 @@ def _done(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id
     return ""
 
 
-def _marked(spark: "SparkSession", statement: str, run_id: str) -> Any:
-    name = "spark.databricks.delta.commitInfo.userMetadata"
-    spark.conf.set(name, mark(run_id))
+@contextmanager
+def marked(spark: "SparkSession", run_id: str) -> Iterator[None]:
+    """Name the run in the log of what is committed in the block."""
+    spark.conf.set(USER_METADATA, mark(run_id))
     try:
-        return spark.sql(statement)
+        yield
     finally:
-        spark.conf.unset(name)
-
-
-def _table(location: str) -> str:
-    return f"delta.{quoted(spark_path(location))}"
+        spark.conf.unset(USER_METADATA)

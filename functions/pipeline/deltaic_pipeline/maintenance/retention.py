@@ -31,8 +31,6 @@ class Entries:
     """What a catalog says of one location."""
 
     shared: Sequence[Table]
-    """Entries of tables that lie here."""
-
     clones: Sequence[Table]
     """Entries of other tables whose logs may name files that lie here."""
 
@@ -107,7 +105,7 @@ def current_at(log: DeltaLog, moment: int) -> int:
     if moment >= latest.timestamp:
         return latest.version
     try:
-        return log.version_at_or_before(moment)
+        return log.history.version_at_or_before(moment)
     except MalformedRequest:  # before the first commit that is left, or at odds with the file's own time
         return 0
 

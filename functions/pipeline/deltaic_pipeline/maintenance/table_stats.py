@@ -30,11 +30,7 @@ class Survey:
     """What OPTIMIZE may join: files below `SMALL_BYTES` that are not alone in their partition, or have deleted rows."""
 
     checkpoint: int | None
-    """The version of the last whole checkpoint; None: the log has none."""
-
     commits: int
-    """Commits after it."""
-
     log_objects: int
     """Objects of the log from the checkpoint on, which every reader lists."""
 

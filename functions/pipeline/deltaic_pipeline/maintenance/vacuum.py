@@ -17,7 +17,7 @@ from deltaic.delta.actions import Add, AddCdcFile, Remove
 from deltaic.delta.commit_changes import FileChange, commit_changes
 from deltaic.delta.commits import slices, windows
 from deltaic.delta.deletion_vectors import DeletionVector, file_path
-from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.paths import Commit, read_listing
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
@@ -37,18 +37,8 @@ IN_MEMORY_BYTES = 16 << 20
 COMMITS_AT_ONCE = 32
 
 
-class Names:
-    """A set of object names by their digests: two that collide keep a file too many, and never one too few."""
-
-    def __init__(self) -> None:
-        self._digests: set[int] = set()
-
-    def add(self, name: str) -> None:
-        """Put a name in."""
-        self._digests.add(_digest(name))
-
-    def __contains__(self, name: str) -> bool:
-        return _digest(name) in self._digests
+Names = set[int]
+"""Object names by their digests: two that collide keep a file too many, and never one too few."""
 
 
 @dataclass(slots=True)
@@ -82,8 +72,6 @@ class Needed:
     """The files that must stay."""
 
     latest: Names
-    """Those of the latest version."""
-
     others: Names
 
 
@@ -123,9 +111,9 @@ def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[S
             above, _, beneath = stored.name.partition(f"/{LOG_FOLDER}/")
             if beneath:
                 tables.add(f"{above}/")
-            elif not _is_ours(stored.name) or stored.name in stays.latest:
+            elif not _is_ours(stored.name) or _digest(stored.name) in stays.latest:
                 continue
-            elif stored.name in stays.others:
+            elif _digest(stored.name) in stays.others:
                 counts.kept.add(stored.size)
             elif stored.modified >= older_than:
                 counts.young.add(stored.size)
@@ -168,18 +156,17 @@ def _add_named(content: bytes, commit: Commit, locations: TableLocations, names:
 
 def _add_path(path: str, locations: TableLocations, names: Names) -> None:
     with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
-        names.add(locations.resolve(path).key[len(locations.root.key_prefix) :])
+        names.add(_digest(locations.resolve(path).key[len(locations.root.key_prefix) :]))
 
 
 def _add_vector(storage_type: str, path_or_inline: str, locations: TableLocations, names: Names) -> None:
     path = file_path(storage_type, path_or_inline)
     if path is not None:
         with suppress(UnsupportedOperation):
-            names.add(locations.object_name(path).key[len(locations.root.key_prefix) :])
+            names.add(_digest(locations.object_name(path).key[len(locations.root.key_prefix) :]))
 
 
 def _is_ours(name: str) -> bool:
-    """Tell whether a name is one that Delta's writers give, in a folder where they put files."""
     *folders, file = name.split("/")
     hidden = any(folder.startswith(("_", ".")) and "=" not in folder and folder != CHANGE_DATA for folder in folders)
     return not hidden and file.endswith(WRITTEN_BY_DELTA) and not file.startswith(("_", "."))

@@ -13,8 +13,6 @@ class S3Access:
     """Where S3 is and with which keys; keys left out are found by Hadoop's own chain (variables, instance role)."""
 
     endpoint: str | None = None
-    """None: AWS S3 itself."""
-
     region: str = DEFAULT_REGION
     access_key_id: str | None = field(default=None, repr=False)
     secret_access_key: str | None = field(default=None, repr=False)

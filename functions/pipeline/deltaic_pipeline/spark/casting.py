@@ -136,7 +136,6 @@ def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
 
 
 def _unlike(kind: "DataType") -> bool:
-    """Tell whether SQL cannot compare values of a type."""
     from pyspark.sql import types
 
     match kind:

@@ -87,7 +87,6 @@ def _tokens(ddl: str) -> Iterator[_Token]:
 
 
 def _fields(tokens: Sequence[_Token]) -> Iterator[DeclaredColumn]:
-    """Yield columns, or the fields of a struct."""
     for part in _parts(tokens):
         name, kind = part[0], part[2:] if [token.text for token in part[1:2]] == [":"] else part[1:]
         if not name.named:
@@ -120,7 +119,6 @@ def _check_type(tokens: Sequence[_Token]) -> None:
 
 
 def _parts(tokens: Sequence[_Token]) -> Iterator[Sequence[_Token]]:
-    """Divide at the commas that stand in no bracket."""
     began = rounds = angles = 0
     for position, token in enumerate(tokens):
         rounds += {"(": 1, ")": -1}.get(token.text, 0)

@@ -97,7 +97,9 @@ def said_by_spark(failure: Exception) -> str:
     messages = [str(cause.getMessage() or "") for cause in causes]
     if header := next(filter(None, map(_wrong_header, messages)), ""):
         return header
-    said = list(map(_told, causes)) or [_of_python(failure)]
+    condition = getattr(failure, "getCondition", lambda: None)()
+    of_python = f"{type(failure).__name__}: {f'[{condition}] ' if condition else ''}{HIDDEN}"
+    said = list(map(_told, causes)) or [of_python]
     telling = [line for line in said if not GENERIC.search(line)] or said
     chosen: list[str] = []
     for line in telling:
@@ -126,7 +128,6 @@ def of_database(failure: BaseException | None) -> bool:
 
 
 def _causes(failure: BaseException) -> Iterator[Any]:
-    """Return the Java exceptions, from the outermost on; none if Python's side of Spark refused."""
     return _chain(getattr(failure, "java_exception", None) or getattr(failure, "_origin", None))
 
 
@@ -137,7 +138,6 @@ def _chain(thrown: Any) -> Iterator[Any]:
 
 
 def _told(thrown: Any) -> str:
-    """Return the words of one Java exception, without values."""
     name = thrown.getClass().getName()
     if OF_PLACES.fullmatch(name) or all(_is(cause, "sql.AnalysisException") for cause in _chain(thrown)):
         # What is found wrong with a query before a row is read speaks of the query and of schemas.
@@ -184,11 +184,6 @@ def _of_java(thrown: Any, name: str) -> str:
     return f"{name}: {phrase[0] if phrase else HIDDEN}" if message else name
 
 
-def _of_python(failure: Exception) -> str:
-    condition = getattr(failure, "getCondition", lambda: None)()
-    return f"{type(failure).__name__}: {f'[{condition}] ' if condition else ''}{HIDDEN}"
-
-
 def _is(thrown: Any, name: str) -> bool:
     from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
     from pyspark import SparkContext
@@ -215,7 +210,6 @@ def other_name(file: str, wanted: str, actual: str, schema: Sequence[str]) -> st
 
 
 def _wrong_header(message: str) -> str:
-    """Return what is wrong with the header of a CSV file; empty if the message is about something else."""
     if lengths := _HEADER_LENGTH.search(message):
         return other_length(lengths[3], int(lengths[1]), int(lengths[2]))
     if names := _HEADER_NAMES.search(message):

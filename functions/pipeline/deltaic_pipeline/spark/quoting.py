@@ -1,4 +1,9 @@
-"""Names and texts as Spark's SQL quotes them."""
+"""Names and texts as Spark's SQL quotes them, and SQL as columns."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 def quoted(name: str) -> str:
@@ -14,3 +19,10 @@ def unquoted(name: str) -> str:
 def literal(text: str) -> str:
     """Return a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def column(sql: str) -> "Column":
+    """Return an expression of SQL as a column."""
+    from pyspark.sql import functions
+
+    return functions.expr(sql)

@@ -238,7 +238,10 @@ def _jvm(
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = [*(JVM_BRIEF if brief else JVM_LONG), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
+    options = [
+        *(JVM_BRIEF if brief else JVM_LONG),
+        f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}",
+    ]
     if MUSL.exists():
         options += [
             f"-Dorg.xerial.snappy.lib.path={_snappy_library(here.cache).parent}",
@@ -260,10 +263,6 @@ def _jvm(
         "spark.sql.warehouse.dir": str(folder),
         "spark.hadoop.fs.s3a.buffer.dir": str(folder / "s3a"),
     }, archive
-
-
-def _log_configuration() -> Path:
-    return Path(__file__).with_name("log4j2.properties")
 
 
 def _snappy_library(cache: Path) -> Path:

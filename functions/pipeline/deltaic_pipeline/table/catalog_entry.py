@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol, Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.tables import checked_location
+from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
@@ -44,13 +44,8 @@ class Entry:
     name: TableName
     location: str
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     storage: str = ""
-    """The catalog's storage that the location lies in; AWS S3 if none is named."""
-
     create_share: bool = False
-    """Make the share if there is none; else that is taken for a typo."""
 
 
 class Register(Protocol):
@@ -58,15 +53,12 @@ class Register(Protocol):
 
     def check(self, entry: Entry) -> None:
         """Raise what would keep the entry from being made; called before anything is written."""
-        ...
 
     def register(self, entry: Entry) -> Sequence[str]:
         """Create what is missing and return what that was; a table that is there with this location stays."""
-        ...
 
     def next_step(self, name: TableName) -> str:
         """Return what is to be done before anybody can read the table; empty if somebody may."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.transactions import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,10 +19,7 @@ def entering(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataF
     """
     if target.delete_when is None:
         return rows
-    from delta.tables import DeltaTable
-
-    location = spark_path(target.location)
-    there = spark.read.format("delta").load(location).columns if DeltaTable.isDeltaTable(spark, location) else []
+    there = spark.read.format("delta").load(spark_path(target.location)).columns if exists(spark, target) else []
     since = [target.validity.at] if target.validity and target.validity.at else []
     named = [*target.keys, *since, *target.partition_by, *target.cluster_by, *target.column_comments]
     kept = {name.lower() for name in [*there, *named]}

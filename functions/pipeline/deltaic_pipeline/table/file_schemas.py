@@ -6,6 +6,7 @@ Spark fills a column that a file lacks with nulls, and leaves out fields that th
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
@@ -22,6 +23,19 @@ NANOSECONDS = (
     "has timestamps in nanoseconds, which Delta tables do not have: write the files with microseconds, in pandas by "
     "to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
 )
+
+
+def nanoseconds_in(file: str, ends: bytes) -> str | None:
+    """Return the refusal of a Parquet file whose last bytes show a timestamp in nanoseconds; None for any other."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with suppress(pa.ArrowException, OSError):
+        schema = pq.read_metadata(pa.BufferReader(ends)).schema
+        for column in map(schema.column, range(len(schema))):
+            if re.match("Timestamp.*=nanoseconds", str(column.logical_type)):
+                return f"{file}: its column '{column.path}' {NANOSECONDS}."
+    return None
 
 
 def files_of(rows: "DataFrame") -> Any:
@@ -95,7 +109,6 @@ def _refuse_drift(files: str, found: set[str], wanted: set[str], *, lacking: boo
 
 
 def _fields(kind: "DataType", path: str = "") -> Iterator[str]:
-    """Yield the paths of all fields of a type."""
     from pyspark.sql import types
 
     match kind:

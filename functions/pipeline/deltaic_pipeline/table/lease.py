@@ -31,19 +31,15 @@ class Leases(Protocol):
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
         """Take the lease of a free or expired location; raises `Conflict` that names the other holder."""
-        ...
 
     def renew(self, location: str, holder: str, ttl: timedelta) -> None:
         """Prolong it to `ttl` from now; raises `Conflict` if the holder no longer has it."""
-        ...
 
     def release(self, location: str, holder: str) -> None:
         """Give it back, if the holder still has it."""
-        ...
 
     def require_free(self, location: str) -> None:
         """Raise `Conflict` that names the holder where there is one."""
-        ...
 
 
 def holder_name(run_id: str) -> str:

@@ -33,8 +33,6 @@ class Attempt:
     """A session of its own: its views and its settings are seen by no other job of this process."""
 
     group: str
-    """Spark runs nothing more for it once a lease is lost."""
-
     leases: Sequence[Lease]
 
     def confirm(self) -> None:

@@ -19,6 +19,7 @@ from deltaic_terminal.nearest import did_you_mean
 from deltaic_pipeline.spark.access import S3Access
 
 if TYPE_CHECKING:
+    from deltaic.delta.log import DeltaLog
     from mypy_boto3_s3 import S3Client
 
 _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
@@ -27,7 +28,7 @@ _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 _HIDDEN = re.compile(r"(^|/)[_.][^/.][^/]*$")
 LEFT_OUT = "is not read: Spark leaves out files whose names begin with _ or . : name the files otherwise"
-MOST_OF_A_HEADER = 65_536
+MOST_OF_A_FILE = 65_536
 MOST_FILES = 10_000
 COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
@@ -63,25 +64,35 @@ class Places:
 
     def beginning(self, path: str) -> tuple[str, bytes] | None:
         """Return a file, or the first one of names with `*`, and how it begins; None where that is not certain."""
+        return None if path.rpartition("/")[2].strip("*") == "" else self._excerpt(path, f"0-{MOST_OF_A_FILE - 1}")
+
+    def footer(self, path: str) -> tuple[str, bytes] | None:
+        """Return a file, or the first one of a folder or of names with `*`, and its end; None as in `beginning`."""
+        last = f"-{MOST_OF_A_FILE}"
+        return self._excerpt(path, last) or self._excerpt(f"{path.rstrip('/')}/*", last)
+
+    def _excerpt(self, path: str, part: str) -> tuple[str, bytes] | None:
+        """Return the first file of a path and some of its bytes, as an HTTP Range header names them."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
         plain = match[2] if match else re.sub("^file:(//)?", "", path)
         folder, slash, names = plain.rpartition("/")
-        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder or names.strip("*") == "":
+        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder:
             return None
         with suppress(OSError, BotoCoreError, ClientError, StopIteration):
             if match is None:
                 present = (file for file in Path(folder or slash or ".").iterdir() if file.is_file())
                 file = next(file for file in sorted(present) if _is_read(file.name, names))
                 with file.open("rb") as content:
-                    return str(file), content.read(MOST_OF_A_HEADER)
+                    content.seek(max(0, file.stat().st_size - MOST_OF_A_FILE) if part.startswith("-") else 0)
+                    return str(file), content.read(MOST_OF_A_FILE)
             prefix = f"{folder}{slash}{names.partition('*')[0]}"
             listed = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
             keys = (entry["Key"] for entry in listed if entry["Size"])
             key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
-            part = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
-            return f"s3://{match[1]}/{key}", part["Body"].read()
+            found = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes={part}")
+            return f"s3://{match[1]}/{key}", found["Body"].read()
         return None
 
     def files(self, path: str) -> list[tuple[str, int, str]] | None:
@@ -98,14 +109,13 @@ class Places:
         if match is None and ":" in plain:  # a store that only Spark knows
             return None
         with suppress(OSError, BotoCoreError, ClientError):
-            local = _local(Path(f"{begin}*").parent if glob else Path(begin))
-            found = list(islice(self._objects(match[1], begin) if match else local, MOST_FILES + 1))
+            files = _local(Path(f"{begin}*").parent if glob else Path(begin))
+            if match:
+                pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=match[1], Prefix=begin)
+                files = ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
+            found = list(islice(files, MOST_FILES + 1))
             return sorted(found) if found and len(found) <= MOST_FILES else None
         return None
-
-    def _objects(self, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
 
     def absent_table(self, location: str) -> str | None:
         """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""
@@ -114,16 +124,11 @@ class Places:
 
     def columns(self, location: str) -> dict[str, str] | None:
         """Return the columns of a table and of each type the first word; None if there is none, or nobody knows."""
-        found = _S3.fullmatch(location)
-        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
-            return None
-        from deltaic.delta.log import DeltaLog
         from deltaic.delta.schema_string import read_schema
 
-        from deltaic_pipeline.table.s3_folder import S3Folder
-
         with suppress(DeltaicError, ValueError, KeyError):
-            log = DeltaLog(S3Folder(location, S3Access.from_environment()).store)
+            if (log := self._log(location)) is None:
+                return None
             fields = read_schema(log.snapshot().metadata.schema_string)["fields"]
             kinds = {field["name"]: field["type"] for field in fields}
             return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
@@ -131,18 +136,21 @@ class Places:
 
     def version(self, location: str) -> int | None:
         """Return the latest version of a table; None if there is none, or nobody knows."""
-        if _S3.fullmatch(location) is None or self.absent_table(location) is not None:
+        with suppress(DeltaicError, ValueError, KeyError):
+            return log.latest_version() if (log := self._log(location)) else None
+        return None
+
+    def _log(self, location: str) -> "DeltaLog | None":
+        found = _S3.fullmatch(location)
+        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
             return None
         from deltaic.delta.log import DeltaLog
 
         from deltaic_pipeline.table.s3_folder import S3Folder
 
-        with suppress(DeltaicError, ValueError, KeyError):
-            return DeltaLog(S3Folder(location, S3Access.from_environment()).store).latest_version()
-        return None
+        return DeltaLog(S3Folder(location, S3Access.from_environment()).store)
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
-        """Tell whether there are objects under a prefix; None if nobody knows."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         with suppress(BotoCoreError, ClientError):
@@ -175,7 +183,6 @@ class Places:
 
 
 def _local(path: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield a file, or all files below a folder."""
     below = (Path(parent) / name for parent, _, names in os.walk(path, followlinks=True) for name in names)
     for file in [path] if path.is_file() else below:
         state = file.stat()

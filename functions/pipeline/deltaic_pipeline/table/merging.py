@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, comparable, null
 from deltaic_pipeline.spark.errors import HIDDEN, raised
-from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.spark.quoting import column, quoted
 from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def keep_states(  # noqa: PLR0913 -- what a merge is made of
     follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raised(LATE)} END"
     deletes = _deletes(rows)
     current_states = table.toDF().where(current).alias("old")
-    following = rows.alias("new").join(current_states, on=_condition(_same(keys)), how="inner")
+    following = rows.alias("new").join(current_states, on=column(_same(keys)), how="inner")
     added = f"CASE WHEN {deletes} THEN NOT ({follows}) WHEN {changed} THEN {follows} ELSE false END"
     following = following.where(added).select("new.*")
     # Once with its keys, to end the state or to find nobody, and if there is a state to end once more without, to be
@@ -138,7 +138,7 @@ def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], val
 
     if DELETES not in rows.columns:
         return
-    names, same = [quoted(key) for key in keys], _condition(_same(keys))
+    names, same = [quoted(key) for key in keys], column(_same(keys))
     begun = rows.where(f"NOT {DELETES}").alias("new")
     begun = begun.join(table.where(quoted(validity.current)).alias("old"), on=same, how="left_anti")
     last = table.groupBy(*names).agg(functions.max(quoted(validity.valid_to)).alias(f"{MATCH}ended")).alias("old")
@@ -154,12 +154,11 @@ class Changes:
     rows: "DataFrame"
     count: int
     deletes: int
-    """Those that delete their key."""
 
 
 def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
     """Return the rows of a table whose key no row has."""
-    return table.alias("old").join(rows.alias("new"), on=_condition(_same(keys)), how="left_anti")
+    return table.alias("old").join(rows.alias("new"), on=column(_same(keys)), how="left_anti")
 
 
 @contextmanager
@@ -180,8 +179,8 @@ def changes_of(
     if estimated_size(rows) <= SMALL:
         # Else all of the table would be sorted for a few rows.
         same = functions.broadcast(rows.selectExpr(*map(quoted, keys)).alias("new"))
-        table = table.alias("old").join(same, on=_condition(_same(keys)), how="left_semi")
-    joined = numbered(rows, keys, "*").alias("new").join(_there(table, keys), on=_condition(_same(keys)), how="left")
+        table = table.alias("old").join(same, on=column(_same(keys)), how="left_semi")
+    joined = numbered(rows, keys, "*").alias("new").join(_there(table, keys), on=column(_same(keys)), how="left")
     absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
     says = f"CASE WHEN {deletes} THEN NOT {absent} ELSE {absent} OR {changed} END"
     joined = joined.where(f"{_undecided(keys, 'new.')} OR {THERE} = 2 OR {says}")
@@ -199,7 +198,6 @@ def changes_of(
 
 
 def _there(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    """Return the table's rows, each with its number among those of its key."""
     return numbered(table, keys, "*").withColumnRenamed(NUMBER, THERE).alias("old")
 
 
@@ -240,7 +238,7 @@ def _undecided(keys: Sequence[str], of: str = "") -> str:
 
 
 def _first_undecided(keys: Sequence[str]) -> "Column":
-    return _condition(_first_key(keys, _undecided(keys))).alias("key")
+    return column(_first_key(keys, _undecided(keys))).alias("key")
 
 
 def _first_key(keys: Sequence[str], condition: str, of: str = "") -> str:
@@ -264,7 +262,7 @@ def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: I
     """Count the keys of rows, which are `conformed`, that are new to a table, changed, deleted, and as there."""
     refuse_undecided(rows, keys)
     changed = differ(rows.schema, table.schema, [*keys, *ignored])
-    joined = rows.alias("new").join(_there(table, keys), on=_condition(_same(keys)), how="left")
+    joined = rows.alias("new").join(_there(table, keys), on=column(_same(keys)), how="left")
     absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
     counted: Any = joined.selectExpr(
         f"count_if({absent} AND NOT {deletes}) AS new",
@@ -301,9 +299,3 @@ def differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> s
             old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
             same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
     return f"NOT ({' AND '.join(same)})" if same else "false"
-
-
-def _condition(text: str) -> "Column":
-    from pyspark.sql import functions
-
-    return functions.expr(text)

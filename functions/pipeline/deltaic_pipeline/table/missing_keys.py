@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.failures import ExpectationFailed
 from deltaic_pipeline.spark.casting import cast, null
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.limits import exceeds
@@ -25,7 +24,6 @@ class Missing:
     """When their states end, in microseconds since 1970: as the extract's latest row begins; None: there are none."""
 
     refusal: str
-    """Why they may not be deleted; empty: they may."""
 
 
 def missing_keys(
@@ -60,12 +58,6 @@ def missing_keys(
         refusal = "keys are missing whose states begin no earlier than the latest of the rows: the extract is older "
         refusal += "than the table, or write.at is not the extract's own time, which a step can give it"
     return Missing(absent.select(*names), count, since, refusal)
-
-
-def refuse_missing(missing: Missing) -> None:
-    """Raise `ExpectationFailed` where so many keys may not be deleted."""
-    if missing.refusal:
-        raise ExpectationFailed(f"nothing was written: {missing.refusal}.")
 
 
 def with_missing(rows: "DataFrame", missing: Missing, target: Target) -> "DataFrame":

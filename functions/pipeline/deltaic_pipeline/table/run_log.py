@@ -16,7 +16,6 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.table.lease import Leases, acquire, holder_name
-from deltaic_pipeline.table.run_ids import opened
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target
@@ -25,6 +24,7 @@ from deltaic_pipeline.table.writing import write
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import SparkSession
 
 WAIT = timedelta(seconds=60)
@@ -70,6 +70,19 @@ def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unch
         which = {"attempt": uuid.uuid4().hex}
     mark = {"dataset": dataset, "run": run_id, "target": catalog_location(location), **which}
     return Transaction(f"deltaic-runs/{json.dumps(mark, sort_keys=True)}", 1, mark)
+
+
+def opened(location: str, access: S3Access) -> "DeltaTable | None":
+    """Return a table by its log alone; None where there is none, where it cannot be read, and without deltalake."""
+    try:
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError
+    except ImportError:  # a cluster's package has none: 54 MB more, for a row a run
+        return None
+    try:
+        return DeltaTable(catalog_location(location), storage_options=access.deltalake())
+    except (DeltaError, OSError, ValueError):
+        return None
 
 
 def has(spark: "SparkSession", location: str, transaction: Transaction) -> bool:

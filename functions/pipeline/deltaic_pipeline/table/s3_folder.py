@@ -27,8 +27,6 @@ class Stored(NamedTuple):
     """Its key below the table's root, not encoded."""
 
     size: int
-    """Bytes."""
-
     modified: int
     """When it was written, in milliseconds since the epoch, by the store's clock."""
 
@@ -38,11 +36,9 @@ class Writer(Protocol):
 
     def create(self, path: str, content: bytes) -> bool:
         """Write an object that is not there yet; False if one is."""
-        ...
 
     def replace(self, path: str, content: bytes) -> None:
         """Write an object, whether it is there or not."""
-        ...
 
 
 class Folder(Protocol):
@@ -51,20 +47,16 @@ class Folder(Protocol):
     @property
     def store(self) -> TableStore:
         """The same objects, as the log is read from them."""
-        ...
 
     @property
     def writer(self) -> Writer:
         """Where the log is written."""
-        ...
 
     def objects(self) -> Iterator[Stored]:
         """List every object, in no promised order; raises `PipelineError`."""
-        ...
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
-        ...
 
 
 class S3Folder:
@@ -75,18 +67,8 @@ class S3Folder:
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
         places, credentials = TableLocations(self._location), _credentials(access)
-        self._store = ObjectTableStore(places, storage, credentials)
-        self._writer = LogWriter(places, storage, credentials)
-
-    @property
-    def store(self) -> ObjectTableStore:
-        """See `Folder`."""
-        return self._store
-
-    @property
-    def writer(self) -> LogWriter:
-        """See `Folder`."""
-        return self._writer
+        self.store = ObjectTableStore(places, storage, credentials)
+        self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
         """See `Folder`; one request for each thousand objects."""

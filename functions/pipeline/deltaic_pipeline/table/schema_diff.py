@@ -14,6 +14,7 @@ from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest, properties_of
 from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.transactions import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +51,10 @@ def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> lis
     Fields in another order, or with other capitals, are none: they go by their names. Columns that only say which rows
     delete do not count, and rows may lack columns that Delta generates.
     """
-    from delta.tables import DeltaTable
     from pyspark.sql import types
 
     location = spark_path(target.location)
-    if not DeltaTable.isDeltaTable(spark, location):
+    if not exists(spark, target):
         return None
     own = {name.lower() for name in target.validity.columns} if target.validity else set()
     fields = spark.read.format("delta").load(location).schema.fields
@@ -88,7 +88,8 @@ def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "Data
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)
-    schema = joined_fields(table, rows.schema, widen=target.evolve_schema and _widens(spark, location))
+    widens = properties_of(spark, location).get("delta.enableTypeWidening") == "true"
+    schema = joined_fields(table, rows.schema, widen=target.evolve_schema and widens)
     lossy = [
         f"{path} is {before.simpleString()} in the table and {after.simpleString()} in the rows"
         for path, before, after in _different(schema, rows.schema)
@@ -119,7 +120,6 @@ def grows(table: "DataFrame", rows: "DataFrame") -> bool:
 def _different(
     table: "DataType", rows: "DataType", path: str = ""
 ) -> Iterator[tuple[str, "DataType | None", "DataType | None"]]:
-    """Return where two types differ, with the types that are there."""
     from pyspark.sql import types
 
     match table, rows:
@@ -152,8 +152,3 @@ def _with_lengths(schema: "StructType") -> "StructType":
         )
         for field in schema.fields
     ])  # fmt: skip
-
-
-def _widens(spark: "SparkSession", location: str) -> bool:
-    """Tell whether Delta gives the table's columns wider types where rows have them (table property)."""
-    return properties_of(spark, location).get("delta.enableTypeWidening") == "true"

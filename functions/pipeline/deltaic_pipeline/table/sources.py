@@ -65,14 +65,10 @@ class Source:
     """Files, folders or globs, local or `s3://`; for `delta` one location, for `table` one name."""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's reader."""
-
     schema: str | None = None
     """A DDL schema such as `id bigint, day date`; None: found out from the files."""
 
     malformed: Malformed = "fail"
-    """What becomes of rows of CSV and JSON that do not fit the schema."""
-
     evolves: bool = False
     """Parquet files may lack columns that others have, which are null there."""
 
@@ -241,7 +237,6 @@ def _line(spark: "SparkSession", source: Source, row: int) -> str:
 
 
 def _options(source: Source) -> dict[str, str]:
-    """Return the reader's options, whose names Spark takes in any capitals."""
     options = {**DEFAULTS.get(source.format, {}), **{name.lower(): value for name, value in source.options.items()}}
     if source.format == "csv":
         options.setdefault("escape", options.get("quote") or '"')

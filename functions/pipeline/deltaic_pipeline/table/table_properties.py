@@ -4,8 +4,9 @@ They are one version, after the rows, and only where something differs.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, cast
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import all_said, spark_failures
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 CLUSTERING = "delta.feature.clustering"
 """The property that gives a table this feature, and stays nowhere."""
 
@@ -44,7 +46,12 @@ def describe(spark: "SparkSession", target: Target) -> bool:
         actions = clustering.getClusteringDomainMetadataForAlterTableClusterBy(names, transaction)
     operation = getattr(delta, "DeltaOperations$SetTableProperties")
     told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(properties)
-    transaction.commit(actions, operation(told))
+    spark.conf.set(USER_METADATA, json.dumps({"described": target.description_digest}))
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- whose settings count
+    try:
+        transaction.commit(actions, operation(told))
+    finally:
+        spark.conf.unset(USER_METADATA)
     return True
 
 
@@ -107,6 +114,32 @@ def latest(spark: "SparkSession", location: str) -> Any:
     return log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
 
 
+def commit_lines(spark: "SparkSession", snapshot: Any, version: int) -> Generator[dict[str, Any]]:
+    """Yield the actions of a commit as they are read, without computing the table's state."""
+    log, jvm = snapshot.deltaLog(), cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 -- as `latest`
+    path = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    lines = log.store().readAsIterator(path, log.newDeltaHadoopConf())
+    try:
+        while lines.hasNext():
+            yield json.loads(lines.next())
+    finally:
+        lines.close()
+
+
+def commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
+    """Return the `commitInfo` of a version, which Delta writes as the first line; empty if another writer did not."""
+    with closing(commit_lines(spark, snapshot, version)) as actions:
+        return dict(next(actions).get("commitInfo", {}))
+
+
+def mark_of(user_metadata: str | None) -> dict[str, Any]:
+    """Return the `userMetadata` of a commit if it is a JSON object, as this package writes it; otherwise nothing."""
+    with suppress(ValueError):
+        mark = json.loads(user_metadata or "")
+        return mark if isinstance(mark, dict) else {}
+    return {}
+
+
 def properties_of(spark: "SparkSession", location: str) -> dict[str, str]:
     """Return the properties of a table, its protocol among them."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
@@ -114,14 +147,19 @@ def properties_of(spark: "SparkSession", location: str) -> dict[str, str]:
 
 
 def _statements(spark: "SparkSession", target: Target, location: str) -> Iterator[str]:
-    table = f"delta.{quoted(location)}"
+    table, snapshot = f"delta.{quoted(location)}", latest(spark, location)
+    newest = mark_of(commit_info(spark, snapshot, int(snapshot.version())).get("userMetadata"))
+    if newest.get("described") == target.description_digest:
+        return
     lacking = _lacking(spark, location, target.wanted_properties)
     if lacking:
         yield _alter(location, lacking)
-    if target.comment is not None and (latest(spark, location).metadata().description() or "") != target.comment:
+    if target.comment is not None and (snapshot.metadata().description() or "") != target.comment:
         yield f"COMMENT ON TABLE {table} IS {literal(target.comment)}"
-    if target.cluster_by and _clustering(spark, table) != [name.lower() for name in target.cluster_by]:
-        yield f"ALTER TABLE {table} CLUSTER BY ({', '.join(quoted(name) for name in target.cluster_by)})"
+    if target.cluster_by:
+        [[columns]] = spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()
+        if [unquoted(name).lower() for name in columns] != [name.lower() for name in target.cluster_by]:
+            yield f"ALTER TABLE {table} CLUSTER BY ({', '.join(quoted(name) for name in target.cluster_by)})"
     if target.column_comments:
         fields = {field.name.lower(): field for field in spark.read.format("delta").load(location).schema.fields}
         for name, comment in target.column_comments.items():
@@ -130,13 +168,7 @@ def _statements(spark: "SparkSession", target: Target, location: str) -> Iterato
                 yield f"ALTER TABLE {table} ALTER COLUMN {quoted(field.name)} COMMENT {literal(comment)}"
 
 
-def _clustering(spark: "SparkSession", table: str) -> list[str]:
-    detail: Any = spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").first()
-    return [unquoted(name).lower() for name in detail["clusteringColumns"]]
-
-
 def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the wanted properties that the table has not, or has with another value."""
     present = properties_of(spark, location) if wanted else {}
     return {name: value for name, value in wanted.items() if present.get(name) != value}
 
@@ -176,7 +208,6 @@ def proposed(
 
 
 def _commented(schema: str, comments: Mapping[str, str]) -> str:
-    """Return a schema, as JSON, with comments on its columns."""
     wanted = {name.lower(): comment for name, comment in comments.items()}
     if not wanted:
         return schema

@@ -1,7 +1,9 @@
 """The Delta table that a job writes: where it is, how rows enter it, and what it shall say of itself."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Literal, get_args
 
 from deltaic_pipeline.failures import PipelineError
@@ -27,14 +29,10 @@ class Target:
     """Used when the table is created, or rewritten with `evolve_schema`."""
 
     keys: Sequence[str] = ()
-    """Columns that identify a row (merge and scd2)."""
-
     change_data_feed: bool = True
     """Turned on for new and existing tables; False leaves an existing table as it is."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Further table properties, such as `delta.deletedFileRetentionDuration`."""
-
     evolve_schema: bool = False
     """Accept new columns (append, merge, scd2) or another schema and partitioning (overwrite)."""
 
@@ -42,8 +40,6 @@ class Target:
     """Which rows are replaced (overwrite_partitions); None: the partitions that the new rows fall into."""
 
     validity: Validity | None = None
-    """The columns that say when a state held (scd2)."""
-
     delete_when: str | None = None
     """A condition in SQL: rows for which it holds delete their key (merge), or end its state (scd2)."""
 
@@ -51,8 +47,6 @@ class Target:
     """Keys that the rows lack are deleted, unless they are more than this limit; None: they stay."""
 
     cluster_by: Sequence[str] = ()
-    """Liquid clustering: OPTIMIZE puts rows that are alike in these columns together."""
-
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,3 +69,9 @@ class Target:
     def wanted_properties(self) -> dict[str, str]:
         """Every property that the table shall have."""
         return {**({CHANGE_DATA_FEED: "true"} if self.change_data_feed else {}), **self.properties}
+
+    @property
+    def description_digest(self) -> str:
+        """Identifies the properties, comments and clustering that the table shall have."""
+        words = [self.wanted_properties, self.comment, self.column_comments, self.cluster_by]
+        return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.errors import spark_failures
 from deltaic_pipeline.table.sources import catalog_location, spark_path
-from deltaic_pipeline.table.table_properties import latest
+from deltaic_pipeline.table.table_properties import commit_info, latest, mark_of
 from deltaic_pipeline.table.target import FORGETS, Target
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ class Transaction:
     aside: bool = False
     """The run also has rows for the quarantine table; written to `commitInfo` with the delivery."""
 
+    described: str = ""
+    """Digest of the descriptions that the table already has; written to `commitInfo`, so that no later check is due."""
+
     @classmethod
     def of_run(cls, run_id: str, dataset: str = "") -> "Transaction":
         """Return the transaction of a run: run ids of different datasets are independent (decision 201)."""
@@ -58,12 +61,12 @@ class Transaction:
     def user_metadata(self) -> str:
         """The mark as it stands in the log."""
         read = {"delivery": self.delivery, "aside": self.aside} if self.delivery else {}
-        return json.dumps({**self.mark, **read})
+        return json.dumps({**self.mark, **read, **({"described": self.described} if self.described else {})})
 
     def made(self, user_metadata: str | None) -> bool:
         """Return whether a commit with this `userMetadata` is the transaction's, whatever it read."""
-        mark = _mark(user_metadata)
-        return {name: mark[name] for name in mark if name not in {"delivery", "aside"}} == self.mark
+        mark = mark_of(user_metadata)
+        return {name: mark[name] for name in mark if name not in {"delivery", "aside", "described"}} == self.mark
 
     def __str__(self) -> str:
         return " ".join(f"{name} {value}" for name, value in self.mark.items())
@@ -80,25 +83,10 @@ class Written:
     """True when an earlier attempt of the same run had already committed, so that nothing was written now."""
 
     metrics: Mapping[str, str]
-    """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
-
     deleted: int = 0
-    """Keys that rows deleted (scd2: whose state they ended)."""
-
     missing: int = 0
-    """Keys that were deleted because no row had them."""
-
     committed: bool = True
     """False: the table says all that the rows say, and `version` is its latest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
-
-    version: int
-    commit: int | None = None
-    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 def exists(spark: "SparkSession", target: Target) -> bool:
@@ -110,33 +98,30 @@ def exists(spark: "SparkSession", target: Target) -> bool:
 
 def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
     """Return what this run has committed already, if that is among the latest commits; else None."""
-    if not exists(spark, target):
-        return None
-    found = before(spark, target, transaction)
-    return None if found.commit is None else Written(found.commit, repeated=True, metrics=found.metrics)
+    return find(spark, target, transaction)[1] if exists(spark, target) else None
 
 
-def before(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
-    """Return what the log has of a run that is about to write; the table's own state says mostly that it has nothing.
+def find(spark: "SparkSession", target: Target, transaction: Transaction) -> tuple[int, Written | None]:
+    """Return the table's latest version and the transaction's commit, if that is among the latest commits.
 
-    Delta looks at that state too before it commits, and a history of commits is a job of its own.
+    Reads one line of the newest commit first. The table's transactions cost a computation of its state, and its history
+    costs another Spark job.
     """
+    from delta.tables import DeltaTable
+
     snapshot = latest(spark, spark_path(target.location))
+    version = int(snapshot.version())
+    newest = commit_info(spark, snapshot, version)
+    if transaction.made(newest.get("userMetadata")):
+        return version, Written(version, repeated=True, metrics=newest.get("operationMetrics") or {})
     known = snapshot.transactions().get(transaction.application)
     has_none = known.isEmpty() or known.get() < transaction.version
     if has_none and not snapshot.metadata().configuration().contains(FORGETS):
-        return Found(int(snapshot.version()))
-    return _among_latest(spark, target, transaction)
-
-
-def after(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
-    """Return what the log has of a run that has just written: mostly the latest commit, of which one line is read."""
-    snapshot = latest(spark, spark_path(target.location))
-    version = int(snapshot.version())
-    told = _commit_info(spark, snapshot, version)
-    if transaction.made(told.get("userMetadata")):
-        return Found(version, version, told.get("operationMetrics") or {})
-    return _among_latest(spark, target, transaction)
+        return version, None
+    recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
+    mine = (commit for commit in recent if transaction.made(commit["userMetadata"]))
+    found = (Written(one["version"], repeated=True, metrics=dict(one["operationMetrics"] or {})) for one in mine)
+    return recent[0]["version"], next(found, None)
 
 
 def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
@@ -145,34 +130,10 @@ def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
     newest = int(snapshot.version())
     with suppress(*spark_failures()):  # older commits may be deleted
         for version in range(newest, max(newest - RECENT_COMMITS, -1), -1):
-            info = _commit_info(spark, snapshot, version)
+            info = commit_info(spark, snapshot, version)
             if info.get("operation") not in KEEPS_ROWS:
-                return _mark(info.get("userMetadata"))
+                return mark_of(info.get("userMetadata"))
     return {}
-
-
-def _commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
-    log, jvm = snapshot.deltaLog(), cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 -- as `latest`
-    path = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
-    first = json.loads(log.store().read(path, log.newDeltaHadoopConf()).apply(0))
-    return dict(first.get("commitInfo", {}))
-
-
-def _mark(user_metadata: str | None) -> dict[str, Any]:
-    with suppress(ValueError):
-        mark = json.loads(user_metadata or "")
-        return mark if isinstance(mark, dict) else {}
-    return {}
-
-
-def _among_latest(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
-    from delta.tables import DeltaTable
-
-    recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
-    mine = next((commit for commit in recent if transaction.made(commit["userMetadata"])), None)
-    if mine is None:
-        return Found(recent[0]["version"])
-    return Found(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))
 
 
 @contextmanager

@@ -129,7 +129,6 @@ class TypedTexts:
         return f"forall({pairs}, {x} -> {self.reason('', f'{x}.text', f'{x}.value', kind, depth + 1)} IS NULL)"
 
     def _fits(self, text: str, value: str, kind: "DataType") -> str:
-        """Return SQL that is true where a text matches the grammar of a type without fields or elements."""
         from pyspark.sql import types
 
         name = kind.typeName()

@@ -1,19 +1,20 @@
 """Writes rows into a Delta table as one version, at most once per run or batch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
 from deltaic_pipeline.table.merging import Validity, changes_of, keep_states, merge, refuse_undecided, states
-from deltaic_pipeline.table.missing_keys import missing_keys, refuse_missing, with_missing
+from deltaic_pipeline.table.missing_keys import missing_keys, with_missing
 from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
+from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest, pending
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, Written, after, before, exists, marked
+from deltaic_pipeline.table.transactions import Transaction, Written, exists, find, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,11 +50,12 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     location = spark_path(target.location)
     present = exists(spark, target)
     partitions = _partitions(spark, location) if present else []
-    known = before(spark, target, transaction) if present else None
-    if known is not None and known.commit is not None:
-        return Written(known.commit, repeated=True, metrics=known.metrics)
-    unchanged = -1 if known is None else known.version
+    unchanged, known = find(spark, target, transaction) if present else (-1, None)
+    if known is not None:
+        return known
     if present:
+        if not target.evolve_schema and not pending(spark, target):  # new columns come without their comments
+            transaction = replace(transaction, described=target.description_digest)
         check_properties(spark, target)
         _check_partitions(target, partitions)
     else:
@@ -63,7 +65,10 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     deleted: int | None = 0
     missing = 0
     if present and target.missing_at_most is not None:
-        rows, missing = _with_missing(spark, rows, rows if given is None else given, target)
+        lacking = missing_keys(spark, current_rows(spark, target), rows if given is None else given, rows, target)
+        if lacking.refusal:
+            raise ExpectationFailed(f"nothing was written: {lacking.refusal}.")
+        rows, missing = with_missing(rows, lacking, target), lacking.count
     here = not partitions and not target.partition_by and one_machine(spark)
     with marked(spark, transaction, spread=not here):
         if target.keys and present:
@@ -73,10 +78,10 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
             _save(few_files(rows) if here else rows, target, location, exists=present)
     if deleted is None:
         return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
-    made = after(spark, target, transaction)
-    if made.commit is None:
-        return _repeated(made.version, unchanged, target, transaction)
-    return Written(made.commit, repeated=False, metrics=made.metrics, deleted=deleted - missing, missing=missing)
+    version, made = find(spark, target, transaction)
+    if made is None:
+        return _repeated(version, unchanged, target, transaction)
+    return replace(made, repeated=False, deleted=deleted - missing, missing=missing)
 
 
 def _repeated(version: int, unchanged: int, target: Target, transaction: Transaction) -> Written:
@@ -106,7 +111,6 @@ def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> 
 
 
 def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool, apart: bool) -> "DataFrame":
-    """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
     if exists:
         refuse_drift(differences(spark, rows, target), target)
     rows = merged_rows(spark, rows, target, exists=exists)
@@ -122,15 +126,6 @@ def merged_rows(spark: "SparkSession", rows: "DataFrame", target: Target, *, exi
     if target.mode == "scd2":
         rows = states(rows, target.validity or Validity())
     return conformed(spark, rows, target) if exists else rows
-
-
-def _with_missing(
-    spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target
-) -> "tuple[DataFrame, int]":
-    """Return the rows with those that delete missing keys, and how many these are."""
-    missing = missing_keys(spark, current_rows(spark, target), given, rows, target)
-    refuse_missing(missing)
-    return with_missing(rows, missing, target), missing.count
 
 
 def current_rows(spark: "SparkSession", target: Target) -> "DataFrame":
@@ -166,7 +161,6 @@ def _merge(spark: "SparkSession", rows: "DataFrame", target: Target, *, always: 
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
-    """Return the columns by which an existing table is partitioned."""
     columns = latest(spark, location).metadata().partitionColumns()
     return [str(columns.apply(number)) for number in range(columns.size())]
 

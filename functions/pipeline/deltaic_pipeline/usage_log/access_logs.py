@@ -24,7 +24,6 @@ EVENT: Final = """
     format STRING, predicates STRING, limit BIGINT, maxFiles BIGINT, isPage BOOLEAN, isRange BOOLEAN, files BIGINT,
     bytes BIGINT, deletionVectors BIGINT, changeFiles BIGINT, removedFiles BIGINT, lines BIGINT
 """
-"""What an event holds that is of use here."""
 
 ENVELOPE: Final = "messageType STRING, logEvents ARRAY<STRUCT<message: STRING>>"
 
@@ -109,16 +108,11 @@ class Lines:
 
     understood: int
     malformed: int
-    """They look like lines of this log, and cannot be read."""
-
     others: int
-    """They are no such lines: a log group also holds what Lambda says."""
-
     first: str
     """When the oldest one that was understood was written, `2026-11-22`; empty if there is none."""
 
     malformed_in: str
-    """A file with a malformed line."""
 
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":

@@ -56,7 +56,6 @@ COLUMNS: Final = {
     "signed_until": "TIMESTAMP",
     "locations": "ARRAY<STRING>",
 }
-"""The usage table."""
 
 COMMENTS: Final = {
     "kind": "request: somebody asked the server; fetch: S3 was asked for an object or a listing",
@@ -76,7 +75,6 @@ GIVING_KEYS: Final = (
     "'create_table_credentials', 'load_iceberg_table', 'create_volume_credentials', 'create_skill_credentials', "
     "'create_model_credentials'"
 )
-"""The endpoints that give credentials, as SQL."""
 SKEW: Final = "INTERVAL 1 MINUTE"
 """Between the clocks of S3 and of the functions."""
 
@@ -165,7 +163,6 @@ def _only(by: str, pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
 
 
 def _complete(rows: "DataFrame") -> "DataFrame":
-    """Return the table's columns, with what they mean."""
     from pyspark.sql import functions
 
     there = {*rows.columns, "day"}

@@ -34,11 +34,7 @@ class Job:
     """One collection."""
 
     requests: Sequence[str]
-    """Files, folders or globs of the functions' log."""
-
     fetches: Sequence[str]
-    """The same of S3's access log."""
-
     target: str
     run_id: str
     name: TableName | None = None
@@ -73,10 +69,7 @@ class CatalogFacts:
     """The recipients and the tables of the catalog."""
 
     recipients: Sequence[tuple[str, str, str]]
-    """Session, id and name."""
-
     tables: Sequence[tuple[str, str, str, str, str]]
-    """Location, share, schema, table and id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +83,9 @@ class Summary:
     request_lines: Lines | None = None
     fetch_lines: Lines | None = None
     requests: int = 0
-    """Rows of requests."""
-
     fetches: int = 0
-    """Rows of recipients' fetches."""
-
     explained: int = 0
-    """Those of which the one request is known."""
-
     unexplained: int = 0
-    """Those that no request explains."""
-
     bytes_sent: int = 0
     recipients: int = 0
     metrics: dict[str, int] | None = None
@@ -188,13 +173,11 @@ def _merge(attempt: Attempt, job: Job, facts: CatalogFacts, progress: Progress) 
 
 
 def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
-    """Read a log once, onto the disk; return what its lines are, and the rows of those that could be read."""
     kept = _kept(stack, rows)
     return lines_of(kept), understood(kept)
 
 
 def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
-    """Have rows that are used several times kept on the disk, until the stack ends."""
     from pyspark import StorageLevel
 
     kept = rows.persist(StorageLevel.DISK_ONLY)
@@ -210,7 +193,6 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     logs: tuple["DataFrame", "DataFrame"],
     since: str,
 ) -> "DataFrame":
-    """Return the rows to merge: those of the logs, and the table's fetches that a request may explain now."""
     from pyspark.sql import functions
 
     requests, fetched = logs

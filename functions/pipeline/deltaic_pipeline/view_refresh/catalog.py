@@ -38,10 +38,7 @@ class Task:
     table: Table
     wanted: Sequence[Audience]
     known: frozenset[str]
-    """The wanted audiences that the catalog says the view has."""
-
     recipients: int
-    """How many see rows of it."""
 
 
 def begin(admin: CatalogAdmin, view: View) -> Task:
@@ -179,7 +176,6 @@ def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
 
 
 def _versions(view: View, refreshed: "RefreshResult") -> list[Mapping[str, Any]]:
-    """Return the latest versions with those of the sources that each was found to show, the latest first."""
     latest = {"version": refreshed.version, "sources": dict(refreshed.source_versions), "at": round(time.time())}
     before = [each for each in view.last_refresh.get("versions", ()) if each["version"] != refreshed.version]
     return [latest, *before][:KEPT_VERSIONS]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.casting import comparable
-from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.quoting import column, literal, quoted
 from deltaic_pipeline.table.merging import undecided
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
         AUDIENCE_COLUMN, *(name for name, _ in _compared(gained.schema))
     )
     counted = grouped.agg(
-        _expression(f"sum({COUNT})").alias(COUNT),
-        _expression(f"count_if({COUNT} < 0)").alias(THERE),
-        _expression(f"first({ROW})").alias(ROW),
+        column(f"sum({COUNT})").alias(COUNT),
+        column(f"count_if({COUNT} < 0)").alias(THERE),
+        column(f"first({ROW})").alias(ROW),
     )
     return counted.where(f"{COUNT} <> 0")
 
 
 def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
     """Return one operation for each audience and key, of net changes; `counted_by_key` refuses what is no key."""
-    keys = [_expression(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
+    keys = [column(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
     grouped = changed.groupBy(AUDIENCE_COLUMN, *keys).agg(
-        _expression(f"sum(greatest({COUNT}, 0))").alias(COUNT),
-        _expression(f"sum(greatest(-{COUNT}, 0))").alias(THERE),
-        _expression(f"first(if({COUNT} > 0, {ROW}, NULL), true)").alias("_deltaic_new"),
-        _expression(f"first({ROW})").alias(ROW),
+        column(f"sum(greatest({COUNT}, 0))").alias(COUNT),
+        column(f"sum(greatest(-{COUNT}, 0))").alias(THERE),
+        column(f"first(if({COUNT} > 0, {ROW}, NULL), true)").alias("_deltaic_new"),
+        column(f"first({ROW})").alias(ROW),
     )
     return grouped.selectExpr(
         AUDIENCE_COLUMN,
@@ -76,9 +76,9 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     counts: list[Any] = (
         staged.groupBy(AUDIENCE_COLUMN)
         .agg(
-            *(_expression(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
-            _expression(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
-            *map(_expression, ends),
+            *(column(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
+            column(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
+            *map(column, ends),
         )
         .collect()
     )
@@ -114,7 +114,7 @@ def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
     """Count the copies of rows that each audience gains and loses."""
     found: list[Any] = (
         changed.groupBy(AUDIENCE_COLUMN)
-        .agg(_expression(f"sum(greatest({COUNT}, 0))"), _expression(f"sum(greatest(-{COUNT}, 0))"))
+        .agg(column(f"sum(greatest({COUNT}, 0))"), column(f"sum(greatest(-{COUNT}, 0))"))
         .collect()
     )
     return {row[0]: Counts(row[1], 0, row[2]) for row in found}
@@ -134,14 +134,7 @@ def new_rows(staged: "DataFrame") -> "DataFrame":
 
 
 def _compared(schema: "StructType") -> list[tuple[str, str]]:
-    """Return by which expressions the columns after the audience are compared, and what those are called."""
     return [
         (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
         for number, field in enumerate(schema.fields[1:])
     ]
-
-
-def _expression(text: str) -> Any:
-    from pyspark.sql import functions
-
-    return functions.expr(text)

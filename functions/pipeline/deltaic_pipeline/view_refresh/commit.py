@@ -12,7 +12,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.file_sizing import in_ranges
 from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import set_properties
+from deltaic_pipeline.table.table_properties import commit_lines, set_properties
 from deltaic_pipeline.table.transactions import Transaction, marked
 from deltaic_pipeline.view_refresh.changes import OPERATION, by_key, by_row, new_rows
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
@@ -81,7 +81,7 @@ class Commit:
         """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
         spark, definition = self.computation.spark, self.computation.definition
         table = existing_table(spark, definition.name, definition.location)
-        actions = table.last_commit(spark)
+        actions = list(commit_lines(spark, table.snapshot, table.version))
         ours = {"appId": self.state.application, "version": self.state.version}
         if not any(ours.items() <= action.get("txn", {}).items() for action in actions):
             raise PipelineError(

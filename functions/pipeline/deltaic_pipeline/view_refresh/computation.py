@@ -46,11 +46,7 @@ class Computation:
     audiences: Sequence[Audience]
     source: TableState
     others: Mapping[str, TableState]
-    """The other tables by the SQL's names."""
-
     versions: Mapping[str, int]
-    """The version of each table that is read, by its full name."""
-
     evaluation: Evaluation
 
     @classmethod
@@ -134,7 +130,6 @@ class Computation:
         return self.spark.read.format("delta").options(**options).load(spark_path(self.source.location))
 
     def _changed(self, before: TableState, current: RefreshState | None, decision: Decision) -> "DataFrame":
-        """Return the net changes (lazily)."""
         from pyspark.sql import functions
 
         old, feed = before.rows(self.spark), self._feed(current, decision)

@@ -15,8 +15,6 @@ class Decision:
 
     kind: Literal["full", "incremental", "nothing"]
     why_full: str = ""
-    """Why all are computed in full; empty where they follow."""
-
     followed: tuple[Audience, ...] = ()
     in_full: tuple[Audience, ...] = ()
     removed: tuple[str, ...] = ()

@@ -9,8 +9,6 @@ class SourceTable:
     """A shared Delta table that a view reads."""
 
     name: str
-    """`share.schema.table`."""
-
     location: str
 
 
@@ -19,13 +17,9 @@ class Definition:
     """A view: where its table lies, and the SQL that its rows are the answer of."""
 
     name: str
-    """`share.schema.table`."""
-
     location: str
     sql: str
     source: SourceTable
-    """What the SQL calls `source`."""
-
     others: Mapping[str, SourceTable] = field(default_factory=dict)
     """Every other shared table that the SQL names (`ViewSql.tables`), by that name."""
 
@@ -38,7 +32,5 @@ class Audience:
     """One combination of the properties that the SQL uses, which the view shall hold the rows of."""
 
     name: str
-    """Names the combination (deltaic.partition_filters.audiences)."""
-
     values: Mapping[str, str | tuple[str, ...]]
     """Each property that the SQL uses; a list where one value is wanted shows no rows, one value is a list of one."""

@@ -21,7 +21,6 @@ LONGEST_LIST = 100
 """A list of more values than this is a literal of a SELECT of its own, and no columns of the audiences."""
 
 ALONE = frozenset({"Project", "Filter"})
-"""What Spark makes of SQL whose rows stand alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class Evaluation:
     spark: "SparkSession"
     sql: ViewSql
     others: Mapping[str, "DataFrame"]
-    """The other tables' rows by their full names in lower case."""
 
     def rows(self, source: "DataFrame", audiences: Sequence[Audience]) -> "DataFrame":
         """Return the rows of all audiences (lazily); in one pass over the source where the SQL allows.
@@ -44,7 +42,8 @@ class Evaluation:
         with self._tables(source):
             if not whole:
                 return self._one(None).where("false")
-            if self.sql.one_pass and not self._has_long_list(whole):
+            lists = (len(_listed(audience, asked)) for audience in whole for asked in self.sql.asked())
+            if self.sql.one_pass and all(length <= LONGEST_LIST for length in lists):
                 try:
                     return of_views(self._at_once(whole))
                 except AnalysisException:
@@ -107,9 +106,6 @@ class Evaluation:
                 return False
         return True
 
-    def _has_long_list(self, audiences: Sequence[Audience]) -> bool:
-        return any(len(_listed(audience, asked)) > LONGEST_LIST for audience in audiences for asked in self.sql.asked())
-
     def _one(self, audience: Audience | None) -> "DataFrame":
         """Return one audience's rows, its properties written as literals; for None the columns alone."""
         name = literal(audience.name) if audience else "CAST(NULL AS STRING)"
@@ -118,7 +114,6 @@ class Evaluation:
         return self.spark.sql(f"SELECT {name} AS {AUDIENCE_COLUMN}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
 
     def _at_once(self, audiences: Sequence[Audience]) -> "DataFrame":
-        """Return all audiences' rows: the source beside a small relation of audiences, a column a property."""
         texts = sorted({asked.property for asked in self.sql.asked() if not asked.of_list})
         lists = {
             asked.property: max(len(_listed(audience, asked)) for audience in audiences)

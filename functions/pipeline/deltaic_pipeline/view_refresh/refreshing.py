@@ -32,21 +32,12 @@ class RefreshResult:
     """The version of the view that holds the wanted rows: the commit of the rows, or the latest if none changed."""
 
     source_versions: Mapping[str, int]
-    """The version of each table that was read, by its full name."""
-
     full_because: str
-    """Why all rows were computed; empty if the source's changes were enough."""
-
     inserted: int
     updated: int
     deleted: int
-    """Rows that changed over all audiences; nothing was committed if all three are 0."""
-
     rows: Mapping[str, int]
-    """How many rows each wanted audience has now."""
-
     bytes: int
-    """The size of the data files of the latest version."""
 
 
 def refresh(
@@ -75,7 +66,6 @@ def refresh(
 
 
 def _first(computation: Computation, run: str) -> RefreshResult:
-    """Make the table: no rows are there to compare with."""
     computation.refuse_columns(None)
     commit = Commit(computation, run, computation.state(0), "it is the first refresh")
     commit.create()
@@ -159,6 +149,5 @@ def _refusals_of(definition: Definition, audiences: Sequence[Audience]) -> Itera
 
 
 def _growth(actions: Sequence[Mapping[str, Any]]) -> int:
-    """Return by how many bytes a commit has made the table larger."""
     added = sum(int(action["add"]["size"]) for action in actions if "add" in action)
     return added - sum(int(action["remove"].get("size") or 0) for action in actions if "remove" in action)

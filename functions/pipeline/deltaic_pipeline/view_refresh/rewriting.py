@@ -101,7 +101,6 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
 def _commit(
     spark: "SparkSession", begun: Any, replaced: Sequence[Any], written: "Sequence[DataFrame]", transaction: Transaction
 ) -> None:
-    """Write rows of the table and of its change feed, and commit them in place of the replaced files."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `rewrite`
     delta = jvm.org.apache.spark.sql.delta
     to_seq, moment = jvm.org.apache.spark.api.python.PythonUtils.toSeq, round(time.time() * 1000)
@@ -116,7 +115,6 @@ def _commit(
 
 
 def _files(old: "DataFrame", marks: "DataFrame", matched: Any) -> set[str]:
-    """Return the names of the files that hold a row that is matched."""
     held = old.select("old.*", "_metadata.file_name").withColumnRenamed("file_name", FILE).alias("old")
     found: list[Any] = held.join(marks, matched, "left_semi").select(FILE).distinct().collect()
     return {row[0] for row in found}
@@ -133,7 +131,6 @@ def _within(fields: "Sequence[StructField]", key: Sequence[str], counts: Mapping
 
 
 def _change_of_old(compared: "Sequence[StructField]", key: Sequence[str]) -> str:
-    """Return the change type of a matched row of the table as SQL; null if the row stays."""
     if key:
         kinds = f"WHEN '{UPDATE}' THEN 'update_preimage' WHEN '{DELETE}' THEN '{DELETE}'"
         return f"CASE new.{OPERATION} {kinds} WHEN '{INSERT}' THEN {raised(TWICE)} END"
@@ -147,6 +144,5 @@ def _by(relation: str, field: "StructField") -> str:
 
 
 def _with_columns(old: "DataFrame", coming: "Sequence[StructField]") -> str:
-    """Return a table's schema and the columns that come, as JSON."""
     fields = [field.jsonValue() for field in [*old.schema.fields, *coming]]
     return json.dumps({"type": "struct", "fields": fields})

@@ -49,7 +49,6 @@ class Asked:
 
     property: str
     of_list: bool
-    """Whether it is what `IN` looks through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,6 @@ class Read:
     """A shared table in the text."""
 
     table: str
-    """`source`, or the full name."""
-
     alias: str
     """What the rest of the SQL calls it; empty where the SQL names it itself."""
 
@@ -72,22 +69,15 @@ class ViewSql:
 
     text: str
     properties: frozenset[str]
-    """What `current_recipient('...')` names."""
-
     tables: tuple[str, ...]
-    """The other shared tables that it reads: full names `share.schema.table`, each once."""
-
     row_wise: bool
     """Whether each row of the source gives at most one row by itself, so that changes of the source can be followed."""
 
     why_full: str
-    """Why every refresh computes all rows; empty where rows stand alone."""
-
     one_pass: bool
     """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 
     parts: tuple[Part, ...]
-    """The text, with what is replaced in it before Spark reads it."""
 
     def asked(self) -> Iterator[Asked]:
         """Yield every place where a property is asked for."""
@@ -231,7 +221,6 @@ def _refuse_unnamed(text: str, query: "tree.Query", tokens: "Sequence[Token]") -
 
 
 def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int, Asked]]:
-    """Yield where properties are asked for: start, end (exclusive) and which."""
     from sqlglot.tokenizer_core import TokenType
 
     for number, token in enumerate(tokens):
@@ -251,7 +240,6 @@ def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int
 
 
 def _tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[int, int, Read]]:
-    """Yield where shared tables are read: start, end (exclusive) and which."""
     from sqlglot import expressions as tree
 
     own = {found.alias.lower() for found in query.find_all(tree.CTE)}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest
+from deltaic_pipeline.table.table_properties import latest, mark_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,10 +33,7 @@ class TableState:
     version: int
     id: str
     columns: str
-    """Digest of the columns with their types and physical names."""
-
     properties: Mapping[str, str]
-    log: Any
     snapshot: Any
 
     def transactions(self) -> dict[str, int]:
@@ -44,14 +41,6 @@ class TableState:
         written = self.snapshot.setTransactions()
         each = map(written.apply, range(written.size()))
         return {str(one.appId()): int(one.version()) for one in each}
-
-    def last_commit(self, spark: "SparkSession") -> list[dict[str, Any]]:
-        """Return the actions of the commit that made this version, without computing the table's state."""
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `table_state`
-        names = jvm.org.apache.spark.sql.delta.util.FileNames
-        path = names.unsafeDeltaFile(self.log.logPath(), self.version)
-        lines = self.log.store().read(path, self.log.newDeltaHadoopConf())
-        return [json.loads(line) for line in jvm.scala.jdk.javaapi.CollectionConverters.asJava(lines)]
 
     def bytes(self) -> int:
         """Return the size of all its data files."""
@@ -77,7 +66,6 @@ class RefreshState:
     """What a view's rows are made of, as the last commit of them says (decision 88)."""
 
     number: int
-    """Counts the commits of rows."""
 
     definition: str
     source_id: str
@@ -119,7 +107,6 @@ def table_state(spark: "SparkSession", location: str) -> TableState | None:
         str(metadata.id()),
         digest(_shape(json.loads(metadata.schemaString()))),
         properties,
-        snapshot.deltaLog(),
         snapshot,
     )
 
@@ -129,7 +116,7 @@ def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
     from delta.tables import DeltaTable
 
     commits: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()
-    marks = [(commit["version"], utc(commit["timestamp"]), _mark(commit)) for commit in commits]
+    marks = [(commit["version"], utc(commit["timestamp"]), mark_of(commit["userMetadata"])) for commit in commits]
     return [mark for mark in marks if "view" in mark[2]]
 
 
@@ -141,14 +128,6 @@ def utc(moment: datetime) -> str:
 def digest(value: object) -> str:
     """Return the short digest of what is canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _mark(commit: Any) -> dict[str, Any]:
-    try:
-        mark = json.loads(commit["userMetadata"] or "")
-    except ValueError:
-        return {}
-    return mark if isinstance(mark, dict) else {}
 
 
 def _shape(schema: Any) -> Any:

@@ -15,9 +15,7 @@ from delta_sharing_conformance.expect import Keys
 from delta_sharing_conformance.listings import ABSENT, page, paged
 from delta_sharing_conformance.shared import Shared
 from delta_sharing_conformance.urls import temporary_credentials
-
-NOT_OFFERED = frozenset({httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED})
-"""What a server answers that knows none of an asset's endpoints."""
+from delta_sharing_conformance.versions import NOT_OFFERED
 
 
 @dataclass(frozen=True, slots=True)

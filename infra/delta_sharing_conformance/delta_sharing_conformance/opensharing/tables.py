@@ -4,8 +4,8 @@ from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import NotTried, check, check_each_table
 from delta_sharing_conformance.client import Reply, segments
 from delta_sharing_conformance.listings import ABSENT, page
-from delta_sharing_conformance.opensharing.assets import NOT_OFFERED
 from delta_sharing_conformance.shared import ListedTable, Shared
+from delta_sharing_conformance.versions import NOT_OFFERED
 
 SECTION = "OpenSharing, Get Table"
 LISTED = "is listed"

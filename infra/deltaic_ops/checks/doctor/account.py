@@ -2,13 +2,12 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_asked, ok
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -37,13 +36,10 @@ def clock(address: str) -> Finding:
     return judge(
         check,
         f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}",
-        f"set the clock (timedatectl set-ntp true): AWS says {_second(theirs)}, and refuses what is signed minutes off",
+        f"set the clock (timedatectl set-ntp true): AWS says {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses what is "
+        "signed minutes off",
         holds=abs(skew) <= MOST_SKEW_SECONDS,
     )
-
-
-def _second(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def executions(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterator[Finding]:
@@ -56,7 +52,7 @@ def executions(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterato
         streaming = 3 * int(parameters.get("StreamingConcurrency", 0))
         reserved = streaming + int(parameters.get("AuthorizerConcurrency", 0))
         said = f"{most} in the account, {reserved} reserved by this stack"
-        return judge(check, said, raise_it, holds=most >= LEAST_EXECUTIONS, otherwise="warning")
+        return advise(check, said, raise_it, holds=most >= LEAST_EXECUTIONS)
 
     yield from ask(check, raise_it, look)
 
@@ -71,7 +67,7 @@ def gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
         rate = float(settings.get("throttleSettings", {}).get("rateLimit", 0))
         wished = float(parameters.get("RequestsPerSecond", 0))
         told = f"{rate:.0f} requests a second in the account, {wished:.0f} of the stage"
-        yield judge(throttle, told, more, holds=rate >= wished, otherwise="warning")
+        yield advise(throttle, told, more, holds=rate >= wished)
         if parameters.get("AccessLog") == "disabled":
             yield ok(log, "off, as AccessLog=disabled says")
             return

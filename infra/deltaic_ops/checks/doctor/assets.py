@@ -6,11 +6,11 @@ from functools import partial
 
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.items import Table
-from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
+from deltaic.errors import DeltaicError
 from msgspec.structs import asdict
 
 from deltaic_ops.inspection.filter_checks import READERS
-from deltaic_ops.inspection.findings import Finding, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, ok, unread
 from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
@@ -37,12 +37,8 @@ def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaR
 def _looked(check: str, remedy: str, look: Look) -> Finding | None:
     try:
         return look(check, remedy)
-    except TableRefused as refusal:
-        return not_asked(check, refusal.message)
-    except (TooManyRequests, Unavailable) as passing:
-        return Finding(check, "warning", passing.message, "whether its storage answers; then again: deltaic doctor")
-    except DeltaicError as wrong:
-        return Finding(check, "failed", wrong.message, remedy)
+    except DeltaicError as refusal:
+        return unread(check, refusal, remedy)
 
 
 def _folder(entry: Folder, schemas: SchemaReader, check: str, remedy: str) -> Finding | None:

@@ -3,13 +3,13 @@
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.deploy.template import ROOT, load_template
-from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked
+from deltaic_ops.inspection.findings import Finding, advise, ask, not_asked
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -56,13 +56,13 @@ def _same(client: "S3Client", stack: DeployedStack) -> Finding:
             continue
         compared += 1
         if ours != theirs:
-            differing.append(f"{logical_id} ({_first(ours, theirs)})")
-    return judge(
+            first = min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+            differing.append(f"{logical_id} ({first})")
+    return advise(
         CHECK,
         f"not {', '.join(differing)}" if differing else f"{compared} packages",
         "check out what is deployed, or deploy this: sam build && sam deploy",
         holds=not differing,
-        otherwise="warning",
     )
 
 
@@ -84,8 +84,3 @@ def packed(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
             for entry in archive.infolist()
             if not entry.is_dir() and "__pycache__" not in entry.filename  # made of the sources, where it is built
         }
-
-
-def _first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
-    """Return the first file that differs."""
-    return min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))

@@ -7,7 +7,7 @@ from deltaic.catalog.items import Recipient, Storage
 from deltaic.errors import DeltaicError
 from deltaic.storage.sessions import tag_value
 
-from deltaic_ops.inspection.findings import Finding, judge, not_asked
+from deltaic_ops.inspection.findings import Finding, advise, not_asked
 from deltaic_ops.rights.cut_off import Denials, roles_of
 
 
@@ -27,4 +27,4 @@ def denied(
         wrong = [f"deltaic recipient cut-off {known[tag].name}" for tag in sorted(marked - held)]
         wrong += [f"deltaic recipient restore {known[tag].name}" for tag in sorted(held - marked)]
         told = f"{len(held)} denied, {len(marked)} cut off"
-        yield judge(check, told, "; ".join(wrong), holds=not wrong, otherwise="warning")
+        yield advise(check, told, "; ".join(wrong), holds=not wrong)

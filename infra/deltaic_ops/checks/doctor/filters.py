@@ -9,7 +9,7 @@ from deltaic.partition_filters import evaluate, parse
 
 from deltaic_ops.checks.doctor.reading import Heads
 from deltaic_ops.inspection.filter_checks import lacked, row_filters
-from deltaic_ops.inspection.findings import Finding, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, advise, not_asked, ok
 from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, check_hidden
 
 
@@ -74,7 +74,6 @@ def _fits(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iter
 
 
 def _why(look: Callable[[], object]) -> str:
-    """Return what is wrong; empty if nothing is."""
     try:
         look()
     except DeltaicError as refusal:
@@ -85,7 +84,6 @@ def _why(look: Callable[[], object]) -> str:
 def _sees(
     table: Table, grants: Sequence[Grant], recipients: Mapping[str, Recipient], schema: SharedSchema | None
 ) -> Finding:
-    """Check that whoever holds a table has every property that its rows are chosen by."""
     name = table.title
     without, remedies = {}, []
     for grant in grants:
@@ -100,12 +98,11 @@ def _sees(
             without[recipient.name] = "a value that fits the column"
             remedies.append(f"deltaic recipient update {recipient.name} --property ...")
     said = "; ".join(f"'{who}' lacks {what}" for who, what in without.items())
-    return judge(
+    return advise(
         f"who holds {name} has the properties that it asks for",
         f"{said}: no rows" if said else f"{len(grants)} recipients",
         "".join(remedies[:1]),
         holds=not without,
-        otherwise="warning",
     )
 
 

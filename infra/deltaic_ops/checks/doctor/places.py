@@ -8,7 +8,7 @@ from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
-from deltaic_ops.inspection.findings import Finding, ask, judge
+from deltaic_ops.inspection.findings import Finding, advise, ask, judge
 from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
 
 if TYPE_CHECKING:
@@ -28,17 +28,13 @@ def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
 def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
     """Check that a bucket is among those that the stack was deployed with (`arns`, which may hold `*`)."""
     arn = f"arn:aws:s3:::{bucket}"
+    allowed = [f"arn:aws:s3:::{one.rpartition(':')[2]}" for one in arns]  # whatever their partition is called
     return judge(
         f"may read the bucket {bucket}",
-        "in DataBuckets" if (holds := any(fnmatchcase(arn, _plain(one)) for one in arns)) else "not in DataBuckets",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, one) for one in allowed)) else "not in DataBuckets",
         f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
         holds=holds,
     )
-
-
-def _plain(arn: str) -> str:
-    """Return an ARN without its partition's name."""
-    return f"arn:aws:s3:::{arn.rpartition(':')[2]}"
 
 
 def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
@@ -63,6 +59,6 @@ def pages(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
         origin = origin_of(endpoint)
         rules = rules_of(client, bucket)
         said = f"{len(rules)} CORS rules, {origin} is {'' if (holds := lets(rules, origin)) else 'not '}let in"
-        return judge(check, said, remedy, holds=holds, otherwise="warning")
+        return advise(check, said, remedy, holds=holds)
 
     yield from ask(check, remedy, look)

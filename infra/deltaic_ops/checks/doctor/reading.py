@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 from delta_sharing_conformance.client import BOTH, SharingClient
 from deltaic.catalog.items import Table
-from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
+from deltaic.errors import DeltaicError
 
 from deltaic_ops.checks.verify import table
 from deltaic_ops.inspection.filter_checks import READERS
-from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok, unread
 from deltaic_ops.inspection.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
@@ -49,14 +49,9 @@ def heads(tables: Sequence[Table], read: Read) -> Heads:
 def logs(heads: Heads) -> Iterator[Finding]:
     """Yield a finding for each table whose log could not be read, then one line for all others."""
     for name, head in heads.items():
-        check = f"reads the log of {name}"
-        if isinstance(head, TableRefused):
-            yield not_asked(check, head.message)
-        elif isinstance(head, TooManyRequests | Unavailable):
-            yield Finding(check, "warning", head.message, "whether its storage answers; then again: deltaic doctor")
-        elif isinstance(head, DeltaicError):
+        if isinstance(head, DeltaicError):
             remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-            yield Finding(check, "failed", head.message, remedy)
+            yield unread(f"reads the log of {name}", head, remedy)
     if readable := sum(isinstance(head, SharedSchema) for head in heads.values()):
         yield ok("reads the logs of shared tables", f"{readable} of {len(heads)}")
 

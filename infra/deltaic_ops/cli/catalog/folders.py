@@ -1,4 +1,4 @@
-"""What the commands of volumes, skills and model versions have in common: options, and what is said of a new folder."""
+"""Options of commands that share folders, and what is said of a folder: volumes, skills and model versions."""
 
 from typing import Annotated
 
@@ -7,24 +7,16 @@ from deltaic.catalog.admin.filter_rules import Entry
 from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 
-from deltaic_ops.cli.operator import Column, Operator
+from deltaic_ops.cli.operator import Operator
+
+_MODES = "url: signed URLs; dir: credentials for the folder. Both, if neither is said. Can be repeated."
+_STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
+_SHOWN = 5
 
 Location = Annotated[str, typer.Option(metavar="S3-URI", help="The folder: s3://bucket/path.")]
 NewLocation = Annotated[str | None, typer.Option(metavar="S3-URI", help="The new folder.")]
-Modes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--access-mode",
-        metavar="url|dir",
-        help="url: signed URLs; dir: credentials for the folder. Both, if neither is said. Can be repeated.",
-    ),
-]
-Storage = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="The storage that the location is in (deltaic storage); AWS S3 if none is named."
-    ),
-]
+Modes = Annotated[list[str] | None, typer.Option("--access-mode", metavar="url|dir", help=_MODES)]
+Storage = Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)]
 NewStorage = Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')]
 Comment = Annotated[str, typer.Option(help="A text that recipients see.")]
 NewComment = Annotated[str | None, typer.Option(help='The new comment; "" for none.')]
@@ -32,26 +24,28 @@ Id = Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it 
 Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not look at the folder with your credentials.")]
 Within = Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")]
 
-COLUMNS: list[Column] = [
-    ("NAME", lambda entry: entry.title),
-    ("LOCATION", lambda entry: entry.location),
-    ("ACCESS", lambda entry: entry.access_modes),
-    ("STORAGE", lambda entry: entry.storage),
-    ("COMMENT", lambda entry: entry.comment),
-]
-_SHOWN = 5
 
+def look(
+    out: Operator, kind: str, name: str, place: tuple[str, str], *, unchecked: bool = False
+) -> tuple[dict[str, object], list[str]]:
+    """Return what files of a folder say of its entry, and warnings; a skill's file is read in any case.
 
-def look(out: Operator, location: str, storage: str, *, unchecked: bool) -> list[str]:
-    """Return what to know of a folder before it is shared: that it is empty.
-
-    Raises why it cannot be listed with the operator's credentials, unless it is `unchecked`.
+    Raises why the folder cannot be listed or read with the operator's credentials.
     """
-    from deltaic_ops.inspection.folder_contents import is_empty
+    from deltaic_ops.inspection.folder_contents import is_empty, skill_facts, version_facts
 
-    if unchecked or not is_empty(out.schemas, location, storage):
-        return []
-    return [f"nothing lies in {location} yet"]
+    if kind == "skill":
+        return skill_facts(out.schemas, name, *place)
+    if unchecked:
+        return {}, []
+    warnings = [f"nothing lies in {place[0]} yet"] if is_empty(out.schemas, *place) else []
+    return version_facts(out.schemas, *place) if kind == "model" else {}, warnings
+
+
+def show_shared(out: Operator, made: Folder, warnings: list[str]) -> None:
+    """Show a folder that was just shared."""
+    done = f"shared '{made.title}'; next: deltaic grant create <who> {made.share}"
+    out.show(made, done, [*warnings, *overlaps(out, made)])
 
 
 def overlaps(out: Operator, entry: Folder) -> list[str]:
@@ -62,11 +56,6 @@ def overlaps(out: Operator, entry: Folder) -> list[str]:
     told = unknown_bucket(out.admin, entry.location)
     told += [f"{_kind(one)} '{one.title}' ({one.location}) shares some of the same files" for one in others[:_SHOWN]]
     return told if len(others) <= _SHOWN else [*told, f"and {len(others) - _SHOWN} others do"]
-
-
-def shared(entry: Folder) -> str:
-    """Return what is said when a folder is shared."""
-    return f"shared '{entry.title}'; next: deltaic grant create <who> {entry.share}"
 
 
 def _kind(entry: Entry) -> str:

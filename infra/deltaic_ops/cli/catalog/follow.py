@@ -11,7 +11,8 @@ from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Column, Operator
 
 if TYPE_CHECKING:
     from deltaic.scheduled.following import FollowMeans, TableOutcome
@@ -27,7 +28,7 @@ _OFF = "Follow no more. Tables that are shared stay; those that recipients do no
 
 
 def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done with it
-    ctx: typer.Context,
+    out: Operator,
     share: Annotated[str, typer.Argument(metavar="SHARE")],
     folder: Annotated[str, typer.Option(metavar="S3-URI", help=_FOLDER)] = "",
     database: Annotated[str, typer.Option(metavar="glue:NAME", help=_DATABASE)] = "",
@@ -39,7 +40,6 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     now: Annotated[bool, typer.Option("--now", help=_NOW)] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help=_DRY)] = False,
     off: Annotated[bool, typer.Option("--off", help=_OFF)] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Share the Delta tables of a folder or a Glue database, those too that come later.
 
@@ -55,7 +55,6 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     changes = bool(source) or any(one is not None for one in given.values())
     if off == (changes or now or dry_run):
         raise typer.BadParameter("give --folder or --database; or --now, --dry-run or --off of what is followed")
-    out = operator(ctx, as_json)
     found = _known(out, share, schema or (_named(source) if source else ""))
     if found is None and not source:
         what = f"'{share}.{schema}' follows nothing" if schema else f"no schema of '{share}' follows anything"
@@ -151,12 +150,7 @@ def _look(out: Operator, followed: Follow, *, dry: bool) -> None:
         out.note("nothing was written; without --dry-run, and with --now, it is done")
 
 
-_OUTCOMES: list[Column] = [
-    ("TABLE", lambda one: one.name),
-    ("DID", lambda one: one.did),
-    ("LOCATION", lambda one: one.location),
-    ("WHY", lambda one: one.why),
-]
+_OUTCOMES: list[Column] = fields(TABLE="name", DID="did", LOCATION="location", WHY="why")
 
 
 def _end(out: Operator, followed: Follow) -> None:
@@ -169,22 +163,3 @@ def _end(out: Operator, followed: Follow) -> None:
         elif table.followed:
             out.admin.tables.update(*place, followed=False)
     out.show(gone, f"{gone.title} follows {gone.source} no more; its tables stay: deltaic table list {gone.title}")
-
-
-def how_it_went(one: Follow) -> str:
-    """Return how the last look went, in a few words."""
-    if one.looked_at is None:
-        return "not looked at yet"
-    when = f"{one.looked_at:%Y-%m-%d %H:%M} UTC"
-    if one.failure:
-        return f"{when}: failed: {one.failure}"
-    came = ", ".join(f"{count} {did}" for did, count in one.came.items() if count)
-    return f"{when}: {came or 'no table'}"
-
-
-FOLLOWS: list[Column] = [
-    ("SCHEMA", lambda one: one.schema_name),
-    ("FOLLOWS", lambda one: one.source),
-    ("EXCEPT", lambda one: one.exclude),
-    ("LAST LOOK", how_it_went),
-]

@@ -4,20 +4,21 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.words import schema_name
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA")]
 
 
 @app.command()
 def create(
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     comment: Annotated[str, typer.Option(help="A note for yourself; recipients do not see it.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Make a schema in a share.
 
@@ -25,7 +26,6 @@ def create(
     deltaic schema create vaccine_share.acme_vaccine_data
     """
     share, schema = schema_name(name)
-    out = operator(ctx, as_json)
     made = out.admin.schemas.create(share, schema, comment=comment)
     out.show(
         made,
@@ -35,40 +35,32 @@ def create(
 
 
 @app.command("list")
-def list_(ctx: typer.Context, share: Annotated[str, typer.Argument(metavar="SHARE")], as_json: AsJson = False) -> None:
+def list_(out: Operator, share: Annotated[str, typer.Argument(metavar="SHARE")]) -> None:
     r"""List the schemas of a share.
 
     \b
     deltaic schema list vaccine_share
     """
-    out = operator(ctx, as_json)
-    columns = [
-        ("SHARE", lambda schema: schema.share),
-        ("NAME", lambda schema: schema.name),
-        ("COMMENT", lambda schema: schema.comment),
-        ("MADE", lambda schema: schema.created_at),
-    ]
+    columns = fields(SHARE="share", NAME="name", COMMENT="comment", MADE="created_at")
     out.rows(out.admin.schemas.list(share), columns, f"'{share}' has no schema yet")
 
 
 @app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def show(out: Operator, name: Name) -> None:
     r"""Show one schema.
 
     \b
     deltaic schema show vaccine_share.acme_vaccine_data
     """
     share, schema = schema_name(name)
-    out = operator(ctx, as_json)
     out.show(out.admin.schemas.get(share, schema))
 
 
 @app.command()
 def update(
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change a schema's note; its name stays.
 
@@ -76,17 +68,15 @@ def update(
     deltaic schema update vaccine_share.acme_vaccine_data --comment "phase 3"
     """
     share, schema = schema_name(name)
-    out = operator(ctx, as_json)
     changed = out.admin.schemas.update(share, schema, comment=comment)
     out.show(changed, f"changed schema '{changed.share}.{changed.name}'")
 
 
 @app.command()
 def delete(
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     force: Annotated[bool, typer.Option("--force", help="Also what it holds.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Delete a schema; no file is touched.
 
@@ -95,6 +85,5 @@ def delete(
     deltaic schema delete vaccine_share.acme_vaccine_data --force
     """
     share, schema = schema_name(name)
-    out = operator(ctx, as_json)
     gone = out.admin.schemas.delete(share, schema, force=force)
     out.show(gone, f"deleted schema '{gone.share}.{gone.name}'")

@@ -5,26 +5,26 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli.catalog.follow import follow
-from deltaic_ops.cli.operator import ID, AsJson, Ids, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_share
-from deltaic_ops.cli.words import pairs
+from deltaic_ops.cli.words import ShareName, pairs
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
-Name = Annotated[str, typer.Argument(metavar="SHARE")]
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be repeated.")]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
 
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a share holds
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: ShareName,
     display_name: Annotated[str, typer.Option(help="A name for people, up to 255 characters.")] = "",
     comment: Annotated[str, typer.Option(help="A description, up to 65536 characters.")] = "",
     property_: Property = None,
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Make a share.
 
@@ -33,7 +33,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
     deltaic share create vaccine_share --display-name "Vaccines" --property owner=lab --property tier=gold
     """
     properties = pairs(property_)
-    out = operator(ctx, as_json)
     made = out.admin.shares.create(
         name, display_name=display_name, comment=comment, properties=properties, share_id=id_
     )
@@ -43,19 +42,15 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
 
 
 @app.command("list")
-def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None:
+def list_(out: Operator, ids: Ids = False) -> None:
     r"""List all shares.
 
     \b
     deltaic share list
     deltaic share list --json | jq -r '.[].name'
     """
-    out = operator(ctx, as_json)
     columns = [
-        ("NAME", lambda share: share.name),
-        ("DISPLAY NAME", lambda share: share.display_name),
-        ("COMMENT", lambda share: share.comment),
-        ("MADE", lambda share: share.created_at),
+        *fields(NAME="name", DISPLAY_NAME="display_name", COMMENT="comment", MADE="created_at"),
         *([ID] if ids else []),
     ]
     out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")
@@ -67,13 +62,12 @@ app.command("follow")(follow)
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a share holds
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: ShareName,
     display_name: Annotated[str | None, typer.Option(help='A new name for people; "" removes it.')] = None,
     comment: Annotated[str | None, typer.Option(help='A new description; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a share's name and id stay.
 
@@ -81,7 +75,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
     deltaic share update vaccine_share --comment "Final results" --property tier=silver --remove-property owner
     """
     properties = pairs(property_)
-    out = operator(ctx, as_json)
     changed = out.admin.shares.update(
         name,
         display_name=display_name,
@@ -94,10 +87,9 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
 
 @app.command()
 def delete(
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: ShareName,
     force: Annotated[bool, typer.Option("--force", help="Also its schemas and tables.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Delete a share and its grants; the Delta tables themselves are not touched.
 
@@ -105,6 +97,5 @@ def delete(
     deltaic share delete vaccine_share
     deltaic share delete vaccine_share --force
     """
-    out = operator(ctx, as_json)
     gone = out.admin.shares.delete(name, force=force)
     out.show(gone, f"deleted share '{gone.name}'")

@@ -7,9 +7,10 @@ import typer
 from deltaic.catalog.admin.storages import AccessKeys
 
 from deltaic_ops.cli.catalog.storage_cors import cors
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.operator import Operator
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 app.command()(cors)
 
 Name = Annotated[str, typer.Argument(metavar="STORAGE")]
@@ -23,7 +24,7 @@ _SECRET = "Read the secret access key from standard input."  # noqa: S105 -- a h
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     endpoint: Annotated[str, typer.Option(metavar="URL", help=_ENDPOINT)] = "",
     public_endpoint: Annotated[str, typer.Option(metavar="URL", help=_PUBLIC)] = "",
@@ -32,7 +33,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
     role: Annotated[str, typer.Option(metavar="ARN", help=_ROLE)] = "",
     access_key_id: Annotated[str | None, typer.Option(help=_KEY_ID)] = None,
     secret_access_key_stdin: Annotated[bool, typer.Option("--secret-access-key-stdin", help=_SECRET)] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Name a store that tables lie in; its access keys go to Secrets Manager and nowhere else.
 
@@ -42,7 +42,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
     deltaic storage create partner --role arn:aws:iam::123456789012:role/shares --region eu-west-1
     """
     keys = _keys(access_key_id, secret_access_key_stdin)
-    out = operator(ctx, as_json)
     made = out.admin.storages.create(
         name,
         endpoint=endpoint,
@@ -56,13 +55,12 @@ def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
 
 
 @app.command("list")
-def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
+def list_(out: Operator) -> None:
     r"""List all storages.
 
     \b
     deltaic storage list
     """
-    out = operator(ctx, as_json)
     columns = [
         ("NAME", lambda storage: storage.name),
         ("ENDPOINT", lambda storage: storage.endpoint or "AWS S3"),
@@ -73,19 +71,18 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def show(out: Operator, name: Name) -> None:
     r"""Show one storage, without its keys.
 
     \b
     deltaic storage show minio
     """
-    out = operator(ctx, as_json)
     out.show(out.admin.storages.get(name))
 
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     endpoint: Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT)] = None,
     public_endpoint: Annotated[str | None, typer.Option(metavar="URL", help=_PUBLIC)] = None,
@@ -94,7 +91,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
     role: Annotated[str | None, typer.Option(metavar="ARN", help=_ROLE)] = None,
     access_key_id: Annotated[str | None, typer.Option(help=_KEY_ID)] = None,
     secret_access_key_stdin: Annotated[bool, typer.Option("--secret-access-key-stdin", help=_SECRET)] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; new access keys replace the old ones.
 
@@ -102,7 +98,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
     deltaic storage update minio --public-endpoint https://s3.example.org
     """
     keys = _keys(access_key_id, secret_access_key_stdin)
-    out = operator(ctx, as_json)
     changed = out.admin.storages.update(
         name,
         endpoint=endpoint,
@@ -116,13 +111,12 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def delete(out: Operator, name: Name) -> None:
     r"""Delete a storage that no table lies in, and its access keys.
 
     \b
     deltaic storage delete minio
     """
-    out = operator(ctx, as_json)
     gone = out.admin.storages.delete(name)
     out.show(gone, f"deleted storage '{gone.name}'")
 

@@ -5,19 +5,18 @@ from typing import Annotated
 import typer
 from deltaic.errors import NotFound
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.local.bucket_cors import let, lets, origin_of, rules_of
 
 
 def cors(
-    ctx: typer.Context,
+    out: Operator,
     bucket: Annotated[str, typer.Argument(metavar="BUCKET")],
     origin: Annotated[
         list[str] | None,
         typer.Option(metavar="URL", help="Where the page is, such as https://sharing.example.com; else the endpoint."),
     ] = None,
     set_: Annotated[bool, typer.Option("--set", help="Let it read; rules of others are kept.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Show which web pages may read a bucket's objects by signed URLs, or let the page at /explore.
 
@@ -28,7 +27,6 @@ def cors(
     """
     from botocore.exceptions import ClientError
 
-    out = operator(ctx, as_json)
     wanted = [origin_of(one) for one in origin or [out.sharing_endpoint(None)]]
     s3 = out.connection.client("s3")
     try:
@@ -36,7 +34,7 @@ def cors(
     except ClientError as error:
         said = error.response["Error"]
         raise NotFound(f"the rules of the bucket '{bucket}': {said['Code']}, {said.get('Message', '')}") from None
-    if as_json:
+    if out.as_json:
         out.json({"bucket": bucket, "rules": rules, "lets": {one: lets(rules, one) for one in wanted}})
         return
     columns = [

@@ -6,14 +6,15 @@ import typer
 from deltaic.catalog.admin.tables import Fit
 from deltaic.catalog.items import Table, TableFormat
 
-from deltaic_ops.cli.operator import ID, AsJson, Ids, Operator, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import ID, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_table
-from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
+from deltaic_ops.cli.words import TableTitle, names_of, share_or_schema, table_name, text_of
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 IcebergWay = Literal["off", "vended", "signed"]
-Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 _HISTORY = "Share earlier versions and the change data feed too."
 _START = (
     "The first version that is shared, where history is. What its commit took away is not told: queries and feeds from "
@@ -45,8 +46,8 @@ _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if non
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: TableTitle,
     location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")] = "",
     history: Annotated[bool, typer.Option("--history/--no-history", help=_HISTORY)] = False,
     start_version: Annotated[int, typer.Option(min=0, help=_START)] = 0,
@@ -61,7 +62,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     glue: Annotated[str, typer.Option(metavar="DB.TABLE", help=_GLUE)] = "",
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Share a table under a name. Its log is looked at with your credentials; nothing in its folder is changed.
 
@@ -76,7 +76,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     """
     share, schema, table = table_name(name)
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
-    out = operator(ctx, as_json)
     if format_ == "iceberg":
         from deltaic_ops.inspection.iceberg_place import iceberg_place
 
@@ -109,24 +108,16 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
 
 
 @app.command("list")
-def list_(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")],
-    ids: Ids = False,
-    as_json: AsJson = False,
-) -> None:
+def list_(out: Operator, name: Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")], ids: Ids = False) -> None:
     r"""List the tables of a share, or of one of its schemas.
 
     \b
     deltaic table list vaccine_share
     deltaic table list vaccine_share.acme_vaccine_data --ids
     """
-    out = operator(ctx, as_json)
     share, schema = share_or_schema(out.admin, name)
     columns = [
-        ("NAME", lambda table: table.title),
-        ("LOCATION", lambda table: table.location),
-        ("ACCESS", lambda table: table.access_modes),
+        *fields(NAME="title", LOCATION="location", ACCESS="access_modes"),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
         ("ROWS", lambda table: table.partition_filter or "all"),
@@ -144,8 +135,8 @@ app.command("show")(show_table)
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: TableTitle,
     location: Annotated[str | None, typer.Option(metavar="S3-URI", help="The table's new folder.")] = None,
     history: Annotated[bool | None, typer.Option("--history/--no-history", help=_HISTORY)] = None,
     start_version: Annotated[int | None, typer.Option(min=0, help=_START)] = None,
@@ -160,7 +151,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     iceberg: Annotated[IcebergWay | None, typer.Option(help=_ICEBERG)] = None,
     no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a table's name and id stay.
 
@@ -177,7 +167,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     share, schema, table = table_name(name)
     rows = "" if no_partition_filter else None if partition_filter is None else text_of(partition_filter)
     hidden = [] if no_hide_columns else names_of(hide_columns) or None
-    out = operator(ctx, as_json)
     warnings: list[str] = []
     changed = out.admin.tables.update(
         share,
@@ -199,14 +188,13 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def delete(out: Operator, name: TableTitle) -> None:
     r"""Stop sharing a table; the Delta table itself is not touched.
 
     \b
     deltaic table delete vaccine_share.acme_vaccine_data.vaccine_patients
     """
     share, schema, table = table_name(name)
-    out = operator(ctx, as_json)
     gone = out.admin.tables.delete(share, schema, table)
     out.show(gone, f"deleted table '{gone.title}'")
 

@@ -1,8 +1,8 @@
 """The commands of `deltaic view`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -14,13 +14,15 @@ from deltaic_datasets.file.schedule import check_schedule
 from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
 from deltaic_pipeline.view_refresh.sql import ViewSql
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule
-from deltaic_ops.cli.operator import AsJson, Column, Ids, Operator, operator, wire
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Column, Ids, Operator, operator, wire
 from deltaic_ops.cli.words import duration, table_name, text_of
 from deltaic_ops.inspection.view_checks import checked_sql
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.VIEW")]
 _SQL = "One SELECT over `source` and other shared tables; current_recipient('p') is a property of who reads. Or @FILE."
@@ -31,7 +33,7 @@ _STALENESS = "From this age on it is due whatever its schedule says; at most ten
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a view holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     source: Annotated[str, typer.Option("--from", metavar="SHARE.SCHEMA.TABLE", help="What the SQL calls `source`.")],
     sql: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_SQL)],
@@ -47,7 +49,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
         bool, typer.Option("--history/--no-history", help="Share its earlier versions and its change feed too.")
     ] = False,
     id_: Annotated[str, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Share what a SQL shows of a table to each recipient. Rows come with the first refresh.
 
@@ -57,7 +58,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     deltaic view create s.d.v --from s.d.t --sql @v.sql --refresh "rate(1 hour)" --max-staleness 2h --history
     """
     share, schema, view = table_name(name)
-    out = operator(ctx, as_json)
     text, when = text_of(sql), _schedule(refresh)
     base = out.admin.views.source(source)
     read = checked_sql(out.admin, lambda: out.schemas, text, base)
@@ -82,10 +82,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
+    out: Operator,
     share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only the views of this share.")] = "",
     ids: Ids = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""List the views: what they are made of, how fresh they are, and which are due.
 
@@ -93,10 +92,8 @@ def list_(
     deltaic view list
     deltaic view list sales
     """
-    out = operator(ctx, as_json)
     columns: list[Column] = [
-        ("NAME", lambda view: view.title),
-        ("FROM", lambda view: view.source),
+        *fields(NAME="title", FROM="source"),
         ("REFRESHED", lambda view: view.refreshed_at or "never"),
         ("VERSION", lambda view: view.last_refresh.get("version", "")),
         ("ROWS", lambda view: f"{view.last_refresh['rows']:,}" if "rows" in view.last_refresh else ""),
@@ -109,38 +106,20 @@ def list_(
     out.rows(views, columns, "there is no view yet: deltaic view create")
 
 
-class _Partition(NamedTuple):
-    """A partition of a view as people see it: the rows of one audience."""
-
-    audience: str
-    values: Mapping[str, Any]
-    since: int | None
-    """None for rows that are not there yet."""
-
-    rows: int | None
-    recipients: Sequence[str]
-
-
 @app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def show(out: Operator, name: Name) -> None:
     r"""Show a view: what it is made of, which version shows which of its sources, and who has rows of it.
 
     \b
     deltaic view show sales.europe.orders_for_partners
     """
-    out = operator(ctx, as_json)
     view = out.admin.views.get(*table_name(name))
     table = out.admin.views.table(view)
     why, partitions = due(out.admin, view), _partitions(out, view, table)
-    if as_json:
-        listed = [
-            {"audience": each.audience, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
-            | {"recipients": list(each.recipients)}
-            for each in partitions
-        ]
+    if out.as_json:
         entry = {"location": table.location, "history": table.history}
         entry_of_sql = {"properties": list(table.view_properties or ())}
-        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "partitions": listed})
+        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "partitions": partitions})
         return
     out.facts(_facts(view, table, why))
     if versions := view.last_refresh.get("versions"):
@@ -151,7 +130,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a view holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     sql: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_SQL)] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} Replaces all.")] = None,
@@ -160,7 +139,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     max_staleness: Annotated[
         timedelta | None, typer.Option(parser=duration, metavar="1h|30m|2d", help=_STALENESS)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest. With another SQL nobody reads the view until it is refreshed.
 
@@ -170,7 +148,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     """
     if key and no_key:
         raise typer.BadParameter("give --key or --no-key, not both")
-    out = operator(ctx, as_json)
     place = table_name(name)
     text = None if sql is None else text_of(sql)
     when = None if refresh is None else _schedule(refresh)
@@ -204,13 +181,12 @@ def refresh(ctx: typer.Context) -> None:
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def delete(out: Operator, name: Name) -> None:
     r"""Stop sharing a view, and forget what it is made of; its files stay in S3.
 
     \b
     deltaic view delete sales.europe.orders_for_partners
     """
-    out = operator(ctx, as_json)
     place = table_name(name)
     view = out.admin.views.get(*place)
     gone = out.admin.views.delete(*place)
@@ -237,43 +213,31 @@ def _schedule(text: str) -> str:
 
 
 def _promises(read: ViewSql) -> list[str]:
-    """Say what the SQL means for recipients and for refreshes."""
     used = ", ".join(f"'{name}'" for name in sorted(read.properties))
     whose = f"who lacks {used} sees no rows" if used else "all recipients see the same rows"
     return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
 
 
-def _partitions(out: Operator, view: View, table: Table) -> list[_Partition]:
-    """Return the partitions that there are, and those whose rows are missing."""
+def _partitions(out: Operator, view: View, table: Table) -> list[dict[str, Any]]:
+    """Return the partitions that there are, and those whose rows are missing: each is of the rows of one audience."""
     holders = holders_by_audience(out.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     there = {each.audience: each for each in out.admin.views.partitions.list(view.share, view.table_id)}
-    shown = [
-        _Partition(
-            audience,
-            each.values,
-            each.since_version,
-            counts.get(audience),
-            [recipient.name for recipient in holders.get(audience, ())],
-        )
-        for audience, each in there.items()
-    ]
-    missing = [
-        _Partition(
-            audience,
-            {name: value_of(some[0].properties[name]) for name in table.view_properties or ()},
-            None,
-            None,
-            [recipient.name for recipient in some],
-        )
-        for audience, some in holders.items()
-        if audience not in there
-    ]
-    return [*shown, *missing]
+    shown = []
+    for audience in dict.fromkeys([*there, *holders]):
+        some, found = [*holders.get(audience, ())], there.get(audience)
+        own = {} if found else {name: value_of(some[0].properties[name]) for name in table.view_properties or ()}
+        shown.append({
+            "audience": audience,
+            "values": found.values if found else own,
+            "sinceVersion": found.since_version if found else None,
+            "rows": counts.get(audience) if found else None,
+            "recipients": [recipient.name for recipient in some],
+        })  # fmt: skip
+    return shown
 
 
 def _facts(view: View, table: Table, why: str) -> dict[str, object]:
-    """Return what people see of a view, by its heading."""
     last = view.last_refresh
     facts: dict[str, object] = {
         "view": view.title,
@@ -318,9 +282,9 @@ _VERSIONS: tuple[Column, ...] = (
 )
 
 _PARTITIONS: tuple[Column, ...] = (
-    ("PROPERTIES", lambda each: each.values),
-    ("ROWS", lambda each: "" if each.rows is None else f"{each.rows:,}"),
-    ("FROM VERSION", lambda each: "not yet" if each.since is None else each.since),
-    ("RECIPIENTS", lambda each: ", ".join(each.recipients) or "nobody any more"),
-    ("AUDIENCE", lambda each: each.audience),
+    ("PROPERTIES", lambda each: each["values"]),
+    ("ROWS", lambda each: "" if each["rows"] is None else f"{each['rows']:,}"),
+    ("FROM VERSION", lambda each: "not yet" if each["sinceVersion"] is None else each["sinceVersion"]),
+    ("RECIPIENTS", lambda each: ", ".join(each["recipients"]) or "nobody any more"),
+    ("AUDIENCE", lambda each: each["audience"]),
 )

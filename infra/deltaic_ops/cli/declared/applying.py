@@ -17,7 +17,7 @@ from deltaic_terminal.printing import one_line
 from deltaic_ops.cli.declared.declared import catalog_of
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule, requests_of
 from deltaic_ops.cli.listing import print_lines
-from deltaic_ops.cli.operator import AsJson, Operator, Yes, operator
+from deltaic_ops.cli.operator import Operator, Yes
 
 if TYPE_CHECKING:
     from deltaic_ops.declared.applying import Applying
@@ -31,10 +31,9 @@ _PLAN = ".json"
 
 
 def plan(
-    ctx: typer.Context,
+    out: Operator,
     files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER")],
     out_file: Annotated[Path | None, typer.Option("--out", metavar="FILE.json", help="Keep it for `apply`.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Say what would make the catalog what files say, and what it means for recipients; nothing is changed.
 
@@ -47,7 +46,6 @@ def plan(
 
     if out_file is not None and out_file.suffix != _PLAN:
         raise typer.BadParameter(f"a plan is kept in a file named *{_PLAN}, by which `apply` knows it")
-    out = operator(ctx, as_json)
     declared = read(files)
     made = plans.plan(declared, catalog_of(out, out.admin, declared))
     if out_file is not None:
@@ -56,7 +54,7 @@ def plan(
 
 
 def apply(  # noqa: PLR0913, PLR0917 -- what may be done is said one by one
-    ctx: typer.Context,
+    out: Operator,
     files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER|PLAN.json")],
     prune: Annotated[bool, typer.Option("--prune", help="Delete what the catalog has and the files have not.")] = False,
     allow_wider: Annotated[
@@ -66,7 +64,6 @@ def apply(  # noqa: PLR0913, PLR0917 -- what may be done is said one by one
         bool, typer.Option("--unchecked", help="Do not look at tables and folders that nothing narrows.")
     ] = False,
     yes: Yes = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Make the catalog what files say: all of it, or it is said what was done; run it again to go on.
 
@@ -81,14 +78,13 @@ def apply(  # noqa: PLR0913, PLR0917 -- what may be done is said one by one
     from deltaic_ops.declared import plan as plans
     from deltaic_ops.declared.files import read
 
-    out = operator(ctx, as_json)
     kept = plans.read_plan(files[0]) if len(files) == 1 and files[0].suffix == _PLAN else None
     declared = read(files) if kept is None else kept[0]
     planned = plans.plan(declared, catalog_of(out, out.admin, declared))
     if kept is not None:
         plans.refuse_moved(planned, kept[1])
-    asked = not as_json and not yes and sys.stdin.isatty()
-    if planned.steps and not as_json:
+    asked = not out.as_json and not yes and sys.stdin.isatty()
+    if planned.steps and not out.as_json:
         _show(out, planned)
     _refuse(planned, prune=prune, wider=allow_wider or asked)
     if planned.steps and asked:
@@ -185,7 +181,6 @@ def _show(out: Operator, made: "Plan") -> None:
 
 
 def _lines(made: "Plan") -> "Iterator[tuple[str, str]]":
-    """Yield what people read of steps: a line for each, and for each of its fields."""
     from deltaic_ops.declared.model import PARTS
 
     for step in made.steps:
@@ -229,7 +224,6 @@ def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
 
 
 def _with_views(planned: "Plan") -> set[str]:
-    """Return the shares of whose views somebody may lack rows after this."""
     shares = {one.path[-1 if one.kind == "grant" else 0] for one in planned.found if one.kind in {"grant", "view"}}
     people = {one.path[0].lower() for one in planned.found if one.kind == "recipient"}
     held = [person.grants for name, person in planned.files.recipients.items() if name.lower() in people]

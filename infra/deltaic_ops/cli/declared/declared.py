@@ -8,7 +8,7 @@ import typer
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.listing import print_lines
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import Operator, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,11 +42,7 @@ def schema_file(ctx: typer.Context) -> None:
     operator(ctx, as_json=True).json(Declaration.model_json_schema())
 
 
-def export(
-    ctx: typer.Context,
-    folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]")] = None,
-    as_json: AsJson = False,
-) -> None:
+def export(out: Operator, folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]")] = None) -> None:
     r"""Write the catalog as YAML: storages, shares with all that is in them, recipients with their grants; no secrets.
 
     Into a folder: a file for each share, one for recipients, one for storages; without one it is printed.
@@ -57,10 +53,9 @@ def export(
     """
     from deltaic_ops.declared.files import text_of, write
 
-    out = operator(ctx, as_json)
     found = catalog_of(out, out.admin)
     if folder is None:
-        if as_json:
+        if out.as_json:
             out.json(found.model_dump(mode="json", exclude_defaults=True))
         else:
             typer.echo(text_of(found).rstrip())
@@ -68,16 +63,12 @@ def export(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidParameter(f"'{folder}' is there and not empty: name a new folder")
     written = write(found, folder)
-    if as_json:
+    if out.as_json:
         out.json([str(path) for path in written])
     out.note(f"wrote {len(written)} files into {folder}")
 
 
-def drift(
-    ctx: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER")],
-    as_json: AsJson = False,
-) -> None:
+def drift(out: Operator, files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER")]) -> None:
     r"""Say how the catalog differs from files; nothing is changed. The exit code is 2 where it does.
 
     \b
@@ -87,10 +78,9 @@ def drift(
     from deltaic_ops.declared.entries import differences
     from deltaic_ops.declared.files import read
 
-    out = operator(ctx, as_json)
     declared = read(files)
     found = differences(declared, catalog_of(out, out.admin, declared))
-    if as_json:
+    if out.as_json:
         out.json(
             [
                 {"kind": one.kind, "name": one.name, "inFiles": one.in_files, "inCatalog": one.in_catalog}
@@ -105,7 +95,6 @@ def drift(
 
 
 def _lines(found: "Iterable[Difference]") -> "Iterator[str]":
-    """Yield what people read of differences: a line for each entry and field."""
     for one in found:
         if one.in_catalog is None:
             yield f"- {one.kind} {one.name}: in the files, and not in the catalog"

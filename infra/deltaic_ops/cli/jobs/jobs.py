@@ -19,7 +19,9 @@ from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import assignment, parser
 from deltaic_terminal.progress import silent, step, terminal
 
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Column, Operator, operator
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
 from deltaic_ops.jobs.schedules import WHEN, Schedules
@@ -27,7 +29,7 @@ from deltaic_ops.jobs.schedules import WHEN, Schedules
 if TYPE_CHECKING:
     from deltaic_ops.deploy.sam import Architecture
 
-app = typer.Typer(add_completion=False)
+app = Commands(no_args_is_help=False)
 
 MOST_MINUTES = 10_080
 
@@ -51,12 +53,11 @@ JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_na
 
 @app.command()
 def package(
-    ctx: typer.Context,
+    out: Operator,
     python: Annotated[str, typer.Option(metavar="X.Y", help="The Python of the cluster's image.")] = "3.13",
     architecture: Annotated[
         str, typer.Option(metavar="arm64|x86_64", help="The processor (default: the application's).")
     ] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Build the jobs' wheel and environment for the cluster and upload them; jobs that start later run with them.
 
@@ -70,15 +71,17 @@ def package(
     from deltaic_ops.deploy.sam import BuildTarget
     from deltaic_ops.jobs.package import build, upload
 
-    out = operator(ctx, as_json)
     where = out.connection.jobs
-    with step(silent if as_json else terminal(), "Packaging the jobs") as tell, tempfile.TemporaryDirectory() as folder:
+    with (
+        step(silent if out.as_json else terminal(), "Packaging the jobs") as tell,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         target = BuildTarget(_architecture(out, architecture), python)
         made = build(Path(folder), target, tell)
         new = upload(out.connection.client("s3"), where.bucket, made, tell)
         size = sum(file.stat().st_size for file in made.files.values())
         tell(f"{made.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", as it was"))
-    if as_json:
+    if out.as_json:
         out.json({"digest": made.digest, "bucket": where.bucket, "bytes": size, "uploaded": new})
 
 
@@ -93,13 +96,12 @@ def _architecture(out: Operator, told: str) -> "Architecture":
 
 
 @app.command()
-def status(ctx: typer.Context, run: Run, as_json: AsJson = False) -> None:
+def status(out: Operator, run: Run) -> None:
     r"""Show how a run stands; the exit code is 0 while it runs and when it succeeded, else the job's own.
 
     \b
     deltaic pipeline status patients
     """
-    out = operator(ctx, as_json)
     found = _runs(out).find(run)
     _show(out, [found])
     if found.state in ENDED and found.exit_code:
@@ -129,13 +131,12 @@ def logs(
 
 
 @app.command()
-def cancel(ctx: typer.Context, run: Run, as_json: AsJson = False) -> None:
+def cancel(out: Operator, run: Run) -> None:
     r"""End a run; what it had not committed is not in its table.
 
     \b
     deltaic pipeline cancel 00fabc123
     """
-    out = operator(ctx, as_json)
     runs = _runs(out)
     found = runs.find(run)
     runs.cancel(found.id)
@@ -143,20 +144,15 @@ def cancel(ctx: typer.Context, run: Run, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_runs(
-    ctx: typer.Context,
-    days: Annotated[int, typer.Option(min=1, help="How far back.")] = 7,
-    as_json: AsJson = False,
-) -> None:
+def list_runs(out: Operator, days: Annotated[int, typer.Option(min=1, help="How far back.")] = 7) -> None:
     r"""List the runs of the last days, the latest first, and the schedules.
 
     \b
     deltaic pipeline list --days 30
     """
-    out = operator(ctx, as_json)
     runs = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
     planned = list(Schedules(out.connection.jobs, out.connection.client).all())
-    if as_json:
+    if out.as_json:
         schedules = [
             {"dataset": one.name, "expression": one.expression, "timezone": one.timezone, "state": one.state}
             for one in planned
@@ -170,14 +166,13 @@ def list_runs(
 
 @app.command()
 def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
-    ctx: typer.Context,
+    out: Operator,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take its schedule away.")] = False,
     memory: Memory = "",
     jar: Jars = None,
     minutes: Minutes = None,
     variables: Variables = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Let a dataset be built as its `schedule` says, with the file as it is now; again after the file changes.
 
@@ -185,7 +180,6 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic pipeline schedule patients.yaml --jar postgresql.jar --memory 8g --minutes 300
     deltaic pipeline schedule patients.yaml --remove
     """
-    out = operator(ctx, as_json)
     where = out.connection.jobs
     schedules = Schedules(where, out.connection.client)
     read = files.DatasetFile.read(file, dict(map(assigned, variables or ())))
@@ -204,7 +198,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes)
     asked |= {"attempts": 2}
     new = schedules.put(name, declared, asked)
-    if as_json:
+    if out.as_json:
         out.json({"dataset": name, "expression": declared.expression, "file": url, "new": new})
     out.note(f"{name} is built by {declared.expression} in {declared.timezone}" + ("" if new else " from now on"))
 
@@ -257,18 +251,24 @@ class JobLine:
         return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
 
     def run_on_emr(self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
-        """Start the job on EMR Serverless and follow it, unless it is to be left alone."""
-        one = self.options
-        submitted = request(
-            self.job,
-            run_name(name),
-            arguments,
-            run_id=one.run_id,
-            memory=one.memory,
-            jars=jars,
-            minutes=one.minutes,
+        """Start the job on EMR Serverless, show what it prints unless it is to be left alone; return its exit code."""
+        one, runs = self.options, _runs(out)
+        run_id = one.run_id or uuid.uuid4().hex
+        asked = request(
+            self.job, run_name(name), arguments, run_id=run_id, memory=one.memory, jars=jars, minutes=one.minutes
         )
-        return _run_on_emr(out, submitted, detach=one.detach)
+        started = runs.start(asked)
+        out.note(f"job run {started}, run id {run_id}: it goes on whatever happens to this command")
+        if one.detach:
+            _show(out, [runs.get(started)])
+            return 0
+        try:
+            ended = runs.follow(started, typer.echo)
+        except KeyboardInterrupt:
+            out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
+            return 130
+        out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
+        return ended.exit_code
 
 
 def job_line(typed: Sequence[str], job: str) -> JobLine:
@@ -307,24 +307,6 @@ def _minutes(text: str) -> int:
     raise ArgumentTypeError(f"'{text}' is not a number of minutes from 1 to {MOST_MINUTES}")
 
 
-def _run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:
-    """Start a job there and show what it prints until it ends; return the exit code that it has on this machine too."""
-    runs = _runs(out)
-    asked = {**asked, "runId": asked.get("runId") or uuid.uuid4().hex}
-    started = runs.start(asked)
-    out.note(f"job run {started}, run id {asked['runId']}: it goes on whatever happens to this command")
-    if detach:
-        _show(out, [runs.get(started)])
-        return 0
-    try:
-        ended = runs.follow(started, typer.echo)
-    except KeyboardInterrupt:
-        out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
-        return 130
-    out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
-    return ended.exit_code
-
-
 def _runs(out: Operator) -> JobRuns:
     return JobRuns(out.connection.jobs, out.connection.client)
 
@@ -339,9 +321,7 @@ def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
 
 
 _COLUMNS: tuple[Column, ...] = (
-    ("run", lambda run: run.name),
-    ("state", lambda run: run.state),
-    ("began", lambda run: run.created),
+    *fields(run="name", state="state", began="created"),
     ("took", lambda run: f"{timedelta(seconds=round(run.seconds))}"),
     ("attempt", lambda run: run.attempt),
     ("EMR's id", lambda run: run.id),

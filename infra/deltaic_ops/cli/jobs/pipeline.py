@@ -11,13 +11,14 @@ from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.run_log import rows
 from deltaic_terminal.printing import as_called
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.backfill import backfill_on_emr
 from deltaic_ops.cli.jobs.jobs import JOB, JobLine, Variables, assigned, job_line
 from deltaic_ops.cli.jobs.jobs import app as jobs
-from deltaic_ops.cli.operator import AsJson, Column, operator
+from deltaic_ops.cli.operator import Column, Operator, operator
 from deltaic_ops.jobs import files
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")]
 
@@ -35,7 +36,7 @@ def schema() -> None:
 
 
 @app.command()
-def check(ctx: typer.Context, file: File, variables: Variables = None, as_json: AsJson = False) -> None:
+def check(out: Operator, file: File, variables: Variables = None) -> None:
     r"""Name every mistake of a dataset file with its line and field; reads nothing else and starts no Spark.
 
     What begins with `perhaps` is SQL that only Spark can judge, or a value that a run will need, and refuses nothing.
@@ -48,9 +49,8 @@ def check(ctx: typer.Context, file: File, variables: Variables = None, as_json: 
     from deltaic_datasets.file.checking import check as findings_of
     from deltaic_datasets.file.text import text_of
 
-    out = operator(ctx, as_json)
     checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
-    if as_json:
+    if out.as_json:
         told = [asdict(found) for found in checked.findings]
         out.json([{"file": file, **found, "mistake": not found.pop("doubtful")} for found in told])
     else:
@@ -99,7 +99,7 @@ def maintain(ctx: typer.Context) -> None:
 
 @app.command()
 def runs(
-    ctx: typer.Context,
+    out: Operator,
     dataset: Annotated[str, typer.Argument(metavar="[DATASET]", help="A dataset's file, or its name.")] = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only those that did not end with 0.")] = False,
     location: Annotated[
@@ -111,7 +111,6 @@ def runs(
             help="The table of runs (default: the one beside the target of the file).",
         ),
     ] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Show what runs of datasets did, by the table in which each has a row.
 
@@ -119,7 +118,6 @@ def runs(
     deltaic pipeline runs patients.yaml
     deltaic pipeline runs patients --failed --runs s3://deltaic-lake/runs
     """
-    out = operator(ctx, as_json)
     name = dataset
     if dataset.endswith((".yaml", ".yml")) or dataset.startswith("s3://"):
         from deltaic_datasets.file.checking import WrongFile
@@ -133,7 +131,7 @@ def runs(
     if not location:
         raise InvalidParameter("say where the table of runs is: by a dataset's file, --runs or DELTAIC_RUNS")
     found = rows(location, S3Access.from_environment(out.connection.environment), name, failed=failed)
-    if as_json:
+    if out.as_json:
         out.json([{**row, "began": row["began"].isoformat()} for row in found])
     elif found:
         out.table(found, RUNS)

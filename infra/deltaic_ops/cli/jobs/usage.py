@@ -7,15 +7,17 @@ from typing import Annotated
 import typer
 from deltaic.errors import DeltaicError, InvalidParameter
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
-from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.usage.usage_page import page
 from deltaic_ops.usage.usage_report import Names, Use, names_in
 from deltaic_ops.usage.usage_report import report as read
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 HERE = f"s3://{DATA_BUCKET}/usage"
 """Where the usage table of the embedded AWS lies, unless something else is said."""
@@ -26,7 +28,7 @@ def collect(ctx: typer.Context) -> None:
     """Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless."""
     line = job_line(ctx.args, "usage")
     out = operator(ctx, line.options.json)
-    folder = out.state.absolute() / FOLDER
+    folder = out.wishes.state.absolute() / FOLDER
     if not (line.options.requests or line.options.fetches) and (folder / REQUESTS).exists():
         logs = [f"--requests={folder / REQUESTS}*", f"--fetches={folder / FETCHES}*"]
         line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")
@@ -39,8 +41,8 @@ def collect(ctx: typer.Context) -> None:
 
 
 @app.command()
-def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways to show them
-    ctx: typer.Context,
+def report(
+    out: Operator,
     source: Annotated[
         str, typer.Option("--from", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
     ] = HERE,
@@ -49,7 +51,6 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
     checks: Annotated[
         bool, typer.Option("--checks", help="Instead what `verify` and `doctor` asked in recipients' names.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Show who read what: for each recipient and table the requests, the files and the bytes.
 
@@ -59,13 +60,12 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
     deltaic usage report --days 7
     deltaic usage report --html usage.html
     """
-    out = operator(ctx, as_json)
     today = datetime.now(UTC).date()
     usage = read(source, days, out.connection.environment, _names(out), today, checks=checks)
     if html is not None:
         html.write_text(page(usage, today), encoding="utf-8")
         out.note(f"{html} is written")
-    if as_json:
+    if out.as_json:
         out.json({
             "since": str(usage.since),
             "uses": [wire(use) for use in usage.uses],
@@ -76,8 +76,6 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
 
 
 def _names(out: Operator) -> Names:
-    """Return what tells the names in a share; none where the catalog may not be asked, which is said."""
-
     def names(share: str) -> list[str]:
         try:
             return names_in(out.admin, share)
@@ -92,8 +90,7 @@ def _show(out: Operator, uses: list[Use]) -> None:
     out.rows(
         uses,
         [
-            ("recipient", lambda use: use.recipient),
-            ("table", lambda use: use.table),
+            *fields(recipient="recipient", table="table"),
             ("requests", lambda use: f"{use.requests:,}"),
             ("refused", lambda use: f"{use.refused:,}"),
             ("files signed", lambda use: f"{use.files_signed:,}"),

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from deltaic_pipeline.spark.stop_flag import StopFlag
+from deltaic_terminal.printing import text_console
+from deltaic_terminal.progress import Progress, step, terminal
 
 from deltaic_ops.cli.local.env import global_options
 from deltaic_ops.cli.local.serve import CHECK_SECONDS, INTERRUPTED
@@ -15,13 +18,12 @@ from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
-from deltaic_ops.profile import profile_place
+from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-    from deltaic_terminal.progress import Progress
     from pandas import DataFrame
     from rich.console import Console
 
@@ -54,9 +56,6 @@ def demo(
     deltaic demo --exit    # stop after the read
     """
     from deltaic.errors import DeltaicError
-    from deltaic_pipeline.spark.stop_flag import StopFlag
-    from deltaic_terminal.printing import text_console
-    from deltaic_terminal.progress import step, terminal
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
@@ -85,10 +84,7 @@ def demo(
         raise typer.Exit(1) from None
 
 
-def _share_and_read(console: "Console", progress: "Progress", stack: Stack, folder: Path) -> None:
-    """Write and share the sample, read it as each recipient, and say how to go on."""
-    from deltaic_terminal.progress import step
-
+def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder: Path) -> None:
     # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
     os.environ.update(stack.environment)
     _publish(progress, stack.environment)
@@ -113,7 +109,6 @@ def _admin() -> "CatalogAdmin":
 
 
 def _grant() -> None:
-    """Let one recipient read the tables, and two who differ in a property their own rows of one."""
     from deltaic.errors import AlreadyExists
 
     from deltaic_ops.local.sample import MY_SITE, PATIENTS, SITE
@@ -128,10 +123,8 @@ def _grant() -> None:
             admin.grants.create(recipient, share)
 
 
-def _publish(progress: "Progress", environment: "Mapping[str, str]") -> None:
+def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
     """Write the sample and share it; an earlier run's is left as it is."""
-    from deltaic_terminal.progress import step
-
     from deltaic_ops.local.sample import publish
 
     with step(progress, f"Writing {LOCATION} with deltalake") as tell:
@@ -169,11 +162,9 @@ def _tell(console: "Console", stack: Stack) -> None:
         console.print(line, markup=True, soft_wrap=True)
 
 
-def _read(console: "Console", progress: "Progress", profile: Path, state: Path) -> None:
+def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
     """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
     import logging
-
-    from deltaic_terminal.progress import step
 
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
 
@@ -194,10 +185,8 @@ def _read(console: "Console", progress: "Progress", profile: Path, state: Path) 
         console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
 
 
-def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
+def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[str, Path]", state: Path) -> None:
     """Read a filtered table by each of two profiles: the same table, and other rows."""
-    from deltaic_terminal.progress import step
-
     from deltaic_ops.local.sample import MY_SITE
 
     name = ".".join(MY_SITE)

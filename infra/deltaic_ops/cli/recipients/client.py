@@ -1,25 +1,25 @@
 """The commands of clients: an id and a secret by which a recipient's program gets tokens of minutes."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from deltaic.catalog.credentials.oauth_clients import IssuedClient
-from deltaic.errors import Unavailable
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
-from deltaic_ops.cli.recipients.federation import Endpoint, Name, ProfileFile, place_of
-from deltaic_ops.profile import client_profile
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator
+from deltaic_ops.cli.recipients.federation import ProfileFile
+from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
+from deltaic_ops.cli.words import RecipientName
+from deltaic_ops.rights.profile_file import client_profile
 
 
 def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: RecipientName,
     profile_file: ProfileFile = None,
     scope: Annotated[str, typer.Option(help="What the profile asks for; it is echoed and opens nothing.")] = "",
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
     endpoint: Endpoint = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Make a client of the recipient's: its tokens live for minutes, and it gets new ones by itself.
 
@@ -30,7 +30,6 @@ def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
     deltaic recipient client alice --profile-file alice.share
     deltaic recipient client alice --comment "nightly report"
     """
-    out = operator(ctx, as_json)
     with place_of(profile_file) as place:
         server = "" if place is None else out.sharing_endpoint(endpoint)
         issued = out.admin.clients.create(out.admin.recipients.get(name), comment=comment)
@@ -39,64 +38,32 @@ def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
             told = (f"{server}/oauth/token", made.id, issued.secret, scope)
             text = client_profile(server, *told, serves_iceberg=out.connection.serves_iceberg)
             place.write(text, _unusable(issued))
-    try:
-        _show(out, issued, profile_file)
-    except OSError as error:
-        if profile_file is not None:
-            raise
-        raise Unavailable(f"the secret could not be shown ({error.strerror}){_unusable(issued)}") from error
+    secret, done = {"clientSecret": issued.secret}, f"made a client of '{issued.client.recipient}'"
+    hand_over(out, issued.client, secret, done, _unusable(issued), path=profile_file)
 
 
-def clients(
-    ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
-    as_json: AsJson = False,
-) -> None:
+def clients(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
     r"""List the clients of a recipient, or of all.
 
     \b
     deltaic recipient clients alice
     """
-    out = operator(ctx, as_json)
-    columns = [
-        ("RECIPIENT", lambda one: one.recipient),
-        ("ID", lambda one: one.id),
-        ("MADE", lambda one: one.created_at),
-        ("COMMENT", lambda one: one.comment),
-    ]
+    columns = fields(RECIPIENT="recipient", ID="id", MADE="created_at", COMMENT="comment")
     some = out.admin.clients
     listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")
 
 
 def revoke_client(
-    ctx: typer.Context,
-    name: Name,
-    client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")],
-    as_json: AsJson = False,
+    out: Operator, name: RecipientName, client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")]
 ) -> None:
     r"""End a client and the tokens that it was given (servers may remember one for a minute).
 
     \b
     deltaic recipient revoke-client alice dlc_0123456789abcdef01234567
     """
-    out = operator(ctx, as_json)
     gone = out.admin.clients.revoke(out.admin.recipients.get(name), client_id)
     out.show(gone, f"revoked client {gone.id} of '{gone.recipient}'")
-
-
-def _show(out: Operator, issued: IssuedClient, path: Path | None) -> None:
-    made = issued.client
-    if out.as_json:
-        out.json({**wire(made), **({"clientSecret": issued.secret} if path is None else {"profile": str(path)})})
-        return
-    done = f"made a client of '{made.recipient}'"
-    if path is None:
-        out.show(made, f"{done}; its secret is shown this once:")
-        typer.echo(issued.secret)
-    else:
-        out.show(made, done)
-        out.note(f"wrote {path}: hand it over by a safe way, and keep no copy")
 
 
 def _unusable(issued: IssuedClient) -> str:

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
 
-import typer
 from deltaic.settings import Settings
 from deltaic.storage.sessions import SESSION_SECONDS
 
 from deltaic_ops.cli.connection import Connection
-from deltaic_ops.cli.operator import AsJson, Operator, Yes, operator
+from deltaic_ops.cli.operator import Operator, Yes
+from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.cut_off import Done, in_each, roles_of
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 
-
-def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
+def cut_off(out: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Refuse a recipient from its next request on, and end every URL and credential that it has, within seconds.
 
     Its tokens are revoked. Links and other keys of it do nothing for as long as it is cut off.
@@ -24,7 +21,6 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
     deltaic recipient cut-off alice
     deltaic recipient cut-off alice --yes --json
     """
-    out = operator(ctx, as_json)
     out.confirm(f"Cut off recipient '{name}', revoke its tokens and end the URLs that it has?", yes=yes)
     marked = out.admin.cut_off(name)
     roles, keyed = roles_of(_signing_role(out.connection), out.admin.storages.list())
@@ -33,17 +29,16 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
         marked,
         f"cut off '{marked.name}': its next request is refused, its tokens are revoked, its sessions are denied in "
         f"{sum(not one.failure for one in done)} of {len(roles)} roles that sign",
-        [*_failures(done), *_living(out, keyed, done)],
+        _living(out, keyed, done),
     )
 
 
-def restore(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def restore(out: Operator, name: RecipientName) -> None:
     r"""Answer a recipient again that was cut off. Its tokens stay revoked: make a new one, or send a link.
 
     \b
     deltaic recipient restore alice
     """
-    out = operator(ctx, as_json)
     known = out.admin.recipients.get(name)
     roles, _ = roles_of(_signing_role(out.connection), out.admin.storages.list())
     # First the roles: a mark without a Deny is safe, a Deny without a mark is a table that cannot be read.
@@ -56,13 +51,9 @@ def restore(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     )
 
 
-def _failures(done: Sequence[Done]) -> list[str]:
-    return [f"the role {one.where} was not changed: {one.failure}" for one in done if one.failure]
-
-
 def _living(out: Operator, keyed: Sequence[str], done: Sequence[Done]) -> list[str]:
     """Return what lives on, and until when."""
-    told = []
+    told = [f"the role {one.where} was not changed: {one.failure}" for one in done if one.failure]
     if not done:
         told.append(
             "no role is known that signs (a stack's output SigningRoleArn): what the functions' own credentials "

@@ -6,18 +6,19 @@ from typing import Annotated
 import typer
 from deltaic.scheduled.endings import endings_of_all
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator
+from deltaic_ops.cli.recipients.used import told_ending
 from deltaic_ops.cli.words import duration
 
 _WITHIN = timedelta(days=30)
 
 
 def expiring(
-    ctx: typer.Context,
+    out: Operator,
     within: Annotated[
         timedelta, typer.Option(parser=duration, metavar="30d", help="How soon.", show_default="30d")
     ] = _WITHIN,
-    as_json: AsJson = False,
 ) -> None:
     r"""List which tokens, open links, grants and recipients end soon, the first to end first.
 
@@ -27,25 +28,14 @@ def expiring(
     deltaic expiring
     deltaic expiring --within 7d --json
     """
-    out = operator(ctx, as_json)
     now = datetime.now(UTC)
     found = endings_of_all(out.admin, now, now + within)
-    if as_json:
-        out.json(
-            [
-                {"endsAt": f"{ends_at:%Y-%m-%dT%H:%M:%SZ}", "recipient": recipient, "kind": kind, "what": what}
-                for ends_at, recipient, kind, what in found
-            ]
-        )
+    if out.as_json:
+        out.json(list(map(told_ending, found)))
     elif found:
         out.table(
             found,
-            [
-                ("ENDS", lambda one: one.ends_at),
-                ("RECIPIENT", lambda one: one.recipient),
-                ("WHAT", lambda one: one.kind),
-                ("ID", lambda one: one.what),
-            ],
+            fields(ENDS="ends_at", RECIPIENT="recipient", WHAT="kind", ID="what"),
         )
     else:
         out.note("nothing ends in that time")

@@ -1,26 +1,23 @@
 """The commands of federation: policies by which the JWTs of somebody else's issuer are a recipient's."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from deltaic.catalog.items import Policy
-from deltaic.errors import AlreadyExists, InvalidParameter, Unavailable
+from deltaic.errors import InvalidParameter, Unavailable
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
-from deltaic_ops.profile import ProfilePlace, client_profile, private_key_profile, profile_place
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator, wire
+from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
+from deltaic_ops.cli.words import RecipientName
+from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
 if TYPE_CHECKING:
     from deltaic.identity.fetching import Published
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Server in the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"),
-]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")
 ]
@@ -37,8 +34,6 @@ class SubjectClaim(StrEnum):
 
 
 class _Client(NamedTuple):
-    """The recipient's client at the issuer, as a profile names it."""
-
     id: str
     scope: str
     private_key: Mapping[str, str] | None
@@ -46,8 +41,8 @@ class _Client(NamedTuple):
 
 
 def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: RecipientName,
     issuer: Annotated[str, typer.Option(metavar="URL", help="The claim iss, to the letter.")],
     audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
     subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
@@ -68,7 +63,6 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     algorithm: Annotated[str, typer.Option(help="Of that key.")] = "RS256",
     scope: Annotated[str, typer.Option(help="What to ask the issuer for, for the profile.")] = "",
     endpoint: Endpoint = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Take the JWTs of an issuer for this recipient's: no secret of yours is handed over, and none lives for months.
 
@@ -79,7 +73,6 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     deltaic recipient federate acme --issuer https://login.example.org --audience deltaic --subject-claim azp \
         --subject reports --profile-file acme.share --client-id reports
     """
-    out = operator(ctx, as_json)
     published, warnings = _look(out, issuer, needed=profile_file is not None)
     if profile_file is not None and not client_id:
         raise InvalidParameter("a profile needs --client-id: the recipient's client at the issuer")
@@ -97,48 +90,40 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
             key = {"privateKeyFile": private_key_file, "keyId": key_id, "algorithm": algorithm}
             client = _Client(client_id, scope, key if private_key_file else None)
             text = _profile(server, policy, published.token_endpoint, client)
-            place.write(text, f", but policy {policy.id} was made: {_undo(policy)} ends it")
+            undo = f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"
+            place.write(text, f", but policy {policy.id} was made: {undo} ends it")
     _told(out, policy, profile_file, warnings, secret_left=not private_key_file)
 
 
-def policies(
-    ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
-    as_json: AsJson = False,
-) -> None:
+def policies(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
     r"""List whose JWTs are a recipient's, or are anybody's.
 
     \b
     deltaic recipient policies alice
     """
-    out = operator(ctx, as_json)
-    columns = [
-        ("RECIPIENT", lambda policy: policy.recipient),
-        ("ID", lambda policy: policy.id),
-        ("ISSUER", lambda policy: policy.issuer),
-        ("AUDIENCE", lambda policy: policy.audience),
-        ("CLAIM", lambda policy: policy.subject_claim),
-        ("SUBJECT", lambda policy: policy.subject),
-        ("MADE", lambda policy: policy.created_at),
-        ("COMMENT", lambda policy: policy.comment),
-    ]
+    columns = fields(
+        RECIPIENT="recipient",
+        ID="id",
+        ISSUER="issuer",
+        AUDIENCE="audience",
+        CLAIM="subject_claim",
+        SUBJECT="subject",
+        MADE="created_at",
+        COMMENT="comment",
+    )
     some = out.admin.federation
     listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
 
 
 def unfederate(
-    ctx: typer.Context,
-    name: Name,
-    policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")],
-    as_json: AsJson = False,
+    out: Operator, name: RecipientName, policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")]
 ) -> None:
     r"""Remove a policy: its JWTs let nobody in any more (servers may remember one for a minute).
 
     \b
     deltaic recipient unfederate alice 937d8a9fd33e
     """
-    out = operator(ctx, as_json)
     gone = out.admin.federation.remove(out.admin.recipients.get(name), policy_id)
     out.show(gone, f"removed policy {gone.id} of '{gone.recipient}'")
 
@@ -174,15 +159,6 @@ def _profile(server: str, policy: Policy, token_endpoint: str, client: _Client) 
     return private_key_profile(server, {**auth, "scope": client.scope} if client.scope else auth)
 
 
-@contextmanager
-def place_of(path: Path | None) -> Iterator[ProfilePlace | None]:
-    """Take the place of a profile before what it names is made."""
-    if path is not None and path.exists():
-        raise AlreadyExists(f"'{path}' is there already: name another file")
-    with nullcontext() if path is None else profile_place(path) as place:
-        yield place
-
-
 def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str], *, secret_left: bool) -> None:
     if out.as_json:
         told = {} if path is None else {"profile": str(path)}
@@ -191,7 +167,3 @@ def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str],
     out.show(policy, f"federated '{policy.recipient}'", warnings)
     if path is not None:
         out.note(f"wrote {path}" + (f": the recipient puts its secret for {SECRET_TO_FILL_IN}" if secret_left else ""))
-
-
-def _undo(policy: Policy) -> str:
-    return f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"

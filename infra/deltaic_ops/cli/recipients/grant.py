@@ -8,15 +8,15 @@ import typer
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Grant
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.limits import Ends, told_end
-from deltaic_ops.cli.words import text_of
+from deltaic_ops.cli.words import RecipientName, ShareName, text_of
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Share = Annotated[str, typer.Argument(metavar="SHARE")]
 _FILTER = (
     "The rows that are granted, beside each table's own filter: a condition over columns by which every table of the "
     "share is partitioned. @FILE reads it from a file."
@@ -24,13 +24,12 @@ _FILTER = (
 
 
 @app.command()
-def create(  # noqa: PLR0913, PLR0917 -- what a grant holds
-    ctx: typer.Context,
-    recipient: Recipient,
-    share: Share,
+def create(
+    out: Operator,
+    recipient: RecipientName,
+    share: ShareName,
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     ends: Ends = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Let a recipient read a share, or some rows of all its tables, whose logs are then read.
 
@@ -39,7 +38,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a grant holds
     deltaic grant create alice sales --partition-filter "region = 'EU' AND year >= 2024"
     deltaic grant create alice trial --ends 2027-02-01
     """
-    out = operator(ctx, as_json)
     rows = text_of(partition_filter)
     _check(out, share, rows)
     before = requests_of(out, [out.admin.shares.get(share).name])
@@ -51,10 +49,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a grant holds
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
+    out: Operator,
     recipient: Annotated[str | None, typer.Option(help="Only what this recipient holds.")] = None,
     share: Annotated[str | None, typer.Option(help="Only who holds this share.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""List grants: all, those of a recipient, or those of a share.
 
@@ -65,10 +62,8 @@ def list_(
     """
     if recipient is not None and share is not None:
         raise typer.BadParameter("give --recipient or --share; for both: deltaic grant show RECIPIENT SHARE")
-    out = operator(ctx, as_json)
     columns = [
-        ("RECIPIENT", lambda grant: grant.recipient),
-        ("SHARE", lambda grant: grant.share),
+        *fields(RECIPIENT="recipient", SHARE="share"),
         ("ROWS", lambda grant: grant.partition_filter or "all that are shared"),
         ("GRANTED", lambda grant: grant.created_at),
         ("ENDS", lambda grant: told_end(grant.ends_at)),
@@ -77,27 +72,25 @@ def list_(
 
 
 @app.command()
-def show(ctx: typer.Context, recipient: Recipient, share: Share, as_json: AsJson = False) -> None:
+def show(out: Operator, recipient: RecipientName, share: ShareName) -> None:
     r"""Show one grant.
 
     \b
     deltaic grant show alice vaccine_share
     """
-    out = operator(ctx, as_json)
     out.show(out.admin.grants.get(recipient, share))
 
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
-    ctx: typer.Context,
-    recipient: Recipient,
-    share: Share,
+    out: Operator,
+    recipient: RecipientName,
+    share: ShareName,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
     no_partition_filter: Annotated[
         bool, typer.Option("--no-partition-filter", help="Grant all that is shared.")
     ] = False,
     ends: Ends = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change which rows are granted, or until when; it holds from the next request on.
 
@@ -111,7 +104,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
     given = (partition_filter is not None) + no_partition_filter
     if given > 1 or (not given and ends is None):
         raise typer.BadParameter("give --partition-filter or --no-partition-filter, one of them, or --ends")
-    out = operator(ctx, as_json)
     rows = text_of(partition_filter or "") if given else None
     out.admin.grants.get(recipient, share)
     _check(out, share, rows or "")
@@ -120,13 +112,12 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
 
 
 @app.command()
-def revoke(ctx: typer.Context, recipient: Recipient, share: Share, as_json: AsJson = False) -> None:
+def revoke(out: Operator, recipient: RecipientName, share: ShareName) -> None:
     r"""Take a share away from a recipient. URLs that it has already live on until they expire.
 
     \b
     deltaic grant revoke alice vaccine_share
     """
-    out = operator(ctx, as_json)
     gone = out.admin.grants.revoke(recipient, share)
     out.show(gone, f"'{gone.recipient}' may not read '{gone.share}' any more")
 
@@ -135,7 +126,6 @@ app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 
 
 def _check(out: Operator, share: str, rows: str) -> None:
-    """See that a filter fits every table of a share."""
     if rows.strip():
         from deltaic_ops.inspection.filter_checks import check_grant
 

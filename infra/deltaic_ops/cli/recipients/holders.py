@@ -4,15 +4,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from deltaic.catalog.admin.follows import Follow
 from deltaic.catalog.items import Grant
 from deltaic.errors import DeltaicError
 
-from deltaic_ops.cli.catalog.follow import FOLLOWS
-from deltaic_ops.cli.listing import Every, first
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, told_fields, wire
+from deltaic_ops.cli.listing import Every, fields, first
+from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import Usage, told_time, uses
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.words import ShareName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,28 +22,21 @@ if TYPE_CHECKING:
     from deltaic_ops.inspection.table_look import TableLook
 
 _LOOK = "Read its log too, with your credentials: version, size, columns, and which clients can read it."
-Share = Annotated[str, typer.Argument(metavar="SHARE")]
-Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
-CLIENTS: list[Column] = [
-    ("CLIENTS", lambda one: one.clients),
-    ("READ IT", lambda one: one.reads),
-    ("REMARK", lambda one: one.remark),
-]
+CLIENTS: list[Column] = fields(CLIENTS="clients", READ_IT="reads", REMARK="remark")
 """Which can read a table (`rights.clients`)."""
 
 
-def show_share(ctx: typer.Context, name: Share, every: Every = False, as_json: AsJson = False) -> None:
+def show_share(out: Operator, name: ShareName, every: Every = False) -> None:
     r"""Show one share, what its schemas follow, and who holds it with which rows.
 
     \b
     deltaic share show vaccine_share
     """
-    out = operator(ctx, as_json)
     found = out.admin.shares.get(name)
     held, more = first(_open_grants(out, found.name), every=every)
     follows = list(out.admin.follows.list(found.name))
-    if as_json:
+    if out.as_json:
         told = {"follows": list(map(wire, follows)), "recipients": list(map(_held, held)), "more": more}
         out.json({**wire(found), **told})
         return
@@ -54,17 +47,16 @@ def show_share(ctx: typer.Context, name: Share, every: Every = False, as_json: A
     ]
     out.show(found)
     if follows:
-        out.table(follows, FOLLOWS)
+        out.table(follows, _FOLLOWS)
     out.some(held, columns, f"nobody holds it: deltaic grant create RECIPIENT {found.name}", more=more)
 
 
-def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
-    ctx: typer.Context,
-    name: Table,
+def show_table(
+    out: Operator,
+    name: TableTitle,
     look: Annotated[bool, typer.Option("--look/--no-look", help=_LOOK)] = True,
     every: Every = False,
     usage: Usage = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Show one table: its entry, what its log says of the latest version, who holds it, and which clients read it.
 
@@ -79,13 +71,12 @@ def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
     from deltaic_ops.usage.last_use import UsageOf
 
     share, schema, table = table_name(name)
-    out = operator(ctx, as_json)
     found = out.admin.tables.get(share, schema, table)
     warnings = unread_by_iceberg(lambda: out.schemas, found)
     latest = _look(out, found, warnings) if look else None
     held, more = first(_open_grants(out, found.share), every=every)
     last = uses(out, usage, UsageOf("table_id", found.id), "recipient_id", [grant.recipient_id for grant in held])
-    if as_json:
+    if out.as_json:
         told = {**wire(found), **({"latest": None if latest is None else _told_look(latest)} if look else {})}
         told |= {} if last is None else {"lastReadAt": told_time(max(last.values(), default=None))}
         recipients = [
@@ -117,7 +108,6 @@ def _open_grants(out: Operator, share: str) -> "Iterator[Grant]":
 
 
 def _held(grant: Grant) -> dict[str, Any]:
-    """Return who holds a share as scripts see it."""
     told = wire(grant)
     return {name: told[name] for name in ("recipient", "partitionFilter", "endsAt")}
 
@@ -144,7 +134,6 @@ def _look(out: Operator, found: "TableEntry", warnings: list[str]) -> "TableLook
 
 
 def _facts(latest: "TableLook") -> dict[str, Any]:
-    """Return what people read of the latest version."""
     facts = {name: value for name, value in told_fields(latest).items() if name != "clients"}
     begins = facts.pop("checkpoint")
     return {**facts, "last checkpoint": "none" if begins is None else f"version {begins}"}
@@ -152,3 +141,20 @@ def _facts(latest: "TableLook") -> dict[str, Any]:
 
 def _told_look(latest: "TableLook") -> dict[str, Any]:
     return {**told_fields(latest), "clients": [told_fields(one) for one in latest.clients]}
+
+
+def _last_look(one: Follow) -> str:
+    """Return how the last look went, in a few words."""
+    if one.looked_at is None:
+        return "not looked at yet"
+    when = f"{one.looked_at:%Y-%m-%d %H:%M} UTC"
+    if one.failure:
+        return f"{when}: failed: {one.failure}"
+    came = ", ".join(f"{count} {did}" for did, count in one.came.items() if count)
+    return f"{when}: {came or 'no table'}"
+
+
+_FOLLOWS: list[Column] = [
+    *fields(SCHEMA="schema_name", FOLLOWS="source", EXCEPT="exclude"),
+    ("LAST LOOK", _last_look),
+]

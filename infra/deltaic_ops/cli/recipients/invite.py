@@ -11,9 +11,10 @@ from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.errors import InvalidParameter
 from deltaic_terminal.printing import visible
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.cli.words import duration
-from deltaic_ops.profile import profile_place
+from deltaic_ops.rights.profile_file import profile_place
 
 Endpoint = Annotated[
     str | None,
@@ -27,7 +28,7 @@ Mail = Annotated[
 
 
 def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
-    ctx: typer.Context,
+    out: Operator,
     name: Annotated[str, typer.Argument(metavar="RECIPIENT")],
     expires: Annotated[
         timedelta,
@@ -43,7 +44,6 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     cancel: Annotated[
         str | None, typer.Option(metavar="INVITATION_ID", help="End this link instead of making one.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Make a link by which the recipient makes its own profile, once; nothing secret passes through your hands.
 
@@ -52,7 +52,6 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     deltaic recipient invite alice --expires 7d --mail alice.eml
     deltaic recipient invite alice --cancel 937d8a9fd33e
     """
-    out = operator(ctx, as_json)
     if cancel is not None:
         gone = out.admin.invitations.cancel(out.admin.recipients.get(name), cancel)
         out.show(gone, f"cancelled invitation {gone.id} of '{gone.recipient}'")
@@ -60,28 +59,19 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     make_link(out, name, endpoint, mail, life=expires, token_life=token_expires, note=note)
 
 
-def invites(
-    ctx: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
-    as_json: AsJson = False,
-) -> None:
+def invites(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
     r"""List the invitations of a recipient, or of all; ended ones too, for ninety days after their end.
 
     \b
     deltaic recipient invites alice
     """
-    out = operator(ctx, as_json)
     person = None if name is None else out.admin.recipients.get(name)
     tokens = out.admin.tokens.of_all() if person is None else out.admin.tokens.list(person.id)
     unread = {token.id for token in tokens if token.salt}
     columns = [
-        ("RECIPIENT", lambda invitation: invitation.recipient),
-        ("ID", lambda invitation: invitation.id),
+        *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda invitation: invitation.state() + ", never read with" * (invitation.token_id in unread)),
-        ("MADE", lambda invitation: invitation.created_at),
-        ("EXPIRES", lambda invitation: invitation.expires_at),
-        ("TOKEN", lambda invitation: invitation.token_id),
-        ("NOTE", lambda invitation: invitation.comment),
+        *fields(MADE="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
     ]
     some = out.admin.invitations
     listed = some.of_all() if person is None else some.list(person.id)
@@ -111,7 +101,8 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
             made = out.admin.invitations.create(
                 person, server, life, token_life=token_life, overlap=overlap, comment=note
             )
-            place.write(_mail(made), _cancel(made))
+            cancel = f"`deltaic recipient invite {person.name} --cancel {made.invitation.id}`"
+            place.write(_mail(made), f", but the link was made: end it with {cancel}")
     if out.as_json:
         out.json({**wire(made.invitation), "link": made.link, **({} if mail is None else {"mail": str(mail)})})
         return
@@ -120,11 +111,6 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
         typer.echo(made.link)
     else:
         out.note(f"wrote {mail}: open it in your mail program, and send it")
-
-
-def _cancel(made: IssuedInvitation) -> str:
-    it = made.invitation
-    return f", but the link was made: end it with `deltaic recipient invite {it.recipient} --cancel {it.id}`"
 
 
 def _mail(made: IssuedInvitation) -> str:

@@ -5,19 +5,20 @@ from typing import Annotated
 import typer
 from deltaic.catalog.items import Recipient
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
-from deltaic_ops.cli.operator import ID, AsJson, Ids, Yes, operator, told_properties
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, told_properties
 from deltaic_ops.cli.recipients.client import client, clients, revoke_client
 from deltaic_ops.cli.recipients.cut_off import cut_off, restore
 from deltaic_ops.cli.recipients.federation import federate, policies, unfederate
 from deltaic_ops.cli.recipients.invite import invite, invites
 from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
 from deltaic_ops.cli.recipients.rights import show_recipient
-from deltaic_ops.cli.words import properties
+from deltaic_ops.cli.words import RecipientName, properties
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
-Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 _PROPERTY = "What filters and views may ask for. Can be repeated; a key that is given again has a list of values."
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
@@ -25,11 +26,10 @@ RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", m
 
 @app.command()
 def create(
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: RecipientName,
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
     property_: Property = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Make a recipient. It reads nothing until it has a grant and a token.
 
@@ -39,23 +39,20 @@ def create(
     deltaic recipient create globex --property regions=EU --property regions=US
     """
     held = properties(property_)
-    out = operator(ctx, as_json)
     made = out.admin.recipients.create(name, comment=comment, properties=held)
     out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
 
 
 @app.command("list")
-def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None:
+def list_(out: Operator, ids: Ids = False) -> None:
     r"""List all recipients.
 
     \b
     deltaic recipient list
     deltaic recipient list --ids
     """
-    out = operator(ctx, as_json)
     columns = [
-        ("NAME", lambda recipient: recipient.name),
-        ("COMMENT", lambda recipient: recipient.comment),
+        *fields(NAME="name", COMMENT="comment"),
         ("PROPERTIES", told_properties),
         ("STATE", _state),
         ("MADE", lambda recipient: recipient.created_at),
@@ -66,8 +63,8 @@ def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
-    ctx: typer.Context,
-    name: Name,
+    out: Operator,
+    name: RecipientName,
     comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
@@ -76,7 +73,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     requests_per_minute: RequestsPerMinute = None,
     bytes_per_day: BytesPerDay = None,
     ends: Ends = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a recipient's name and id stay.
 
@@ -90,7 +86,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     deltaic recipient update alice --ends 2027-02-01
     """
     held = properties(property_)
-    out = operator(ctx, as_json)
     shares = [grant.share for grant in out.admin.grants.of_recipient(name)]
     before = requests_of(out, shares)
     changed = out.admin.recipients.update(
@@ -112,14 +107,13 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(out: Operator, name: RecipientName, yes: Yes = False) -> None:
     r"""Delete a recipient with its tokens and grants: it is locked out at once (but for a minute of caching).
 
     \b
     deltaic recipient delete alice
     deltaic recipient delete alice --yes --json
     """
-    out = operator(ctx, as_json)
     out.confirm(f"Delete recipient '{name}' with its tokens and grants?", yes=yes)
     gone = out.admin.recipients.delete(name)
     out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")

@@ -11,11 +11,11 @@ from deltaic.catalog.items import Recipient as RecipientEntry
 from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
-from deltaic_ops.cli.listing import Every, first
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, told_fields, wire
+from deltaic_ops.cli.listing import Every, fields, first
+from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset
@@ -26,17 +26,14 @@ if TYPE_CHECKING:
 _FROM = "Judge a request from this address too; else one from where the recipient is answered."
 _COUNT = "Count the files and rows that there are to read now, by the tables' logs."
 Count = Annotated[bool, typer.Option("--count", help=_COUNT)]
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 
-def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be told
-    ctx: typer.Context,
-    recipient: Recipient,
-    table: Table,
+def access(
+    out: Operator,
+    recipient: RecipientName,
+    table: TableTitle,
     address: Annotated[str, typer.Option("--from", metavar="ADDRESS", help=_FROM)] = "",
     count: Count = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Say whether a recipient may read a table now, and the rule that says so; the exit code is 1 for no.
 
@@ -50,13 +47,12 @@ def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be to
     if address and not _is_address(address):
         raise typer.BadParameter(f"'{address}' is no IP address")
     name = TableName(*table_name(table))
-    out = operator(ctx, as_json)
     asked = Asked(out.admin.recipients.get(recipient), name, datetime.now(UTC), address)
     found = access_of(out.admin, out.reader, asked, (lambda: out.schemas) if count else None)
     told = told_fields(found)
     if (counts := told.pop("counted")) is not None:
         told |= told_fields(counts)
-    if as_json:
+    if out.as_json:
         out.json(told)
     else:
         out.facts({**told, "allowed": "yes" if found.allowed else "no"})
@@ -64,13 +60,12 @@ def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be to
         raise typer.Exit(1)
 
 
-def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
-    ctx: typer.Context,
-    name: Recipient,
+def show_recipient(
+    out: Operator,
+    name: RecipientName,
     every: Every = False,
     count: Count = False,
     usage: Usage = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Show one recipient: what it may, by which keys it comes, what ends soon, and each table that it sees.
 
@@ -94,7 +89,6 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
             return Counted(not_counted=refused)
         return counted(out.schemas, one.table, one.rights, one.first_version)
 
-    out = operator(ctx, as_json)
     person, now = out.admin.recipients.get(name), datetime.now(UTC)
     keys = keys_of(out.admin, person, now)
     soon = [] if person.has_ended(now) else ends_soon(out.admin, person, keys, now)
@@ -103,7 +97,7 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
     tables = [one for one in found if isinstance(one, SeenTable)]
     assets = [one for one in found if not isinstance(one, SeenTable)]
     counts = {one.name: counts_of(one) for one in tables} if count else {}
-    if as_json:
+    if out.as_json:
         told = [_seen(one) | (told_fields(counts[one.name]) if count else {}) for one in tables]
         beside = [_seen_asset(one) for one in assets]
         held = {"keys": told_keys(keys, last), "endsSoon": list(map(told_ending, soon))}
@@ -147,7 +141,6 @@ def _show_person(out: Operator, person: RecipientEntry, soon: Sequence[Ending], 
 
 
 def _seen(one: "SeenTable") -> dict[str, Any]:
-    """Return a table that is seen as scripts see it."""
     return {
         "table": one.name,
         "accessModes": list(one.table.access_modes),
@@ -164,7 +157,6 @@ def _seen(one: "SeenTable") -> dict[str, Any]:
 
 
 def _seen_asset(one: "Asset") -> dict[str, Any]:
-    """Return a volume, skill or model as scripts see it."""
     modes = list(getattr(one, "access_modes", ()))  # a model has none: its versions do
     return {"kind": one.kind, "name": one.title, "accessModes": modes}
 
@@ -188,26 +180,15 @@ def _counted(found: "Counted") -> str:
     return f"{rows} in {found.files:,} files of version {found.version}"
 
 
-def _access(one: "SeenTable") -> str:
-    from deltaic_ops.rights.seen import told_access
-
-    return told_access(one.table)
-
-
-def _versions(one: "SeenTable") -> str:
-    return f"from {one.first_version}" if one.table.history else "latest"
-
-
 _SEEN: list[Column] = [
     ("TABLE", lambda one: one.name),
-    ("ACCESS", _access),
+    ("ACCESS", lambda one: one.access),
     ("ROWS", _rows),
     ("HIDDEN", lambda one: one.table.hidden_columns),
-    ("VERSIONS", _versions),
+    ("VERSIONS", lambda one: f"from {one.first_version}" if one.table.history else "latest"),
     ("GRANT", lambda one: told_end(one.grant.ends_at)),
 ]
 _SEEN_ASSETS: list[Column] = [
-    ("KIND", lambda one: one.kind),
-    ("NAME", lambda one: one.title),
+    *fields(KIND="kind", NAME="title"),
     ("ACCESS", lambda one: getattr(one, "access_modes", ())),
 ]

@@ -1,6 +1,6 @@
 """The commands of `deltaic token`: secrets are shown once, and profile files are written for one pair of eyes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,26 +9,24 @@ from typing import Annotated
 import typer
 from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, IssuedToken
 from deltaic.catalog.items import Token
-from deltaic.errors import AlreadyExists, InvalidParameter, Unavailable
+from deltaic.errors import InvalidParameter
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.operator import Operator
+from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.recipients.invite import make_link
-from deltaic_ops.cli.words import duration
-from deltaic_ops.profile import ProfilePlace, profile_place, unusable
+from deltaic_ops.cli.words import RecipientName, duration
+from deltaic_ops.rights.profile_file import unusable
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
-Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID")]
 Expires = Annotated[
     timedelta,
     typer.Option("--expires", parser=duration, metavar="90d|12h|30m", help="How long it lives.", show_default="90d"),
 ]
 ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write the profile file here.")]
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Server in the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"),
-]
 Force = Annotated[bool, typer.Option("--force", help="Replace a profile file that is there.")]
 Comment = Annotated[str, typer.Option(help="A note for yourself.")]
 Link = Annotated[
@@ -38,15 +36,14 @@ Link = Annotated[
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    ctx: typer.Context,
-    recipient: Recipient,
+    out: Operator,
+    recipient: RecipientName,
     profile: ProfileFile = None,
     expires: Expires = DEFAULT_LIFE,
     endpoint: Endpoint = None,
     force: Force = False,
     comment: Comment = "",
     link: Link = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Issue a token: into the profile file that the recipient opens; without --profile it is shown, this once.
 
@@ -55,20 +52,18 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token create alice --link
     deltaic token create alice --profile alice.share --expires 12h --endpoint https://shares.example.org/delta-sharing
     """
-    out = operator(ctx, as_json)
     if link:
         _refuse_profile(profile)
         make_link(out, recipient, endpoint, token_life=expires, note=comment)
         return
-    with _profile(out, profile, endpoint, force=force) as where:
-        issued = out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment)
-        _hand_over(out, issued, where)
+    with _profile(out, profile, endpoint, force=force) as hand:
+        hand(out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment))
 
 
 @app.command()
 def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    ctx: typer.Context,
-    recipient: Recipient,
+    out: Operator,
+    recipient: RecipientName,
     profile: ProfileFile = None,
     overlap: Annotated[
         timedelta,
@@ -84,7 +79,6 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     force: Force = False,
     comment: Comment = "",
     link: Link = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Issue a new token and let the old one end soon; an expiry is never put off.
 
@@ -93,24 +87,22 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token rotate alice --overlap 0
     deltaic token rotate alice --link
     """
-    out = operator(ctx, as_json)
     if link:
         _refuse_profile(profile)
         make_link(out, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
         return
-    with _profile(out, profile, endpoint, force=force) as where:
+    with _profile(out, profile, endpoint, force=force) as hand:
         person = out.admin.recipients.get(recipient)
-        _hand_over(out, out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment), where)
+        hand(out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment))
 
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
+    out: Operator,
     recipient: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
     ends_within: Annotated[
         timedelta | None, typer.Option(parser=duration, metavar="30d", help="Live ones alone that end so soon.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""List the tokens of a recipient, or of all in no order; dead ones too, for ninety days after their end.
 
@@ -118,14 +110,10 @@ def list_(
     deltaic token list alice
     deltaic token list --ends-within 30d
     """
-    out = operator(ctx, as_json)
     columns = [
-        ("RECIPIENT", lambda token: token.recipient),
-        ("ID", lambda token: token.id),
+        *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda token: token.state()),
-        ("MADE", lambda token: token.created_at),
-        ("EXPIRES", lambda token: token.expires_at),
-        ("COMMENT", lambda token: token.comment),
+        *fields(MADE="created_at", EXPIRES="expires_at", COMMENT="comment"),
     ]
     tokens = _tokens(out, recipient)
     if ends_within is not None:
@@ -136,24 +124,22 @@ def list_(
 
 
 @app.command()
-def show(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json: AsJson = False) -> None:
+def show(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
     r"""Show one token, without its secret. A token's id begins the SHA-256 of its secret.
 
     \b
     deltaic token show alice 937d8a9fd33e
     """
-    out = operator(ctx, as_json)
     out.show(out.admin.tokens.get(out.admin.recipients.get(recipient), token_id))
 
 
 @app.command()
-def revoke(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json: AsJson = False) -> None:
+def revoke(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
     r"""End a token at once (servers may remember it for a minute).
 
     \b
     deltaic token revoke alice 937d8a9fd33e
     """
-    out = operator(ctx, as_json)
     gone = out.admin.tokens.revoke(out.admin.recipients.get(recipient), token_id)
     out.show(gone, f"revoked token {gone.id} of '{gone.recipient}'")
 
@@ -175,40 +161,15 @@ def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
 @contextmanager
 def _profile(
     out: Operator, path: Path | None, endpoint: str | None, *, force: bool
-) -> Iterator[tuple[ProfilePlace, str] | None]:
-    """Take, before a token is made, the place of its profile; yields it and the endpoint that it will name."""
-    if path is None:
-        yield None
-        return
-    with profile_place(path) as place:
-        if not force and path.exists():
-            raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
-        yield place, out.sharing_endpoint(endpoint)
+) -> Iterator[Callable[[IssuedToken], None]]:
+    """Take, before a token is made, the place of its profile; yields what writes and shows the token."""
+    with place_of(path, force=force) as place:
+        server = "" if place is None else out.sharing_endpoint(endpoint)
 
+        def hand(issued: IssuedToken) -> None:
+            if place is not None:
+                place.write_profile(server, issued, serves_iceberg=out.connection.serves_iceberg)
+            secret, done = {"bearerToken": issued.secret}, f"issued a token to '{issued.token.recipient}'"
+            hand_over(out, issued.token, secret, done, unusable(issued.token), path=path, server=server)
 
-def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
-    """Write the profile, which alone holds the secret then; without one show it, this once."""
-    if where is not None:
-        where[0].write_profile(where[1], issued, serves_iceberg=out.connection.serves_iceberg)
-    try:
-        _show(out, issued, where)
-    except OSError as error:
-        if where is not None:
-            raise
-        raise Unavailable(f"the token could not be shown ({error.strerror}){unusable(issued.token)}") from error
-
-
-def _show(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
-    if out.as_json:
-        held = (
-            {"bearerToken": issued.secret} if where is None else {"profile": str(where[0].path), "endpoint": where[1]}
-        )
-        out.json({**wire(issued.token), **held})
-        return
-    done = f"issued a token to '{issued.token.recipient}'"
-    if where is None:
-        out.show(issued.token, f"{done}; its secret is shown this once:")
-        typer.echo(issued.secret)
-    else:
-        out.show(issued.token, done)
-        out.note(f"wrote {where[0].path} for {where[1]}: hand it over by a safe way, and keep no copy")
+        yield hand

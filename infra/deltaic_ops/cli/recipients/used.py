@@ -9,6 +9,7 @@ from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
 from deltaic.errors import NotFound, Unavailable
 from deltaic.scheduled.endings import Ending
 
+from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Operator, wire
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> 
     some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
         ("KEY", _kind),
-        ("ID", lambda one: one.id),
-        ("MADE", lambda one: one.created_at),
+        *fields(ID="id", MADE="created_at"),
         ("ENDS", lambda one: getattr(one, "expires_at", "")),
         ("COMMENT", lambda one: one.comment),
     ]

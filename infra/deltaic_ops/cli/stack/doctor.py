@@ -5,15 +5,14 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.checks.doctor.examination import Examined, examine
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.words import table_name
 
 
 def doctor(
-    ctx: typer.Context,
+    out: Operator,
     table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Read this one, not one a share.")] = "",
     endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the stack's.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Look for what is wrong with a stack: one line for each finding, and what to do.
 
@@ -28,7 +27,6 @@ def doctor(
     deltaic doctor --table sales_share.europe.orders
     deltaic doctor --json
     """
-    out = operator(ctx, as_json)
     only = table_name(table) if table else None
     found = out.findings(examine(examined(out, endpoint), only))
     out.end(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from deltaic.errors import DeltaicError
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator, told_fields
+from deltaic_ops.cli.operator import Operator, told_fields
 from deltaic_ops.cli.recipients.holders import CLIENTS
 from deltaic_ops.cli.words import table_name
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 def lint(
-    ctx: typer.Context,
+    out: Operator,
     target: Annotated[str, typer.Argument(metavar="S3-URI|SHARE.SCHEMA.TABLE")],
     storage: Annotated[str, typer.Option(metavar="NAME", help="The storage of the folder; else AWS S3.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Read a Delta table's log, and say what recipients would run into: formats, statistics, sizes, history, clients.
 
@@ -32,12 +31,12 @@ def lint(
     deltaic lint s3://lake/sales/orders
     deltaic lint sales_share.europe.orders --json
     """
-    out, entry = operator(ctx, as_json), None
+    entry = None
     if "://" not in target:
         entry = out.admin.tables.get(*table_name(target))
         target, storage = entry.location, entry.storage
     found, clients = _looked(out, target, storage, entry)
-    if as_json:
+    if out.as_json:
         out.json({"findings": list(map(asdict, found)), "clients": list(map(told_fields, clients))})
     else:
         out.findings(found)

@@ -3,17 +3,13 @@
 import typer
 from deltaic.errors import InvalidParameter
 
-from deltaic_ops.cli.operator import AsJson, Yes, operator
+from deltaic_ops.cli.operator import Operator, Yes
 from deltaic_ops.deploy.deployed_stack import read_stack
 from deltaic_ops.deploy.removal import deletions
 from deltaic_ops.deploy.removal import remove as delete
 
 
-def remove(
-    ctx: typer.Context,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
+def remove(out: Operator, yes: Yes = False) -> None:
     r"""Remove a stack: recipients are cut off at once; the catalog, the tokens and the key stay.
 
     The command lists what stays before and after, with the commands that delete it. A stack of the same stage can be
@@ -24,7 +20,6 @@ def remove(
     deltaic --stack deltaic-dev remove
     deltaic --stack deltaic-dev remove --yes --json
     """
-    out = operator(ctx, as_json)
     client = out.connection.client("cloudformation")
     stack = read_stack(client, out.connection.stack)
     if not stack.ours:
@@ -35,7 +30,7 @@ def remove(
     out.confirm(f"Remove {stack.name}?", yes=yes)
     delete(client, stack)
     commands = deletions(stack.kept)
-    if as_json:
+    if out.as_json:
         out.json({"removed": stack.name, "kept": list(stack.kept), "deletions": commands})
         return
     out.note(f"{stack.name} is removed. What stays is deleted, for good, by:")

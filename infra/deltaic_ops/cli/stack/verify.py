@@ -12,20 +12,19 @@ from deltaic.errors import InvalidParameter, NotFound
 
 from deltaic_ops.checks.verify import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.verify import verify as verification
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
 from deltaic_ops.localstack.running import deployed
-from deltaic_ops.profile import read_profile
+from deltaic_ops.rights.profile_file import read_profile
 
 
 def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
-    ctx: typer.Context,
+    out: Operator,
     share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only this share; else all that are granted.")] = "",
     as_recipient: Annotated[str, typer.Option("--as", metavar="RECIPIENT", help="With a token made for it.")] = "",
     profile: Annotated[Path | None, typer.Option(metavar="FILE", help="With the token of a profile file.")] = None,
     tables: Annotated[int, typer.Option(min=1, help="How many of each share are read.")] = TABLES,
     endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the profile's, or with --as the stack's.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
 
@@ -38,9 +37,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    out = operator(ctx, as_json)
-    local = deployed(out.state)
-    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.stack:
+    local = deployed(out.wishes.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.wishes.stack_name:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
@@ -73,7 +71,6 @@ def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) 
 
 
 def _strangers(out: Operator, recipient: str) -> list[str]:
-    """Return a share that exists and is not granted, if there is one."""
     granted = {grant.share.lower() for grant in out.admin.grants.of_recipient(recipient)}
     return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
 

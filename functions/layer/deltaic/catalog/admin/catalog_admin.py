@@ -79,19 +79,19 @@ class CatalogAdmin:
 
     def unfinished(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield kind and path of what somebody began to delete and did not finish: it is neither there nor free."""
-        for share in self._records.all(keys.shares()):
+        for share in self._records.all(keys.all_of("share")):
             name = share["name"]
             if "state" in share:
                 yield "share", (name,)
                 continue
-            for schema in self._records.all(keys.schemas(name)):
+            for schema in self._records.all(keys.of_share("schema", name)):
                 if "state" in schema:
                     yield "schema", (name, schema["name"])
-            for kind, stretch in (("view", keys.views(name)), ("model", keys.all_assets(Model.kind, name))):
+            for kind, stretch in (("view", keys.of_share("view", name)), ("model", keys.in_share(Model.kind, name))):
                 for item in self._records.all(stretch):
                     if "state" in item:
                         yield kind, (name, item["schema_name"], item["name"])
-        for recipient in self._records.all(keys.recipients()):
+        for recipient in self._records.all(keys.all_of("recipient")):
             if "state" in recipient:
                 yield "recipient", (recipient["name"],)
 
@@ -107,7 +107,7 @@ class CatalogAdmin:
                     case "model":
                         self.models.delete(*path, force=True, begun=True)
                     case "view":
-                        self._records.existing(keys.view(*path), "", begun=True)
+                        self._records.existing(keys.asset("view", *path), "", begun=True)
                         self.tables.delete(*path)
                     case _:
                         self.recipients.delete(*path, begun=True)

@@ -107,11 +107,11 @@ def check_folders(
 
 def entries_of(records: Records) -> Iterator[Entry]:
     """Yield everything in the catalog that lies in a folder."""
-    for share in records.all(keys.shares()):
-        yield from map(Table.read, records.all(keys.all_tables(share["name"])))
+    for share in records.all(keys.all_of("share")):
+        yield from map(Table.read, records.all(keys.in_share("table", share["name"])))
         for item in FOLDERS:
-            yield from map(item.read, records.all(keys.all_assets(item.kind, share["name"])))
-        for model in map(Model.read, records.all(keys.all_assets(Model.kind, share["name"]))):
+            yield from map(item.read, records.all(keys.in_share(item.kind, share["name"])))
+        for model in map(Model.read, records.all(keys.in_share(Model.kind, share["name"]))):
             yield from map(ModelVersion.read, records.all(keys.model_versions(model.share, model.id)))
 
 
@@ -130,7 +130,7 @@ class Overlaps:
 
         @cache
         def is_filtered(share: str) -> bool:
-            grants = records.all(keys.grantees(share))
+            grants = records.all(keys.of_share("grant", share))
             return share.lower() == filtered.lower() or any(grant.get("partition_filter") for grant in grants)
 
         self._is_filtered = is_filtered
@@ -139,7 +139,7 @@ class Overlaps:
         """Return the entries that the filter or the storage's new address applies to."""
         if self._moved:
             return [entry for entry in entries_of(self._records) if entry.storage == names.key(self._moved.name)]
-        return [Table.read(item) for item in self._records.all(keys.all_tables(self._filtered))]
+        return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered))]
 
     def check(self, entry: Entry) -> None:
         """Raise InvalidParameter for a folder of the stack's own, and for a view in a share with filtered grants."""
@@ -212,7 +212,7 @@ class Overlaps:
 
     @cached_property
     def _storages(self) -> dict[str, Storage]:
-        known = map(Storage.read, self._records.all(keys.storages()))
+        known = map(Storage.read, self._records.all(keys.all_of("storage")))
         return {names.key(storage.name): storage for storage in [*known, *([self._moved] if self._moved else [])]}
 
     def _reads(self, wide: Entry, narrow: Table) -> bool:

@@ -3,15 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
-from deltaic.catalog import keys
-from deltaic.catalog.admin.asset_entries import (
-    CHECKED,
-    AssetEntries,
-    Facts,
-    FolderChanges,
-    FolderSettings,
-)
-from deltaic.catalog.admin.placed_entries import change
+from deltaic.catalog.admin.entries import CHECKED, Entries, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.records import checked
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.dynamo import Attributes
@@ -21,7 +13,7 @@ from deltaic.storage.locations import Location
 _Folder = TypeVar("_Folder", bound=Folder)
 
 
-class FolderAdmin(AssetEntries[_Folder]):
+class FolderAdmin(Entries[_Folder]):
     """Creates, gets, lists, updates and deletes the entries of volumes, or of skills."""
 
     def create(  # noqa: PLR0913 -- what an entry holds
@@ -41,7 +33,7 @@ class FolderAdmin(AssetEntries[_Folder]):
             **checked(CHECKED, {"location": location, **settings}),
             **(facts or {}),
         })  # fmt: skip
-        return self._enter(_named_as_its_folder(made), {})
+        return self._enter(_named_as_its_folder(made), made.attributes())
 
     def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
@@ -51,26 +43,7 @@ class FolderAdmin(AssetEntries[_Folder]):
             _named_as_its_folder(self._item.read({**before, **assign}))
             return assign
 
-        key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        return self._item.read(change(self._records, key, missing, self._item, named))
-
-    def delete(self, share: str, schema: str, name: str) -> _Folder:
-        """Delete an entry, not the files; raises NotFound."""
-        missing = self._missing(share, schema, name)
-        while True:
-            found = self._item.read(self._records.existing(self._key(share, schema, name), missing))
-            if self._remove(found):
-                return found
-
-    def remove_all(self, share: str, schema: str) -> None:
-        """Delete every entry of a schema in which no more can be made."""
-        for item in tuple(self._records.all(keys.assets(self._item.kind, share, schema))):
-            self._remove(self._item.read(item))
-
-    def _remove(self, found: _Folder) -> bool:
-        """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
-        leave = self._leave(found, {"storage": found.storage})
-        return self._records.attempt([*leave, *self._records.uses(found.storage, -1)])
+        return self._change(share, schema, name, named)
 
 
 def _named_as_its_folder(entry: _Folder) -> _Folder:

@@ -94,7 +94,8 @@ class FollowAdmin:
 
         Raises NotFound for the schema or the storage, InvalidParameter, also where it follows another source.
         """
-        key, wanted = keys.follow(share, schema), checked(source, storage=storage, exclude=exclude, history=history)
+        key = keys.share_entry("follow", share, schema)
+        wanted = checked(source, storage=storage, exclude=exclude, history=history)
         parent = self._records.schema(share, schema)
         made = Follow.read({
             "share": parent.share, "schema_name": parent.name, "share_id": parent.share_id, **wanted,
@@ -125,39 +126,39 @@ class FollowAdmin:
                 )
             return given
 
-        key = keys.follow(wanted.share, wanted.schema_name)
+        key = keys.share_entry("follow", wanted.share, wanted.schema_name)
         return Follow.read(self._records.change(key, _missing(wanted.share, wanted.schema_name), change))
 
     def get(self, share: str, schema: str) -> Follow:
         """Return what a schema follows; raises NotFound."""
-        return Follow.read(self._records.present(keys.follow(share, schema), _missing(share, schema)))
+        return Follow.read(self._records.present(keys.share_entry("follow", share, schema), _missing(share, schema)))
 
     def list(self, share: str) -> Iterator[Follow]:
         """Yield what the schemas of a share follow; raises NotFound."""
         self._records.share(share)
-        return (Follow.read(item) for item in self._records.all(keys.follows(share)))
+        return (Follow.read(item) for item in self._records.all(keys.of_share("follow", share)))
 
     def looked(self, follow: Follow, came: Mapping[str, int], reasons: Mapping[str, str], failure: str = "") -> None:
         """Record how a look went; of one that has ended nothing."""
         told = {"came": dict(came), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
-        key, same = keys.follow(follow.share, follow.schema_name), {"created_at": follow.created_at}
+        key, same = keys.share_entry("follow", follow.share, follow.schema_name), {"created_at": follow.created_at}
         self._records.attempt([self._records.update(key, assign=told, expect=same)])
 
     def end(self, share: str, schema: str) -> Follow:
         """Follow no more; tables that were entered stay. Raises NotFound."""
         missing = _missing(share, schema)
         while True:
-            found = Follow.read(self._records.existing(keys.follow(share, schema), missing))
+            found = Follow.read(self._records.existing(keys.share_entry("follow", share, schema), missing))
             if self._remove(found):
                 return found
 
     def remove_all(self, share: str, schema: str) -> None:
         """End what a schema follows in which nothing more can be made."""
-        for item in self._records.several([keys.follow(share, schema)]).values():
+        for item in self._records.several([keys.share_entry("follow", share, schema)]).values():
             self._remove(Follow.read(item))
 
     def _remove(self, found: Follow) -> bool:
-        key = keys.follow(found.share, found.schema_name)
+        key = keys.share_entry("follow", found.share, found.schema_name)
         return self._records.attempt([
             self._records.delete(key, {"created_at": found.created_at}),
             self._records.update(keys.schema(found.share, found.schema_name), add={"tables": -1}),

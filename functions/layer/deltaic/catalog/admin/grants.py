@@ -50,7 +50,7 @@ class GrantAdmin:
                 self._records.check(keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
                 self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
                 self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
-                self._records.put_new(keys.grantee(entry.name, holder.id), grant.attributes()),
+                self._records.put_new(keys.share_entry("grant", entry.name, holder.id), grant.attributes()),
             ]
             self._records.transact_checked(writes, partial(self._check_folders, entry.name, rows))
         except ConditionFailed as failed:
@@ -81,7 +81,7 @@ class GrantAdmin:
         missing = _missing(recipient, share)
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            other = keys.grantee(before["share"], before["recipient_id"])
+            other = keys.share_entry("grant", before["share"], before["recipient_id"])
             same = {"share_id": before["share_id"]}
             return [self._records.update(other, assign=after, add={"revision": 1}, expect=same)]
 
@@ -101,11 +101,11 @@ class GrantAdmin:
 
     def of_recipient(self, recipient: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
         """Yield the grants of a recipient, in the order of the shares' names; raises NotFound."""
-        return self._in(keys.grants(self._records.recipient(recipient).id), excerpt)
+        return self._in(keys.of_recipient("grant", self._records.recipient(recipient).id), excerpt)
 
     def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
         """Yield the grants of a share, by the recipients' ids, which an excerpt goes by too; raises NotFound."""
-        return self._in(keys.grantees(self._records.share(share).name), excerpt)
+        return self._in(keys.of_share("grant", self._records.share(share).name), excerpt)
 
     def of_all(self, *, with_an_end: bool = False) -> Iterator[Grant]:
         """Yield the grants of all recipients, or those that have an end, those of one together (`Dynamo.scan`)."""
@@ -124,11 +124,10 @@ class GrantAdmin:
         return map(Grant.read, self._records.all(stretch, excerpt))
 
     def _remove(self, grant: Grant) -> bool:
-        """Delete both sides of a grant; False if they were gone."""
         same = {"share_id": grant.share_id}
         return self._records.attempt([
             self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
-            self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
+            self._records.delete(keys.share_entry("grant", grant.share, grant.recipient_id), same),
         ])  # fmt: skip
 
 

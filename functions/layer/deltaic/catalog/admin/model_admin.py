@@ -5,13 +5,7 @@ from typing import Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.asset_entries import (
-    CHECKED,
-    AssetEntries,
-    Facts,
-    FolderChanges,
-    FolderSettings,
-)
+from deltaic.catalog.admin.entries import CHECKED, Entries, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.placed_entries import change, enter
 from deltaic.catalog.admin.records import DELETING, Records, checked
 from deltaic.catalog.asset_items import Model, ModelVersion
@@ -24,7 +18,7 @@ from deltaic.protocol import names
 _LATEST: Final = 2**63 - 1
 
 
-class ModelAdmin(AssetEntries[Model]):
+class ModelAdmin(Entries[Model]):
     """Creates, gets, lists, updates and deletes models and their versions. A model counts its versions."""
 
     def __init__(self, records: Records) -> None:
@@ -33,14 +27,13 @@ class ModelAdmin(AssetEntries[Model]):
     def create(self, share: str, schema: str, name: str, *, comment: str = "", asset_id: str | None = None) -> Model:
         """Make a model without versions; raises NotFound for the schema, AlreadyExists, InvalidParameter."""
         named = self._named(share, schema, name, asset_id)
-        return self._enter(Model.read({**named, "comment": names.check_comment(comment)}), {"versions": 0})
+        model = Model.read({**named, "comment": names.check_comment(comment)})
+        return self._enter(model, {**model.attributes(), "versions": 0})
 
     def update(self, share: str, schema: str, name: str, *, comment: str | None = None) -> Model:
         """Change the comment; raises NotFound, InvalidParameter."""
         assign = checked(CHECKED, {"comment": comment})
-        return Model.read(
-            self._records.change(self._key(share, schema, name), self._missing(share, schema, name), lambda _: assign)
-        )
+        return self._change(share, schema, name, lambda _: assign)
 
     def delete(self, share: str, schema: str, name: str, *, force: bool = False, begun: bool = False) -> Model:
         """Delete a model, with versions only by force, and them with it; raises NotFound, Conflict.
@@ -56,7 +49,7 @@ class ModelAdmin(AssetEntries[Model]):
             if force:
                 self._records.transact([self._records.update(key, assign={"state": DELETING}, expect={"id": found.id})])
                 for version in tuple(self._versions(found)):
-                    self._remove(found, version)
+                    self._remove_version(found, version)
             self._records.transact(self._leave(found, {"versions": 0}))
         except ConditionFailed as failed:
             left = (failed.item or {}).get("versions", 0)
@@ -67,7 +60,7 @@ class ModelAdmin(AssetEntries[Model]):
 
     def remove_all(self, share: str, schema: str) -> None:
         """Delete every model of a schema in which no more can be made."""
-        for item in tuple(self._records.all(keys.assets(Model.kind, share, schema))):
+        for item in tuple(self._records.all(keys.in_schema(Model.kind, share, schema))):
             self.delete(share, schema, item["name"], force=True)
 
     def add_version(  # noqa: PLR0913 -- what a version's entry holds
@@ -124,13 +117,13 @@ class ModelAdmin(AssetEntries[Model]):
         while True:
             model = self.get(share, schema, name)
             found = self.version(share, schema, name, version)
-            if self._remove(model, found):
+            if self._remove_version(model, found):
                 return found
 
     def _versions(self, model: Model) -> Iterator[ModelVersion]:
         return map(ModelVersion.read, self._records.all(keys.model_versions(model.share, model.id)))
 
-    def _remove(self, model: Model, found: ModelVersion) -> bool:
+    def _remove_version(self, model: Model, found: ModelVersion) -> bool:
         return self._records.attempt([
             self._records.delete(keys.model_version(model.share, model.id, found.version), {"id": found.id}),
             self._records.update(self._key(model.share, model.schema_name, model.name), add={"versions": -1}),

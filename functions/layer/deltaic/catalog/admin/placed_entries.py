@@ -6,10 +6,9 @@ from typing import Any, Final
 from deltaic.catalog import keys
 from deltaic.catalog.admin.filter_rules import Entry, check_folders
 from deltaic.catalog.admin.records import Change, Records
-from deltaic.catalog.asset_items import Asset
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.items import Table
+from deltaic.catalog.items import InSchema
 from deltaic.catalog.keys import Key
 from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import AlreadyExists, NotFound
@@ -23,7 +22,7 @@ DECISIVE: Final = frozenset({
 def enter(  # noqa: PLR0913, PLR0917 -- a transaction
     records: Records,
     key: Key,
-    entry: Asset | Table,
+    entry: InSchema,
     attributes: Mapping[str, Any],
     parent: tuple[Write, str] | None = None,
     also: Sequence[Write] = (),
@@ -42,27 +41,26 @@ def enter(  # noqa: PLR0913, PLR0917 -- a transaction
         records.transact_checked(writes, lambda: check_folders(records, entry) if isinstance(entry, Entry) else [])
     except ConditionFailed as failed:
         if failed.index == 0:
-            kind = "table" if isinstance(entry, Table) else entry.kind
             raise AlreadyExists(
-                f"there is a {kind} '{entry.title}' already: choose another name, or update it"
+                f"there is a {entry.kind} '{entry.title}' already: choose another name, or update it"
             ) from None
         what = title if failed.index == 1 else f"storage '{storage}'"
         raise NotFound(f"{what} not found") from None
 
 
-def change(records: Records, key: Key, missing: str, item: type[Entry], change: Change) -> Attributes:
+def change(records: Records, key: Key, missing: str, item: type[InSchema], change: Change) -> Attributes:
     """Change an entry; raises NotFound for it or its new storage, and what `change` and `check_folders` raise."""
     storage = ""
 
     def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
         nonlocal storage
-        storage = after.get("storage", before["storage"])
-        return records.moves(before["storage"], storage)
+        storage = after.get("storage", before.get("storage", ""))
+        return records.moves(before.get("storage", ""), storage)
 
     def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
-        if all(after.get(name, before.get(name)) == before.get(name) for name in DECISIVE):
-            return []
-        return check_folders(records, item.read({**before, **after}))
+        entry = item.read({**before, **after})
+        is_same = all(after.get(name, before.get(name)) == before.get(name) for name in DECISIVE)
+        return [] if is_same or not isinstance(entry, Entry) else check_folders(records, entry)
 
     try:
         return records.change(key, missing, change, moved, check)

@@ -4,7 +4,7 @@ The properties lie with the name, for administrators, and with the id, where fun
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys, restrictions
@@ -12,6 +12,10 @@ from deltaic.catalog.admin.grants import GrantAdmin
 from deltaic.catalog.admin.records import DELETING, EVERY, Change, Excerpt, Records, merged_properties
 from deltaic.catalog.admin.view_requests import ViewRequests
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.credentials.federation import Federation
+from deltaic.catalog.credentials.invitations import Invitations
+from deltaic.catalog.credentials.oauth_clients import OAuthClients
+from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.writes import Writes
@@ -19,12 +23,8 @@ from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
-
-class Entrances(Protocol):
-    """One kind of what a recipient gets in by: tokens, links, policies."""
-
-    def remove_all(self, recipient_id: str) -> None:
-        """Delete every one of a recipient for which no more can be made."""
+Entrances = TokenAdmin | Invitations | Federation | OAuthClients
+"""What a recipient gets in by: tokens, links, policies and clients."""
 
 
 class RecipientAdmin:
@@ -71,7 +71,7 @@ class RecipientAdmin:
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Recipient]:
         """Yield the recipients, or an excerpt, in the order of their names."""
-        return map(Recipient.read, self._records.all(keys.recipients(), excerpt, with_those_in_deletion=False))
+        return map(Recipient.read, self._records.all(keys.all_of("recipient"), excerpt, with_those_in_deletion=False))
 
     def update(
         self,
@@ -142,7 +142,7 @@ class RecipientAdmin:
             ])  # fmt: skip
             for some in self._entrances:
                 some.remove_all(recipient.id)
-            self._grants.remove_all(keys.grants(recipient.id))
+            self._grants.remove_all(keys.of_recipient("grant", recipient.id))
             self._records.transact([
                 self._records.delete(key, same),
                 self._records.delete(keys.recipient_id(recipient.id)),

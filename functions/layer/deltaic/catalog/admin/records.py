@@ -36,7 +36,7 @@ class Excerpt(NamedTuple):
     """So many at most; no more are read than it takes to find them."""
 
     def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
-        """Return what of a whole listing, such as `keys.shares()`, is wanted."""
+        """Return what of a whole listing, such as `keys.all_of("share")`, is wanted."""
         first = f"{stretch.low}{keys.segment(self.begins)}"
         low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
         return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.begins else stretch.high)

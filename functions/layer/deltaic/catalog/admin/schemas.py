@@ -1,9 +1,11 @@
 """The schemas of the catalog: each belongs to one share, and what it holds keeps it in place."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any
 
 from deltaic.catalog import keys
+from deltaic.catalog.admin.entries import Entries
+from deltaic.catalog.admin.follows import FollowAdmin
 from deltaic.catalog.admin.records import DELETING, EVERY, Excerpt, Records
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Schema, now
@@ -12,17 +14,10 @@ from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
 
-class HeldAdmin(Protocol):
-    """The administration of what schemas hold of one kind."""
-
-    def remove_all(self, share: str, schema: str) -> None:
-        """Delete every entry of a schema in which no more can be made."""
-
-
 class SchemaAdmin:
     """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
 
-    def __init__(self, records: Records, held: Sequence[HeldAdmin]) -> None:
+    def __init__(self, records: Records, held: Sequence[FollowAdmin | Entries[Any]]) -> None:
         self._records = records
         self._held = held
 
@@ -55,7 +50,7 @@ class SchemaAdmin:
     def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
         """Yield the schemas of a share, or an excerpt, in the order of their names; raises NotFound."""
         self._records.share(share)
-        return map(Schema.read, self._records.all(keys.schemas(share), excerpt))
+        return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
 
     def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
         """Change the provider's note; raises NotFound, InvalidParameter."""
@@ -96,5 +91,5 @@ class SchemaAdmin:
 
     def remove_all(self, share: str) -> None:
         """Delete every schema of a share in which no more can be made, and all that they hold with them."""
-        for item in tuple(self._records.all(keys.schemas(share))):
+        for item in tuple(self._records.all(keys.of_share("schema", share))):
             self.delete(share, item["name"], force=True)

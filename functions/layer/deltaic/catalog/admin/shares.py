@@ -65,7 +65,7 @@ class ShareAdmin:
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Share]:
         """Yield the shares, or an excerpt, in the order of their names."""
-        return map(Share.read, self._records.all(keys.shares(), excerpt, with_those_in_deletion=False))
+        return map(Share.read, self._records.all(keys.all_of("share"), excerpt, with_those_in_deletion=False))
 
     def update(
         self,
@@ -102,7 +102,7 @@ class ShareAdmin:
                 self._records.update(key, assign={"state": DELETING}, expect=same if force else empty),
             ])  # fmt: skip
             # The grants first: for recipients the share is gone at once, not piece by piece.
-            self._grants.remove_all(keys.grantees(name))
+            self._grants.remove_all(keys.of_share("grant", name))
             self._schemas.remove_all(name)
             counters = self._records.delete(keys.share_overlaps(name), present=False)
             self._records.transact([self._records.delete(key, empty), counters])

@@ -89,7 +89,7 @@ class StorageAdmin:
 
     def list(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
-        return (Storage.read(item) for item in self._records.all(keys.storages()))
+        return (Storage.read(item) for item in self._records.all(keys.all_of("storage")))
 
     def update(
         self, name: str, *, access_keys: AccessKeys | None = None, **changes: Unpack[StorageSettings]

@@ -1,6 +1,7 @@
-"""Where the shared tables of a catalog lie, for functions that look at all of them."""
+"""Where the shared tables of a catalog lie, and what scheduled functions remember of each place."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -8,6 +9,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.admin.records import DELETING
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Share, Storage, Table
+from deltaic.catalog.writes import update
 from deltaic.errors import NotFound
 from deltaic.storage.locations import Location
 
@@ -28,10 +30,10 @@ class TablePlaces:
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
         """Yield every Delta table that is listed, of every share that is not going; several may lie in one place."""
-        for share in self._dynamo.query(self._table, keys.shares()):
+        for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
                 continue
-            for item in self._dynamo.query(self._table, keys.all_tables(Share.read(share).name)):
+            for item in self._dynamo.query(self._table, keys.in_share("table", Share.read(share).name)):
                 table = Table.read(item)
                 if table.format != "delta" or table.unlisted:
                     continue
@@ -43,3 +45,42 @@ class TablePlaces:
         if item is None:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)
+
+
+class Checkpointing(TablePlaces):
+    """The tables of a catalog whose entries say that the stack's function writes their checkpoints."""
+
+    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(table, dynamo)
+        self._clock = clock
+
+    def places(self) -> list[TablePlace]:
+        """Return where tables lie that take part, once each, those first that were looked at longest ago, or never."""
+        wanted = {
+            place: keys.place("checkpoint", place.location, place.storage)
+            for place, table in self.entries()
+            if table.checkpoint
+        }
+        looked = self._dynamo.batch_get(self._table, list(wanted.values()))
+        return sorted(wanted, key=lambda place: looked.get(wanted[place], {}).get("looked", 0))
+
+    def looked_at(self, place: TablePlace) -> None:
+        """Record that a place was looked at now, whatever came of it: the others are next."""
+        key = keys.place("checkpoint", place.location, place.storage)
+        assign = {"location": place.location, "looked": int(self._clock() * 1000)}
+        self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
+
+
+class KnownVersions(TablePlaces):
+    """The shared tables of a catalog, and for each place the version that is known."""
+
+    def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
+        """Return the known versions; a place that nobody looked at before has none."""
+        wanted = {keys.place("version", place.location, place.storage): place for place in places}
+        return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
+
+    def remember(self, place: TablePlace, version: int) -> None:
+        """Record that a version is known."""
+        key = keys.place("version", place.location, place.storage)
+        assign = {"location": place.location, "version": version}
+        self._dynamo.transact([update(self._table, key, assign=assign, create=True)])

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, cast
-from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.admin.entries import Entries, checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import (
     Overlaps,
     check_access,
@@ -14,17 +14,15 @@ from deltaic.catalog.admin.filter_rules import (
     checked_filter,
     entries_of,
 )
-from deltaic.catalog.admin.placed_entries import DECISIVE, change, enter
-from deltaic.catalog.admin.records import EVERY, Checks, Excerpt, Records, checked, checked_id
+from deltaic.catalog.admin.placed_entries import DECISIVE
+from deltaic.catalog.admin.records import Checks, Records, checked
 from deltaic.catalog.admin.view_partitions import ViewPartitions
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
-from deltaic.catalog.writes import ABSENT, Write, Writes
+from deltaic.catalog.items import IcebergAccess, Table, TableFormat
+from deltaic.catalog.writes import ABSENT, Write
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
-from deltaic.storage.locations import Location
 
-_ACCESS_MODES: Final = ("url", "dir")
 _ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
 _WHOLE: Final = {
@@ -72,14 +70,14 @@ def _as_it_is(wanted: Table, _before: Table | None) -> Table:
     return wanted
 
 
-class TableAdmin:
+class TableAdmin(Entries[Table]):
     """Creates, gets, lists, updates and deletes table entries. The tables themselves are never touched.
 
     A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
     """
 
     def __init__(self, records: Records, partitions: ViewPartitions) -> None:
-        self._records = records
+        super().__init__(records, Table)
         self._partitions = partitions
 
     def create(  # noqa: PLR0913 -- what a table entry holds
@@ -98,43 +96,19 @@ class TableAdmin:
         `fit` compares what narrows it with the table itself, which the catalog does not know; nothing is stored if it
         raises.
         """
-        names.check_table_name(name)
-        parent = self._records.schema(share, schema)
-        table = Table.read({
-            "name": name,
-            "schema_name": parent.name,
-            "share": parent.share,
-            "id": str(uuid4()) if table_id is None else checked_id(table_id),
-            "share_id": parent.share_id,
-            **checked(_CHECKED, {"location": location, **settings}),
-            "created_at": now(),
-        })  # fmt: skip
+        table = Table.read(
+            {
+                **self._named(share, schema, name, table_id),
+                **checked(_CHECKED, {"location": location, **settings}),
+            }
+        )
         check_iceberg(table)
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
         return self.enter(fit(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        key = keys.table(table.share, table.schema_name, table.name)
-        enter(self._records, key, table, to_item(table), also=also)
-        return table
-
-    def get(self, share: str, schema: str, name: str) -> Table:
-        """Return a table entry; raises NotFound."""
-        return Table.read(self._records.present(keys.table(share, schema, name), _missing(share, schema, name)))
-
-    def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[Table]:
-        """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound.
-
-        An `excerpt` is one of a schema's.
-        """
-        if schema is None:
-            self._records.share(share)
-            stretch = keys.all_tables(share)
-        else:
-            self._records.schema(share, schema)
-            stretch = keys.tables(share, schema)
-        return map(Table.read, self._records.all(stretch, excerpt))
+        return self._enter(table, to_item(table), also)
 
     def update(
         self, share: str, schema: str, name: str, *, fit: Fit = _as_it_is, **changes: Unpack[TableChanges]
@@ -157,8 +131,7 @@ class TableAdmin:
             hidden = fit(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
-        key, missing = keys.table(share, schema, name), _missing(share, schema, name)
-        return Table.read(change(self._records, key, missing, Table, checked_change))
+        return self._change(share, schema, name, checked_change)
 
     def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
@@ -186,55 +159,18 @@ class TableAdmin:
         """Compares the folders of the catalog."""
         return Overlaps(self._records)
 
-    def delete(self, share: str, schema: str, name: str) -> Table:
-        """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""
-        missing = _missing(share, schema, name)
-        while True:
-            table = Table.read(self._records.existing(keys.table(share, schema, name), missing))
-            if self._remove(table):
-                return table
-
-    def remove_all(self, share: str, schema: str) -> None:
-        """Delete every table entry of a schema in which no more can be made."""
-        for item in tuple(self._records.all(keys.tables(share, schema))):
-            self._remove(Table.read(item))
-
-    def _remove(self, table: Table) -> bool:
-        """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
-        of_view: Writes = []
+    def _remove(self, table: Table, also: Sequence[Write] = ()) -> bool:
+        """Delete an entry as it was read, and what else there is of a view."""
         if table.view_properties is not None:
             self._partitions.end(table)
-            place = keys.view(table.share, table.schema_name, table.name)
-            of_view = [self._records.delete(place, present=False)]
-        same = {"id": table.id, "storage": table.storage}
-        return self._records.attempt([
-            self._records.delete(keys.table(table.share, table.schema_name, table.name), same),
-            self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
-            *self._records.uses(table.storage, -1),
-            *of_view,
-        ])  # fmt: skip
+            view = keys.asset("view", table.share, table.schema_name, table.name)
+            also = [*also, self._records.delete(view, present=False)]
+        return super()._remove(table, also)
 
 
 def to_item(table: Table) -> dict[str, Any]:
     """Return how an entry is stored."""
     return {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
-
-
-def checked_location(uri: str) -> str:
-    """Return an S3 URI without a slash at its end; raises InvalidParameter."""
-    place = Location.parse(uri)
-    if place.prefix.rpartition("/")[2] == "_delta_log":
-        raise InvalidParameter(f"'{uri}' is the log of a table: name the folder that holds _delta_log")
-    scheme = uri.partition("://")[0].lower()
-    return f"{scheme}://{place.bucket}/{place.prefix}".rstrip("/")
-
-
-def checked_access_modes(modes: Sequence[str]) -> tuple[AccessMode, ...]:
-    """Return the modes once each, `url` before `dir`; raises InvalidParameter."""
-    unknown = [mode for mode in modes if mode not in _ACCESS_MODES]
-    if unknown or not modes:
-        raise InvalidParameter(f"access modes are 'url' and 'dir', at least one of them; not '{', '.join(unknown)}'")
-    return cast("tuple[AccessMode, ...]", tuple(mode for mode in _ACCESS_MODES if mode in modes))
 
 
 def _checked_iceberg(access: str) -> IcebergAccess:
@@ -264,10 +200,6 @@ def _checked_version(version: int) -> int:
     if not 0 <= version <= _LATEST_LONG:
         raise InvalidParameter(f"the start version must be 0 or more, and is {version}")
     return version
-
-
-def _missing(share: str, schema: str, name: str) -> str:
-    return f"table '{share}.{schema}.{name}' not found"
 
 
 _CHECKED: Final[Checks] = {

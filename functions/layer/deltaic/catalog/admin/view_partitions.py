@@ -35,7 +35,7 @@ class ViewPartitions:
         Raises Conflict when the view is gone or has another SQL than `view`: then the rows are not what it shows.
         """
         same = {"table_id": view.table_id, "sql": view.sql, "state": ABSENT}
-        place = keys.view(view.share, view.schema_name, view.name)
+        place = keys.asset("view", view.share, view.schema_name, view.name)
         for some in _some(partitions):
             try:
                 self._records.transact([
@@ -66,7 +66,7 @@ class ViewPartitions:
 
     def end(self, table: Table) -> None:
         """Begin the deletion of a view: no partition can be put from now on, and there is none."""
-        place = keys.view(table.share, table.schema_name, table.name)
+        place = keys.asset("view", table.share, table.schema_name, table.name)
         same = {"table_id": table.id}  # else the view is gone, or another one has its name
         self._records.attempt([self._records.update(place, assign={"state": DELETING}, expect=same)])
         self.remove(table.share, table.id, [each.audience for each in self.list(table.share, table.id)])

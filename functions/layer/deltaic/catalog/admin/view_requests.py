@@ -25,7 +25,7 @@ class ViewRequests:
     def request(self, share: str, schema: str, name: str) -> View:
         """Say of one view that a refresh is wanted from now on; raises NotFound."""
         missing = f"view '{share}.{schema}.{name}' not found"
-        return View.read(self._records.change(keys.view(share, schema, name), missing, refresh_request))
+        return View.read(self._records.change(keys.asset("view", share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
         """Ask for the rows that a recipient lacks of the views of these shares, which it holds.
@@ -37,7 +37,7 @@ class ViewRequests:
         recipient = self._records.recipient(name)
         views: dict[Key, View] = {}
         for share in shares:
-            found = [View.read(item) for item in self._records.all(keys.views(share)) if "state" not in item]
+            found = [View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item]
             views |= {keys.table(each.share, each.schema_name, each.name): each for each in found}
         wanted: dict[Key, View] = {}
         for place, item in self._records.several(views).items():

@@ -6,8 +6,9 @@ from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.admin.records import Change, Checks, Records, checked, checked_id
-from deltaic.catalog.admin.tables import TableAdmin, checked_location
+from deltaic.catalog.admin.tables import TableAdmin
 from deltaic.catalog.admin.view_partitions import AT_ONCE, ViewPartitions
 from deltaic.catalog.admin.view_requests import ViewRequests, refresh_request
 from deltaic.catalog.dynamo import Attributes
@@ -84,7 +85,9 @@ class ViewAdmin:
             **checked(_CHECKED, {"sql": sql, **settings}),
             created_at=table.created_at,
         )
-        self._tables.enter(table, also=[self._records.put_new(keys.view(share, schema, name), view.attributes())])
+        self._tables.enter(
+            table, also=[self._records.put_new(keys.asset("view", share, schema, name), view.attributes())]
+        )
         return view
 
     def source(self, name: str) -> Table:
@@ -102,7 +105,7 @@ class ViewAdmin:
 
     def get(self, share: str, schema: str, name: str) -> View:
         """Return a view; raises NotFound, also for a table that is none."""
-        return View.read(self._records.present(keys.view(share, schema, name), _missing(share, schema, name)))
+        return View.read(self._records.present(keys.asset("view", share, schema, name), _missing(share, schema, name)))
 
     def table(self, view: View) -> Table:
         """Return the table entry of a view; raises NotFound."""
@@ -111,12 +114,12 @@ class ViewAdmin:
     def list(self, share: str) -> Iterator[View]:
         """Yield the views of a share, in the order of their names; raises NotFound."""
         self._records.share(share)
-        return (View.read(item) for item in self._records.all(keys.views(share)) if "state" not in item)
+        return (View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item)
 
     def of_all(self) -> Iterator[View]:
         """Yield the views of all shares, share by share: few have any, and most of the catalog is tables."""
-        for share in self._records.all(keys.shares()):
-            found = self._records.all(keys.views(share["name"]))
+        for share in self._records.all(keys.all_of("share")):
+            found = self._records.all(keys.of_share("view", share["name"]))
             yield from (View.read(item) for item in found if "state" not in item)
 
     def update(
@@ -155,7 +158,7 @@ class ViewAdmin:
         def change(before: Attributes) -> dict[str, Any]:
             return assign if not other(before) else {**assign, **refresh_request(before)}
 
-        place = keys.view(share, schema, name)
+        place = keys.asset("view", share, schema, name)
         return View.read(self._records.change(place, _missing(share, schema, name), change, also=without_rows))
 
     def delete(self, share: str, schema: str, name: str) -> Table:
@@ -200,7 +203,7 @@ class ViewAdmin:
 
     def _change(self, view: View, change: Change) -> View:
         place = (view.share, view.schema_name, view.name)
-        return View.read(self._records.change(keys.view(*place), _missing(*place), change))
+        return View.read(self._records.change(keys.asset("view", *place), _missing(*place), change))
 
 
 def _apart(location: str, source: Table) -> str:

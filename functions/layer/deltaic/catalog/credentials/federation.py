@@ -82,7 +82,7 @@ class Federation:
             self._dynamo.transact([
                 self._tokens.exists(recipient),
                 put_new(self._table, key, policy.attributes()),
-                put_new(self._table, keys.policy_entry(recipient.id, policy.id), entry),
+                put_new(self._table, keys.recipient_entry("policy", recipient.id, policy.id), entry),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
@@ -95,7 +95,9 @@ class Federation:
 
     def list(self, recipient_id: str) -> Sequence[Policy]:
         """Return the recipient's policies, the newest first."""
-        found = [Policy.read(item) for item in self._dynamo.query(self._table, keys.policy_entries(recipient_id))]
+        found = [
+            Policy.read(item) for item in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id))
+        ]
         return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
 
     def of_all(self) -> Iterator[Policy]:
@@ -120,11 +122,11 @@ class Federation:
 
     def remove_all(self, recipient_id: str) -> None:
         """Delete every policy of a recipient for which no more can be made."""
-        for entry in self._dynamo.query(self._table, keys.policy_entries(recipient_id)):
+        for entry in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id)):
             self._remove(entry)
 
     def _existing(self, recipient: Recipient, policy_id: str) -> Attributes:
-        entry = self._dynamo.get(self._table, keys.policy_entry(recipient.id, policy_id))
+        entry = self._dynamo.get(self._table, keys.recipient_entry("policy", recipient.id, policy_id))
         if entry is None:
             raise _missing(recipient, policy_id)
         return entry
@@ -134,7 +136,6 @@ class Federation:
 
 
 def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
-    """Return where a policy stands: by what it says, and by its recipient."""
     return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])
 
 

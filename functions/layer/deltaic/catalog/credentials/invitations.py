@@ -98,7 +98,10 @@ class Invitations:
 
     def list(self, recipient_id: str) -> Sequence[Invitation]:
         """Return the recipient's invitations, ended ones included until the table forgets them, the newest first."""
-        found = [Invitation.read(item) for item in self._dynamo.query(self._table, keys.invitations(recipient_id))]
+        found = [
+            Invitation.read(item)
+            for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient_id))
+        ]
         return sorted(found, key=lambda invitation: (invitation.created_at, invitation.id), reverse=True)
 
     def of_all(self) -> Iterator[Invitation]:
@@ -107,7 +110,7 @@ class Invitations:
 
     def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
         """End an open link at once; raises NotFound, and Conflict for one that has been used."""
-        for item in self._dynamo.query(self._table, keys.invitations(recipient.id)):
+        for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient.id)):
             if item["id"] == invitation_id:
                 return self._cancelled(item)
         raise NotFound(
@@ -117,7 +120,7 @@ class Invitations:
 
     def remove_all(self, recipient_id: str) -> None:
         """Delete every invitation of a recipient for which no more can be made."""
-        for item in self._dynamo.query(self._table, keys.invitations(recipient_id)):
+        for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient_id)):
             self._dynamo.transact([delete(self._table, keys.Key(item["pk"], item["sk"]), present=False)])
 
     def find(self, secret: str) -> Invitation:
@@ -168,10 +171,9 @@ class Invitations:
             )
 
         life, how = timedelta(seconds=invitation.token_seconds), {"comment": invitation.comment, "link_secret": secret}
-        if invitation.overlap_seconds is None:
-            return self._tokens.create(recipient, life, **how, also=used)
-        overlap = timedelta(seconds=invitation.overlap_seconds)
-        return self._tokens.rotate(recipient, life, **how, overlap=overlap, also=used)
+        seconds = invitation.overlap_seconds
+        overlap = None if seconds is None else timedelta(seconds=seconds)
+        return self._tokens.create(recipient, life, **how, overlap=overlap, also=used)
 
     def _cancelled(self, item: Attributes) -> Invitation:
         key = keys.Key(item["pk"], item["sk"])

@@ -82,7 +82,7 @@ class OAuthClients:
                 self._dynamo.transact([
                     self._tokens.exists(recipient),
                     put_new(self._table, keys.oauth_client(client.id), stored),
-                    put_new(self._table, keys.oauth_client_entry(recipient.id, place), client.attributes()),
+                    put_new(self._table, keys.recipient_entry("client", recipient.id, str(place)), client.attributes()),
                 ])  # fmt: skip
             except ConditionFailed as failed:
                 if failed.index == 0:
@@ -117,7 +117,7 @@ class OAuthClients:
             self._remove(item)
 
     def _entries(self, recipient_id: str) -> Sequence[dict[str, Any]]:
-        return [*self._dynamo.query(self._table, keys.oauth_client_entries(recipient_id))]
+        return [*self._dynamo.query(self._table, keys.of_recipient("client", recipient_id))]
 
     def _remove(self, item: dict[str, Any]) -> None:
         try:

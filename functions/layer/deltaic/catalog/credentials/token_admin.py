@@ -41,8 +41,6 @@ class IssuedToken:
 
 
 class _TokenList(msgspec.Struct, frozen=True):
-    """The tokens of a recipient and the revision of the list that they are."""
-
     revision: int | None
     entries: Sequence[Attributes]
 
@@ -70,61 +68,58 @@ class TokenAdmin:
         self._longest_life = longest_life
         self._clock = clock
 
-    def create(
+    def create(  # noqa: PLR0913 -- what a token is made by
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,
         *,
+        overlap: timedelta | None = None,
         comment: str = "",
         also: Callable[[Token], Write] | None = None,
         link_secret: str = "",
     ) -> IssuedToken:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
 
-        With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails. With
-        `link_secret` the token can be shown again until it is first used (`secret_of`).
+        With `overlap` the live ones end after it, or at their own expiry if that comes first; with none of it they are
+        revoked at once. With `also` this write is done with it or not at all; raises ConditionFailed if its own
+        condition fails. With `link_secret` the token can be shown again until it is first used (`secret_of`).
         """
         self.check_life(life)
+        if overlap is not None and overlap < timedelta(0):
+            raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
+        for _ in range(_RACES):
+            issued = self._new(recipient, life, comment, link_secret=link_secret)
+            tokens = self._read(recipient.id)
+            others = [] if also is None else [also(issued.token)]
+            revision = ABSENT if tokens.revision is None else tokens.revision
+            place, expect = keys.token_list(recipient.id), {"revision": revision}
+            try:
+                self._dynamo.transact([
+                    self.exists(recipient),
+                    *others,
+                    update(self._tokens, place, add={"revision": 1}, expect=expect, create=True),
+                    *self._put(issued),
+                    *self._ended(recipient, tokens, overlap),
+                ])  # fmt: skip
+            except ConditionFailed as failed:
+                if failed.index == 0:
+                    raise NotFound(f"recipient '{recipient.name}' not found") from None
+                if failed.index == len(others):
+                    raise
+            else:
+                return issued
+        raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
 
-        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
-            self._check_room(recipient, self._live(tokens))
-            return self._put(issued)
-
-        return self._change(recipient, life, comment, writes, also, link_secret)
-
-    def rotate(  # noqa: PLR0913 -- as `create`
+    def rotate(
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,
         *,
         overlap: timedelta = DEFAULT_OVERLAP,
         comment: str = "",
-        also: Callable[[Token], Write] | None = None,
-        link_secret: str = "",
     ) -> IssuedToken:
-        """Issue a token and let the live ones end after `overlap`, or at their own expiry if that comes first.
-
-        With no overlap they are revoked at once. Raises Conflict when two live ones leave no room for an overlap.
-        `also` and `link_secret` are as in `create`.
-        """
-        self.check_life(life)
-        if overlap < timedelta(0):
-            raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
-
-        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
-            live = self._live(tokens)
-            if overlap:
-                self._check_room(recipient, live)
-            end = moment(self._clock() + overlap.total_seconds())
-            ended: Writes = []
-            for entry in live:
-                if not overlap:
-                    ended += self._alter(entry, {"revoked": True})
-                elif ends(entry) > end.timestamp():
-                    ended += self._alter(entry, {"expires": end})
-            return self._put(issued) + ended
-
-        return self._change(recipient, life, comment, writes, also, link_secret)
+        """Issue a token and let the live ones end after `overlap`; raises as `create` does."""
+        return self.create(recipient, life, overlap=overlap, comment=comment)
 
     def list(self, recipient_id: str) -> Sequence[Token]:
         """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
@@ -182,7 +177,7 @@ class TokenAdmin:
         """Delete every token of a recipient for which no more can be made."""
         for entry in self._read(recipient_id).entries:
             self._remove(keys.Key(entry["token_key"], "token"))
-            self._remove(keys.token_entry(recipient_id, entry["id"]))
+            self._remove(keys.recipient_entry("token", recipient_id, entry["id"]))
         self._remove(keys.token_list(recipient_id))
 
     def _remove(self, key: keys.Key) -> None:
@@ -191,40 +186,17 @@ class TokenAdmin:
         except ConditionFailed:
             return
 
-    def _change(  # noqa: PLR0913, PLR0917 -- as `create`
-        self,
-        recipient: Recipient,
-        life: timedelta,
-        comment: str,
-        writes: Callable[[_TokenList, IssuedToken], Writes],
-        also: Callable[[Token], Write] | None,
-        link_secret: str,
-    ) -> IssuedToken:
-        for _ in range(_RACES):
-            issued = self._new(recipient, life, comment, link_secret=link_secret)
-            tokens = self._read(recipient.id)
-            others = [] if also is None else [also(issued.token)]
-            try:
-                self._dynamo.transact([
-                    self.exists(recipient),
-                    *others,
-                    update(
-                        self._tokens,
-                        keys.token_list(recipient.id),
-                        add={"revision": 1},
-                        expect={"revision": ABSENT if tokens.revision is None else tokens.revision},
-                        create=True,
-                    ),
-                    *writes(tokens, issued),
-                ])  # fmt: skip
-            except ConditionFailed as failed:
-                if failed.index == 0:
-                    raise NotFound(f"recipient '{recipient.name}' not found") from None
-                if failed.index == len(others):
-                    raise
-            else:
-                return issued
-        raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
+    def _ended(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
+        """Return what ends the live tokens after `overlap`; raises Conflict where a new one has no room beside them."""
+        live = self._live(tokens)
+        if overlap != timedelta(0):
+            self._check_room(recipient, live)
+        if overlap is None:
+            return []
+        end = moment(self._clock() + overlap.total_seconds())
+        assign: dict[str, Any] = {"expires": end} if overlap else {"revoked": True}
+        longer = [entry for entry in live if not overlap or ends(entry) > end.timestamp()]
+        return [write for entry in longer for write in self._alter(entry, assign)]
 
     def _new(
         self, recipient: Recipient, life: timedelta, comment: str = "", *, id_prefix: str = "", link_secret: str = ""
@@ -251,7 +223,7 @@ class TokenAdmin:
     def _put(self, issued: IssuedToken) -> Writes:
         key = keys.token(issued.secret)
         item = to_item(issued.token)
-        entry = keys.token_entry(issued.token.recipient_id, issued.token.id)
+        entry = keys.recipient_entry("token", issued.token.recipient_id, issued.token.id)
         listed = {**item, **_listed(issued.token.expires_at), "token_key": key.pk}
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
@@ -267,11 +239,11 @@ class TokenAdmin:
     def _read(self, recipient_id: str) -> _TokenList:
         # The revision first: whatever changes between the two reads makes the revision old.
         item = self._dynamo.get(self._tokens, keys.token_list(recipient_id))
-        entries = list(self._dynamo.query(self._tokens, keys.token_entries(recipient_id)))
+        entries = list(self._dynamo.query(self._tokens, keys.of_recipient("token", recipient_id)))
         return _TokenList(None if item is None else item["revision"], entries)
 
     def _entry(self, recipient: Recipient, token_id: str) -> Attributes:
-        entry = self._dynamo.get(self._tokens, keys.token_entry(recipient.id, token_id))
+        entry = self._dynamo.get(self._tokens, keys.recipient_entry("token", recipient.id, token_id))
         if entry is None:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry

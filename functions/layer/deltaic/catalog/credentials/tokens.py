@@ -46,9 +46,10 @@ class TokenStore:
             raise Unauthenticated(_REFUSAL)
         token = from_item(item)
         # Without the salt the link cannot show the token again; the list first, by which the link goes.
-        for key in (keys.token_entry(token.recipient_id, token.id), keys.token(bearer)) if token.salt else ():
+        listed = keys.recipient_entry("token", token.recipient_id, token.id)
+        for key in (listed, keys.token(bearer)) if token.salt else ():
             with suppress(ConditionFailed):  # deleted in between
-                self._dynamo.update(update(self._table, key, remove=("salt",)))
+                self._dynamo.update(update(self._table, key, assign={"salt": None}))
         return token
 
 

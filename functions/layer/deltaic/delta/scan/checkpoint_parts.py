@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.log_files import reading
 from deltaic.delta.scan.add_rows import child
 from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
 from deltaic.delta.scan.part_summary import PartSummary
 from deltaic.delta.store import TableStore
-from deltaic.delta.unreadable import reading
 
 
 class ParquetPart(msgspec.Struct, dict=True):

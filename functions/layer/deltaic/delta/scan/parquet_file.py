@@ -11,9 +11,8 @@ from typing import Final
 import pyarrow as pa
 from pyarrow._parquet import FileMetaData, ParquetReader
 
-from deltaic.delta.lengths import check_length
+from deltaic.delta.log_files import check_length, shown
 from deltaic.delta.store import TableStore
-from deltaic.delta.unreadable import shown
 from deltaic.errors import TableUnreadable
 
 FOOTER: Final = 64 << 10

@@ -15,21 +15,19 @@ import pyarrow as pa
 
 from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.log_files import reading
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
 from deltaic.delta.scan.row_selection import Selection
-from deltaic.delta.unreadable import reading
 
 _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
 
 
 class _ReadPlan(msgspec.Struct, frozen=True):
-    """How one row group is read."""
-
     number: int
     leaves: tuple[int, ...]
     rebuilds: bool

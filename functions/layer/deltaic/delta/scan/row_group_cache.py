@@ -48,11 +48,6 @@ class RowGroupCache:
         self._read_once: Lru[_RowGroup, bool] = Lru(Room(max_bytes))
         """Row groups that were read once, by what their rows would take."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now; never more than the room given."""
-        return self._room.nbytes
-
     def of(self, table: str, part: str) -> "PartCache":
         """Return what is kept of one part of a table's checkpoint."""
         return PartCache(self, table, part)

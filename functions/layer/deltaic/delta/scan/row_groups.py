@@ -7,7 +7,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from deltaic import compute as pc
-from deltaic.delta.unreadable import reading
+from deltaic.delta.log_files import reading
 
 
 class Rows(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.log_files import reading
 from deltaic.delta.scan.add_rows import (
     coded_partition_values,
     no_partition_values,
@@ -18,7 +19,6 @@ from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import NOTHING, Blocks, Cursor
 from deltaic.delta.scan.partition_codes import PartitionCodes, partition_codes
 from deltaic.delta.scan.row_group_cache import PartCache
-from deltaic.delta.unreadable import reading
 
 
 class _PartitionMaps(msgspec.Struct, frozen=True):

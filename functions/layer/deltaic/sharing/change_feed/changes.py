@@ -7,9 +7,9 @@ metadata heads the answer, and in how the range is spelled and refused.
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import InvalidParameter, MalformedRequest
-from deltaic.protocol.changes_request import Span
+from deltaic.protocol.changes_request import ChangesRequest, Span
 from deltaic.protocol.instants import Instant
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.change_feed.commit_memo import CommitMemo
@@ -86,10 +86,10 @@ def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
     start, end = span.start, span.end
     try:
         if isinstance(start, Instant):
-            log.version_at_or_before(start.ceil_ms)
-            start = log.version_at_or_after(start.ceil_ms)
+            log.history.version_at_or_before(start.ceil_ms)
+            start = log.history.version_at_or_after(start.ceil_ms)
         if isinstance(end, Instant):
-            end = log.version_at_or_before(end.floor_ms)
+            end = log.history.version_at_or_before(end.floor_ms)
     except MalformedRequest as outside:
         raise InvalidParameter(outside.message) from outside
     return start, end

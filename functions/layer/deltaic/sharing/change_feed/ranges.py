@@ -14,8 +14,16 @@ from deltaic.delta.paths import fingerprint
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.protocol.continuations import PageBinding, PageClaims, ResumePoint, open_page_token, seal_page_token
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.changes_request import ChangesRequest
+from deltaic.protocol.continuations import (
+    PageBinding,
+    PageClaims,
+    ResumePoint,
+    check_log,
+    open_page_token,
+    seal_page_token,
+)
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
@@ -67,8 +75,6 @@ class Versions(NamedTuple):
 
 
 class _RangePlan(msgspec.Struct, frozen=True):
-    """What an answer is made of, at hand before its first line."""
-
     commits: Iterable[VisibleCommit]
     response_format: ResponseFormat
     partition_columns: Sequence[str]
@@ -115,11 +121,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         """Return what the answer is made of, and its first lines; refuses what can be refused."""
         request, page, table = self.request, self.page, self.request.table
         if page is not None:
-            page.check_log(self.head.log_id)
+            check_log(page.log_id, self.head.log_id)
         commits = self.log.commits(self._resumes_at[0], self.versions.last)
         log_id = self._log_id(commits)
         if page is not None:
-            page.check_log(log_id)
+            check_log(page.log_id, log_id)
         live, examined = self._examine(commits)
         response_format = page.response_format if page else negotiate(live, request.options)
         version = self.head.version
@@ -272,7 +278,6 @@ def _live_features(
 
 
 def _count(metrics: ResponseMetrics, change: FileChange, removed: Mapping[str, RemovedFile]) -> None:
-    """Count one file that was signed, and its deletion vector's."""
     action = change.action
     size = removed[action.path][1] if action.path in removed else action.size
     metrics.add(1, size or 0)

@@ -1,6 +1,6 @@
 """Decides who gets credentials of their own for a folder, of a table or of what is shared beside tables."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
@@ -26,7 +26,8 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     table.require_delta()
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
-    return json_bodies.table_credentials(vended.location.uri, **_told(sharing, caller, table.storage, vended))
+    told = _told(sharing, caller, table.storage, vended)
+    return json_bodies.encode({"credentials": {"location": vended.location.uri, **told}})
 
 
 def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind", name: "AssetName") -> bytes:
@@ -39,10 +40,10 @@ def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind
     folder = open_folder(sharing, caller, kind, name)
     folder.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, folder.storage, TableLocations(folder.location))
-    return json_bodies.folder_credentials(**_told(sharing, caller, folder.storage, vended))
+    return json_bodies.encode(_told(sharing, caller, folder.storage, vended))
 
 
-def _told(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: TableCredentials) -> json_bodies.Vended:
+def _told(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: TableCredentials) -> dict[str, Any]:
     """Return what is told of credentials, and tell the log who has them until when."""
     keys, endpoint = vended.credentials, storage.public_endpoint or storage.endpoint
     caller.audit.add(
@@ -50,11 +51,11 @@ def _told(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: Tabl
         signedAt=stamp(sharing.clock()),
         signedUntil=stamp((keys.expires_at_ms or 0) / 1000),
     )
-    return {
-        "access_key_id": keys.access_key_id,
-        "secret_access_key": keys.secret_access_key,
-        "session_token": keys.session_token,
-        "expires_at_ms": keys.expires_at_ms or 0,
-        "region": storage.region,
-        "endpoint": "" if is_aws(endpoint) else endpoint,
-    }
+    return json_bodies.aws_credentials(
+        access_key_id=keys.access_key_id,
+        secret_access_key=keys.secret_access_key,
+        session_token=keys.session_token,
+        expires_at_ms=keys.expires_at_ms or 0,
+        region=storage.region,
+        endpoint="" if is_aws(endpoint) else endpoint,
+    )

@@ -1,6 +1,6 @@
 """A volume, a skill or a model's version as one recipient may read it: all of its files, by URLs or by credentials."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -47,14 +47,9 @@ class SharedFolder(msgspec.Struct, frozen=True):
     storage: StorageConfig
     location: Location
 
-    @property
-    def access_modes(self) -> Sequence[str]:
-        """How this recipient may read it."""
-        return self.entry.access_modes
-
     def require_url_access(self) -> None:
         """Raise UnsupportedOperation for a folder that is shared by directory only."""
-        if "url" not in self.access_modes:
+        if "url" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by directory access only (accessModes: dir). "
                 f"Use a client that asks for temporary {self.entry.kind} credentials."
@@ -62,7 +57,7 @@ class SharedFolder(msgspec.Struct, frozen=True):
 
     def require_directory_access(self) -> None:
         """Raise UnsupportedOperation for a folder that is not shared by directory."""
-        if "dir" not in self.access_modes:
+        if "dir" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by pre-signed URLs only (accessModes: url). "
                 "List its files and ask for their URLs (.../files), or ask its provider for directory access."

@@ -1,9 +1,15 @@
-"""Serves Iceberg's clients, for whom a share is a warehouse, a schema a namespace, and a table is one of Iceberg's.
+"""Serves Iceberg's clients, for whom a share is a warehouse, a schema a namespace, and a table an Iceberg table.
 
-namespaces        what a recipient sees: shares, their schemas, and of the tables those that are open
-opened_table      whether a table is open to such a client of this recipient, and by which access
-made_metadata     a table's metadata for one recipient, made where it is not there yet
-background_making what takes longer than a client waits: begun by the first who asks, once
-loading           the answers about one table: metadata, and how its files are read
-remote_signing    which of a reader's requests to the store are signed, and how
+DuckDB loads the Delta table `europe.orders` of the share `sales` and reads one of its files:
+
+    namespaces          GET namespaces and tables: `europe`, and `orders` because its entry says `iceberg: signed`
+    opened_table        whether this recipient may load the table, and by which access to its files
+    made_metadata       Iceberg metadata of version 12, made from the log and stored in the server's own bucket
+    made_folder         the folder of that metadata, one for each set of rights, and its index of files
+    loading             the answer to loadTable: metadata location, metadata, and how requests are signed
+    signed_set          the files that may be signed, sealed into a token that the client sends along
+    remote_signing      POST .../sign: the file is in the index of version 12, so its GET request is signed
+
+`background_making` starts a function where metadata takes longer than a client waits. `own_metadata` serves tables that
+are Iceberg tables already. How Delta becomes Iceberg is in `deltaic.iceberg`; no request writes to a shared table.
 """

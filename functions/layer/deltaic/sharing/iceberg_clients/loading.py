@@ -46,8 +46,6 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 
 class _Document(msgspec.Struct, frozen=True):
-    """A table's metadata, and what is read beside the table's own files."""
-
     uri: str
     content: bytes
     made: tuple[Location, ...]

@@ -158,8 +158,6 @@ def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str,
 
 
 class _Making:
-    """The making of indexes, for one request."""
-
     def __init__(self, rights: Rights, log: DeltaLog, means: Means, earlier_seconds: float) -> None:
         self._rights = rights
         self._log = log
@@ -212,7 +210,6 @@ class _Making:
         )
 
     def _checked_size(self, snapshot: Snapshot) -> int:
-        """Return how many files there are; raises TooManyFiles."""
         files = visibility_of(self._rights, snapshot.metadata).totals(snapshot, files_follow=True).num_files
         if files > self._means.most_files:
             raise TooManyFiles(files, self._means.most_files)
@@ -232,5 +229,4 @@ class _Making:
 
 
 def _first_of(latest: int, since: int) -> int:
-    """Return the first version that is listed beside the latest."""
     return max(since, latest - MOST_SNAPSHOTS + 1)

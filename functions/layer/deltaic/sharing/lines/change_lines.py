@@ -14,7 +14,7 @@ from deltaic.delta.logical_files import canonical_path
 from deltaic.errors import TableUnreadable
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.protocol.wire_actions import ActionKind
+from deltaic.protocol.wire_actions import ActionKind, FileAction, WireDeletionVector, file_id
 from deltaic.sharing.lines.shown_columns import shown_statistics
 from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic.storage.locations import TableLocations
@@ -57,10 +57,10 @@ class ChangeLines(msgspec.Struct, frozen=True):
         tracked = None if isinstance(action, AddCdcFile) or visibility.is_restricted else action
         return lines.file(
             self.response_format,
-            lines.FileAction(
+            FileAction(
                 kind=kind,
                 url=self.urls.url(action.path),
-                id=lines.file_id(action.path, self.scheme),
+                id=file_id(action.path, self.scheme),
                 partition_values=self._named(text_map(partition_values), visibility.shown_columns),
                 size=size or 0,
                 stats=None if stats is None else shown_statistics(text(stats), visibility.shown_columns),
@@ -81,15 +81,15 @@ class ChangeLines(msgspec.Struct, frozen=True):
             return values
         return values | {name: None for name in self.partition_columns if name not in values}
 
-    def _vector(self, vector: DeletionVector) -> lines.WireDeletionVector:
+    def _vector(self, vector: DeletionVector) -> WireDeletionVector:
         path = deletion_vectors.file_path(vector.storage_type, vector.path_or_inline_dv)
-        return lines.WireDeletionVector(
+        return WireDeletionVector(
             storage_type="i" if path is None else "p",
             path_or_inline=vector.path_or_inline_dv if path is None else self.urls.url(path),
             size_in_bytes=vector.size_in_bytes,
             cardinality=vector.cardinality,
             offset=vector.offset,
-            file_id=None if path is None else lines.file_id(path, self.scheme),
+            file_id=None if path is None else file_id(path, self.scheme),
         )
 
 

@@ -30,8 +30,6 @@ _PER_PASSED: Final = 300
 
 
 class _BlockKey(NamedTuple):
-    """Where a block of rows stands."""
-
     scope: Hashable
     where: Hashable
     """The checkpoint, or the version."""
@@ -47,8 +45,6 @@ class _KeptBlock(msgspec.Struct, frozen=True, weakref=True):
 
 
 class _Passed(NamedTuple):
-    """What a version has of a block."""
-
     place: _BlockKey
     block: "ref[_KeptBlock]"
     """Weak, so that what is let go is let go."""
@@ -75,11 +71,6 @@ class LineCache:
         self.blocks: Lru[_BlockKey, _KeptBlock] = Lru(self._room)
         self.versions: Lru[tuple[Hashable, Hashable], Sequence[_Passed]] = Lru(self._room)
         """What was answered in whole, by scope and version."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now; never more than the room given."""
-        return self._room.nbytes
 
     def of(self, scope: Hashable, snapshot: Snapshot) -> "VersionLines | None":
         """Return the lines of a snapshot; None for a table that does not fit: keeping parts of it would be in vain."""

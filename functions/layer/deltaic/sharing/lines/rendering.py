@@ -20,8 +20,8 @@ from deltaic.delta import deletion_vectors
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.protocol.lines import file_id
 from deltaic.protocol.parquet_lines import refuse_deletion_vector
+from deltaic.protocol.wire_actions import file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.line_cache import VersionLines
@@ -135,13 +135,11 @@ def _passing(
 
 
 def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
-    """Render files of which some lie outside the table's root."""
     paths: list[str] = files.column("path").to_pylist()
     return b"".join(prefix + urls.url(path).encode() + tail for path, tail in zip(paths, suffixes, strict=True))
 
 
 def _signed(suffixes: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
-    """Return the suffixes with the URLs that stand in them."""
     if not late:
         return suffixes
     complete = list(suffixes)

@@ -173,7 +173,6 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
 
 
 def _names_of(fields: Sequence[dict[str, Any]]) -> frozenset[str]:
-    """Return the logical and physical names of columns."""
     both = [(field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)) for field in fields]
     return frozenset(name for names in both for name in names if isinstance(name, str))
 

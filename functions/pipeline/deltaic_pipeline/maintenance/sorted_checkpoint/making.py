@@ -44,7 +44,6 @@ class Sorted:
     """What was put beside the first checkpoint."""
 
     manifest: str
-    """Its name."""
     sidecars: int
     num_adds: int
 
@@ -129,7 +128,6 @@ def _written(  # noqa: PLR0913, PLR0917 -- what is read, in which order, and how
 
 
 def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
-    """Raise `NotSorted` unless as much went in as came out."""
     before = (
         sum(part.file.footer.num_rows for part in parts),
         sum(part.num_adds or 0 for part in parts),

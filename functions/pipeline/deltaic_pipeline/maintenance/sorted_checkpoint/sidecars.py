@@ -52,7 +52,6 @@ class Sidecar:
     action: Mapping[str, Any]
     num_adds: int
     size_of_adds: int
-    """Bytes of the files that are added."""
     rows: int
 
     @property
@@ -92,7 +91,9 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what
     if count not in {0, len(adds)}:
         raise ValueError("a sidecar holds adds or removes, not both")
     summarized = adds if typed is None else typed.with_partitions(adds)
-    summary = _summary(file, summarized, order, layout.row_group) if count else _without_adds(file)
+    summary = PartSummary(file.name, file.stat().st_size, _footer_bytes(file), 0, 0, 0, ())
+    if count:
+        summary = _summary(file, summarized, order, layout.row_group)
     action = {
         "path": summary.path,
         "sizeInBytes": summary.size_in_bytes,
@@ -108,10 +109,6 @@ def _repeating(schema: pa.Schema) -> list[str]:
         found = pq.read_metadata(pa.BufferReader(nothing.getvalue())).schema
     paths = [found.column(at).path for at in range(len(found))]
     return [path for path in paths if not f"{path}.".startswith(tuple(f"{name}." for name in _DISTINCT))]
-
-
-def _without_adds(file: Path) -> PartSummary:
-    return PartSummary(file.name, file.stat().st_size, _footer_bytes(file), 0, 0, 0, ())
 
 
 def _footer_bytes(file: Path) -> int:
@@ -188,7 +185,6 @@ def _is_whole(bounds: pa.Array, key: Key) -> bool:
 
 
 def _json(value: pa.Scalar) -> msgspec.Raw | None:
-    """Write a bound as statistics have it."""
     # Not by way of Python, which knows no year 10000: the last second of 9999 is there in zones west of UTC.
     struct = pa.StructArray.from_arrays([pa.repeat(value, 1)], names=["v"])
     text = json_statistics(struct)[0].as_py()

@@ -21,7 +21,6 @@ _BY_DEFAULT: Final = 32
 _MOST: Final = 100
 """Leaves that get types at most: a sidecar's rows are in memory with all of them."""
 _ROWS: Final = 10_000
-"""Statistics that are read at a time."""
 
 
 def indexed(metadata: Metadata) -> tuple[TableColumn, ...]:
@@ -97,7 +96,6 @@ def _doubted(nulls: pa.Array, rows: pa.Array, given: Sequence[object], kept: pa.
 
 
 def _nested(leaves: Mapping[tuple[str, ...], pa.Array]) -> pa.StructArray:
-    """Return structs of leaves by their paths."""
     groups: dict[str, dict[tuple[str, ...], pa.Array]] = {}
     for path, leaf in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = leaf

@@ -1,0 +1,50 @@
+"""Commands of one noun as Typer applications: each command gets the Operator, and the option --json."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+_Run = TypeVar("_Run", bound=Callable[..., None])
+
+
+class Commands(typer.Typer):
+    """The commands of one noun.
+
+    A function whose first parameter is `out` gets the Operator there, and its command has the option --json. Other
+    functions are commands as Typer makes them.
+    """
+
+    def __init__(self, *, no_args_is_help: bool = True) -> None:
+        super().__init__(no_args_is_help=no_args_is_help, add_completion=False)
+
+    def command(self, name: str | None = None, *, without: str = "", **settings: Any) -> Callable[[_Run], _Run]:
+        """Register a function as a command of this name, or of its own; leave out the option of a parameter."""
+        register = super().command(name, **settings)
+
+        def registered(run: _Run) -> _Run:
+            register(_with_operator(run, without))
+            return run
+
+        return registered
+
+
+def _with_operator(run: Callable[..., None], without: str) -> Callable[..., None]:
+    signature = inspect.signature(run)
+    if next(iter(signature.parameters), "") != "out":
+        return run
+    first, *others = signature.parameters.values()
+
+    def typed(ctx: typer.Context, as_json: bool, **given: Any) -> None:
+        ctx.obj.as_json = as_json
+        run(ctx.obj, **given)
+
+    context = first.replace(name="ctx", annotation=typer.Context)
+    switch = first.replace(name="as_json", annotation=AsJson, default=False)
+    parameters = [context, *(one for one in others if one.name != without), switch]
+    typed.__name__, typed.__doc__ = run.__name__, run.__doc__
+    typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    typed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return typed

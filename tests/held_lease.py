@@ -1,0 +1,19 @@
+"""Finds out who holds a lease."""
+
+from typing import NamedTuple
+
+from deltaic.catalog.leases import Leases
+
+
+class HeldLease(NamedTuple):
+    """A lease that somebody holds now."""
+
+    holder: str
+    fence: int
+    """How often the location has passed to a holder."""
+
+
+def held_lease(leases: Leases, location: str) -> HeldLease | None:
+    """Return the lease on a location; None where nobody holds it."""
+    item = leases._current(location)
+    return None if item is None else HeldLease(item["holder"], item["fence"])

@@ -1,0 +1,85 @@
+"""The download client as a distribution of its own: what it imports, and its wheel in an empty environment."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+from conformance.test_distribution import imported
+from delta_sharing_pull.local_log import DATA_FEATURES, LOG_FEATURES
+from deltaic.table_features import TABLE_FEATURES, Concerns
+from deltaic_ops.deploy.template import ROOT
+from pull.any_server import any_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PACKAGE = ROOT / "infra" / "delta_sharing_pull"
+
+
+def test_it_imports_nothing_but_what_its_manifest_names() -> None:
+    modules = list(PACKAGE.rglob("*.py"))
+    assert modules
+    names = {name for path in modules for name in imported(path)} - sys.stdlib_module_names - {"delta_sharing_pull"}
+    needs = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["dependencies"]
+    distributions = {need.partition(">")[0].partition("<")[0].replace("-", "_") for need in needs}
+    assert names - {"botocore"} == distributions  # which boto3 brings
+
+
+def test_it_knows_the_reader_features_that_the_server_knows() -> None:
+    known = {each.name: each.concerns for each in TABLE_FEATURES}
+    assert set(DATA_FEATURES) == {name for name, concerns in known.items() if concerns is Concerns.DATA}
+    assert set(LOG_FEATURES) == {name for name, concerns in known.items() if concerns is Concerns.LOG}
+
+
+def test_a_bearer_token_needs_neither_pandas_nor_boto3(tmp_path: Path) -> None:
+    """Both would take most of the command's start."""
+    profile = tmp_path / "alice.share"
+    told = {"shareCredentialsVersion": 1, "endpoint": "http://127.0.0.1:9/", "bearerToken": "t"}
+    profile.write_text(json.dumps(told))
+    script = (
+        "import pathlib, sys, delta_sharing_pull.command, delta_sharing_pull.server as server\n"
+        "opened = server.SharingServer.of(pathlib.Path(sys.argv[1]))\n"
+        "print(opened.endpoint, {'pandas', 'boto3'} & sys.modules.keys())"
+    )
+    line = [sys.executable, "-c", script, str(profile)]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "http://127.0.0.1:9 set()\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_its_wheel_and_the_kits_alone_download_a_table(tmp_path: Path) -> None:
+    for package in ("delta-sharing-conformance", "delta-sharing-pull"):
+        build = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), "--package", package]
+        subprocess.run(build, cwd=ROOT, check=True, timeout=120)
+    wheels = sorted(map(str, tmp_path.glob("*.whl")))
+    assert len(wheels) == 2
+    environment = tmp_path / "venv"
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(environment)], check=True, timeout=60)
+    install = ["uv", "pip", "install", "--quiet", "--python", str(environment / "bin" / "python"), *wheels]
+    subprocess.run(install, check=True, timeout=300)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(environment / "bin" / "delta-sharing-pull"), *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    assert "delta-sharing-pull alice.share#" in run("--help").stdout
+    with any_server() as server:
+        server.put(1, 2, 2)
+        server.profile(tmp_path)
+        for_scripts, for_people = run("any.share#s.d.t", "t.parquet", "--json"), run("any.share#s.d.t", "copy/")
+        refused, missing = run("any.share#s.d.t", "t.txt", "--json"), run("none.share#s.d.t", "copy/")
+    assert json.loads(for_scripts.stdout) == {
+        "source": "s.d.t", "target": "t.parquet", "version": 1, "changed": True, "files": 1, "rows": 3,
+    }  # fmt: skip
+    assert pq.read_table(tmp_path / "t.parquet")["id"].to_pylist() == [1, 2, 2]
+    assert (for_people.returncode, for_people.stderr) == (0, "copy/ is version 1 of s.d.t: 1 files\n")
+    assert (tmp_path / "copy" / "_delta_log").is_dir()
+    assert (refused.returncode, json.loads(refused.stderr)["errorCode"]) == (1, "INVALID_PARAMETER_VALUE")
+    assert (missing.returncode, missing.stderr.partition(":")[0]) == (1, "refused")

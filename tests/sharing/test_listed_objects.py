@@ -1,0 +1,63 @@
+"""Proves how shares, schemas and tables are listed."""
+
+from datetime import UTC, datetime
+
+from deltaic.catalog.items import Schema, Share, Table
+from deltaic.protocol import json_bodies
+from deltaic.sharing import listing
+
+MADE = datetime(2026, 1, 1, tzinfo=UTC)
+TABLE = {
+    "name": "vaccine_patients",
+    "schema": "acme_vaccine_data",
+    "share": "vaccine_share",
+    "shareId": "edacc4a7-6600-4fbb-85f3-a62a5ce6761f",
+    "id": "c48f3e19-2c29-4ea3-b6f7-3899e53338fa",
+}
+
+
+def table(*access_modes: str) -> Table:
+    return Table.read({
+        "name": TABLE["name"],
+        "schema_name": TABLE["schema"],
+        "share": TABLE["share"],
+        "share_id": TABLE["shareId"],
+        "id": TABLE["id"],
+        "location": "s3://deltasharing/vaccine_share/acme_vaccine_data/vaccine_patients",
+        "auxiliary_locations": ["s3://deltasharing/more"],
+        "access_modes": access_modes,
+        "created_at": MADE,
+    })  # fmt: skip
+
+
+def test_a_share_with_all_its_fields() -> None:
+    share = Share(
+        name="vaccine_share",
+        id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f",
+        display_name="Vaccine Share",
+        comment="d\u00e9mo\u2028",
+        properties={"owner": "vaccine-team"},
+        created_at=MADE,
+    )
+    assert json_bodies.encode({"share": listing._share(share)}) == (
+        b'{"share":{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f","displayName":"Vaccine Share",'
+        b'"comment":"d\\u00e9mo\\u2028","properties":{"owner":"vaccine-team"}}}'
+    )
+
+
+def test_absent_fields_are_left_out() -> None:
+    assert listing._share(Share(name="s", id="", created_at=MADE)) == {"name": "s"}
+    assert listing._schema(Schema(name="d", share="s", share_id="", created_at=MADE)) == {"name": "d", "share": "s"}
+
+
+def test_a_table_is_the_documents_example() -> None:
+    assert listing._table(table("url", "dir")) == {
+        **TABLE,
+        "location": "s3://deltasharing/vaccine_share/acme_vaccine_data/vaccine_patients",
+        "auxiliaryLocations": ["s3://deltasharing/more"],
+        "accessModes": ["url", "dir"],
+    }
+
+
+def test_only_directory_readers_see_where_a_table_lies() -> None:
+    assert listing._table(table("url")) == {**TABLE, "accessModes": ["url"]}
