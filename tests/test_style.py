@@ -78,12 +78,11 @@ deltaic_datasets
                      deltaic_pipeline.arguments deltaic_pipeline.command deltaic_pipeline.failures
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_terminal
 deltaic_ops
-  .pull_errors       delta_sharing_pull deltaic.errors
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
   .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
-  .inspection        deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors deltaic.iceberg
-                     deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing deltaic.storage
-                     deltaic_pipeline.view_refresh
+  .inspection        delta_sharing_pull deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors
+                     deltaic.iceberg deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing
+                     deltaic.storage deltaic_pipeline.view_refresh
   .jobs              .deploy deltaic deltaic.catalog deltaic.errors deltaic_datasets deltaic_datasets.file
                      deltaic_pipeline deltaic_pipeline.entry deltaic_pipeline.failures deltaic_pipeline.spark
                      deltaic_terminal
@@ -95,13 +94,13 @@ deltaic_ops
                      deltaic.protocol deltaic.scheduled deltaic.sharing deltaic.sign_in deltaic.storage
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
-  .console           .inspection .local .pull_errors .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
+  .console           .inspection .local .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
                      deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
   .localstack        .deploy .local .rights deltaic.catalog deltaic.errors deltaic_terminal
-  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .pull_errors .rights
-                     .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
-                     deltaic_datasets.run deltaic_pipeline deltaic_terminal
+  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .rights .usage
+                     delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file deltaic_datasets.run
+                     deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
 bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local
                      deltaic_pipeline deltaic_terminal

@@ -5,7 +5,7 @@ from typing import Any
 
 from delta_sharing_pull import command
 
-from deltaic_ops.pull_errors import own_errors
+from deltaic_ops.inspection.pull_errors import own_errors
 
 
 @wraps(command.pull)

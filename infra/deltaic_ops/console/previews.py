@@ -78,7 +78,7 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     from delta_sharing_pull.snapshot import Snapshot
     from delta_sharing_pull.tally import Tally
 
-    from deltaic_ops.pull_errors import own_errors
+    from deltaic_ops.inspection.pull_errors import own_errors
 
     shared = Shared(Path(), table.share, table.schema_name, table.name)
     with (
