@@ -195,7 +195,7 @@ def test_packages_import_only_what_the_table_allows(top: str) -> None:
             allowed = allowed_imports()[package]
             if package_of(name) != package and not any(name == each or name.startswith(f"{each}.") for each in allowed):
                 wrong.append(f"{module} imports {name}")
-    assert not wrong, wrong
+    assert not wrong, f"ALLOWED_IMPORTS of this file does not allow: {wrong}"
 
 
 def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
@@ -209,6 +209,7 @@ def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> Non
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
     seen: list[str] = []
     for package, allowed in allowed_imports().items():
+        assert package in all_modules(), f"{package} does not exist: remove its row"
         missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in seen)]
         assert not missing, f"{package} stands above {missing}"
         seen.append(package)
@@ -225,7 +226,21 @@ def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
         for each in allowed
         if not any(name == each or name.startswith(f"{each}.") for name in used[package])
     ]
-    assert not unused, unused
+    assert not unused, f"remove from the rows of ALLOWED_IMPORTS of this file what no module imports: {unused}"
+
+
+def test_modules_that_are_named_in_strings_exist() -> None:
+    calls = [
+        node
+        for path in modules_of("deltaic").values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_before_snapshot"
+    ]
+    loaded = {each.value for call in calls for each in call.args if isinstance(each, ast.Constant)}
+    named = {str(name) for name in NEVER | loaded if str(name).startswith("deltaic.")}
+    assert loaded & named
+    assert NEVER & named
+    assert named <= all_modules().keys(), "module names given to load_before_snapshot, or in NEVER of this file"
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
