@@ -207,9 +207,10 @@ def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> Non
 
 
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
+    gone = allowed_imports().keys() - all_modules().keys()
+    assert not gone, f"remove the rows of packages that do not exist: {gone}"
     seen: list[str] = []
     for package, allowed in allowed_imports().items():
-        assert package in all_modules(), f"{package} does not exist: remove its row"
         missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in seen)]
         assert not missing, f"{package} stands above {missing}"
         seen.append(package)
@@ -229,18 +230,24 @@ def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
     assert not unused, f"remove from the rows of ALLOWED_IMPORTS of this file what no module imports: {unused}"
 
 
+def loaded_before_snapshots() -> set[str]:
+    """Return the modules that functions name in calls of load_before_snapshot, or in a list BEFORE_SNAPSHOT."""
+    values: list[ast.expr] = []
+    for node in (node for path in modules_of("deltaic").values() for node in ast.walk(ast.parse(path.read_text()))):
+        match node:
+            case ast.Call(func=ast.Name(id="load_before_snapshot"), args=names):
+                values += names
+            case ast.AnnAssign(target=ast.Name(id="BEFORE_SNAPSHOT"), value=ast.Tuple(elts=names)):
+                values += names
+    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
+
+
 def test_modules_that_are_named_in_strings_exist() -> None:
-    calls = [
-        node
-        for path in modules_of("deltaic").values()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load_before_snapshot"
-    ]
-    loaded = {each.value for call in calls for each in call.args if isinstance(each, ast.Constant)}
-    named = {str(name) for name in NEVER | loaded if str(name).startswith("deltaic.")}
-    assert loaded & named
-    assert NEVER & named
-    assert named <= all_modules().keys(), "module names given to load_before_snapshot, or in NEVER of this file"
+    for names in (NEVER, loaded_before_snapshots()):
+        ours = {name for name in names if name.startswith("deltaic.")}
+        assert ours
+        gone = ours - all_modules().keys()
+        assert not gone, f"NEVER of this file, or BEFORE_SNAPSHOT of a module, names modules that do not exist: {gone}"
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
