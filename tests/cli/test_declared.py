@@ -168,7 +168,7 @@ def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
     assert "there is no file" in nowhere(f"drift {tmp_path}/c.yaml").output
 
 
-PLAIN = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Mn"], exclude_characters="./")
+PLAIN = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Mn"], exclude_characters="./#")
 NAMES = st.text(PLAIN, min_size=1, max_size=8).map(str.lower)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12)
 TABLES = st.fixed_dictionaries(

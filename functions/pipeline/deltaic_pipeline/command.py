@@ -15,7 +15,6 @@ from deltaic_pipeline.spark.errors import HIDDEN, all_said, said_by_spark, spark
 from deltaic_pipeline.spark.interruption import interruptions
 
 _INTERRUPTED: Final = 130
-"""The exit code after SIGINT or SIGTERM."""
 
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 """Says one thing, to people in lines or to programs as an event."""
@@ -25,8 +24,7 @@ Tell = Callable[[Sequence[str], dict[str, object]], None]
 def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
     """Run a job and return the exit code. A refusal is one line, never a trace.
 
-    After SIGINT or SIGTERM the code is 130, and `stopped` says how to go on. `show_values`: all that was said
-    stands behind it, values of rows among it.
+    After SIGINT or SIGTERM the code is 130, and `stopped` says how to go on. `show_values` adds all details of a refusal.
     """
     progress = lines() if as_json else terminal()
     with interruptions() as interrupted:
