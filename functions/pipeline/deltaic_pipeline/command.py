@@ -24,7 +24,7 @@ Tell = Callable[[Sequence[str], dict[str, object]], None]
 def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
     """Run a job and return the exit code. A refusal is one line, never a trace.
 
-    After SIGINT or SIGTERM the code is 130, and `stopped` says how to go on. `show_values` adds all details of a refusal.
+    After SIGINT or SIGTERM the code is 130, and `stopped` says how to go on. `show_values` adds all details.
     """
     progress = lines() if as_json else terminal()
     with interruptions() as interrupted:
