@@ -267,6 +267,16 @@ def test_no_imports_run_in_a_circle(top: str, depth: int) -> None:
     order.prepare()  # raises CycleError, naming the circle
 
 
+def test_a_large_package_explains_itself_on_its_front_page() -> None:
+    """More than eight modules want ten lines: what the package does, an example by module, what it does not do."""
+    modules = all_modules()
+    below = Counter(name.rpartition(".")[0] for name in modules)
+    large = {name for name, count in below.items() if name and count > 8}
+    assert large
+    pages = {name: ast.get_docstring(ast.parse(modules[name].read_text())) or "" for name in large}
+    assert {name for name, page in pages.items() if len(page.splitlines()) < 8} == set()
+
+
 def loaded_by(modules: Iterable[str]) -> set[str]:
     """Return the top-level modules that a process has loaded after it imported some."""
     script = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
