@@ -1,4 +1,16 @@
-"""The `deltaic` command: one module per noun, loaded when its noun is typed."""
+"""The `deltaic` command: one module for each noun, imported when that noun is typed.
+
+`deltaic --stack deltaic-prod table show s.d.orders --json`, by module:
+
+    COMMANDS            the nouns, their modules, groups and summaries; global options are read anywhere in the line
+    catalog.table       the noun: a function for each subcommand
+    commands            give the function the operator and the option --json
+    connection          find the AWS account, the stack and its tables; or the local server
+    operator, listing   print one item, a list page by page, or JSON; print refusals and set the exit code
+    words               parse names, durations and key=value pairs
+
+Commands check and print; what they change or read is in `deltaic.catalog.admin` and the other packages of `deltaic_ops`.
+"""
 
 import os
 import sys
