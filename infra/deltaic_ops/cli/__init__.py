@@ -9,7 +9,7 @@
     operator, listing   print one item, a list page by page, or JSON; print refusals and set the exit code
     words               parse names, durations and key=value pairs
 
-Commands check and print; what they change or read is in `deltaic.catalog.admin` and the other packages of `deltaic_ops`.
+Commands check and print; what they change or read is in `deltaic.catalog.admin` and the rest of `deltaic_ops`.
 """
 
 import os
