@@ -8,7 +8,6 @@ A job that publishes yesterday's orders, from the command line to its commit:
     table               lease the table, read the source, write one version, update the catalog entry
     publish             the job itself: the order of these steps
 
-`views`, `maintain` and `usage` are the other jobs; `view_refresh`, `maintenance` and `usage_log` hold their
-work.
+`views`, `maintain` and `usage` are the other jobs; `view_refresh`, `maintenance` and `usage_log` hold their work.
 A job never serves requests, and the layer never imports this package.
 """

@@ -1,4 +1,4 @@
-"""The command `delta-sharing-pull`: what is shared with a recipient, as files of this disk."""
+"""The command `delta-sharing-pull`: download shared tables and folders to this machine."""
 
 import json
 import os
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "delta-sharing-pull"
 HELP: Final = f"""\
-Bring what is shared with a recipient onto this disk, from any server of Delta Sharing, by a profile alone.
+Download shared tables, volumes, skills or models from any Delta Sharing server, with only a profile file.
 
-A table becomes a file, or a folder that is a Delta table: that one is brought up to date by the files that have
-changed, each time it is pulled or as long as --follow stays, and never shows half a version. A volume, a skill or a
-version of a model becomes a folder of its files, of which those are fetched that are new or have changed. A pull
-that was stopped goes on where it was.
+A table becomes a file, or a folder with a Delta table. Each later download updates that Delta table by one commit
+with the files that changed, so readers never see half a version; --follow repeats this until it is stopped. A volume,
+a skill or a model version becomes a folder of its files, and later downloads fetch only new and changed files. A
+download that was interrupted continues where it stopped.
 
 \b
 {PROGRAM} alice.share#sales_share.europe.orders orders.csv
@@ -48,7 +48,7 @@ class Output(Protocol):
     as_json: bool
 
     def note(self, text: str) -> None:
-        """Tell people something; scripts do not see it."""
+        """Print a line for people; with --json nothing is printed."""
 
     def json(self, value: object) -> None:
         """Answer a script."""
@@ -76,7 +76,7 @@ class _Terminal:
         return Console(stderr=True)
 
     def refuse(self, code: str, message: str) -> None:
-        """Say why a download ends with exit code 1."""
+        """Print why a download ends with exit code 1."""
         if self.as_json:
             print(json.dumps({"errorCode": code, "message": message}), file=sys.stderr)
         self.note(f"refused: {message}")
@@ -99,19 +99,19 @@ def main() -> None:
 
 def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="PROFILE#SHARE.SCHEMA.NAME", help="What is shared.")],
+    source: Annotated[str, typer.Argument(metavar="PROFILE#SHARE.SCHEMA.NAME", help="The shared table or folder.")],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder with a / behind.")
+        str, typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder that ends with /.")
     ],
-    version: Annotated[int | None, typer.Option(min=0, help="An earlier version of the table.")] = None,
-    timestamp: Annotated[str, typer.Option(metavar="ISO", help="The version that was current then.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="So many rows, of a file.")] = None,
-    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These columns, of a file.")] = None,
-    include: Annotated[list[str] | None, typer.Option(metavar="'*.pdf'", help="These files, of a folder.")] = None,
-    kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help="Where names are the same.")] = "",
-    format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="Else told by TARGET.")] = "",
-    follow: Annotated[bool, typer.Option("--follow", "--watch", help="Stay, and bring what is new.")] = False,
-    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How often --follow looks.")] = _EVERY,
+    version: Annotated[int | None, typer.Option(min=0, help="Version to read. [default: the newest]")] = None,
+    timestamp: Annotated[str, typer.Option(metavar="ISO", help="Read the version that was current at this time.")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="Write at most this many rows to a file.")] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Write only these columns.")] = None,
+    include: Annotated[list[str] | None, typer.Option(metavar="'*.pdf'", help="Download only these files.")] = None,
+    kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help="Kind, if several match.")] = "",
+    format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="[default: from TARGET]")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "--watch", help="Keep running and download changes.")] = False,
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval of --follow.")] = _EVERY,
     as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")] = False,
 ) -> None:
     """Download what the arguments name, and report to the context's `Output`; raises PullError."""
@@ -154,7 +154,7 @@ def _table(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     columns: Sequence[str],
     follow: bool,
 ) -> Callable[[], bool]:
-    """Return what pulls a table, the first time and whenever it has another version than the time before."""
+    """Return a function that downloads a table if its version has changed since the last call."""
     if follow and {"version", "timestamp"} & asked.keys():
         raise InvalidParameter("--follow goes with what is newest: leave out --version and --timestamp")
     if kind == "delta" and ("limitHint" in asked or columns):
@@ -182,10 +182,7 @@ def _table(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
 def _folder(
     out: Output, reader: FolderReader, shared: Shared, target: str, include: Sequence[str]
 ) -> Callable[[], bool]:
-    """Return what pulls a folder of objects, and tells whether every one of them could be named here.
-
-    What comes of it is said the first time, and when something has come.
-    """
+    """Return a function that downloads a folder, reports changes, and returns whether all names are valid here."""
     before: PulledFolder | None = None
 
     def once() -> bool:

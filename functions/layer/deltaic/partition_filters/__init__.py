@@ -4,8 +4,8 @@ Unlike a hint, a filter guards rows: whatever is not understood, not told or not
 
     "region = current_recipient('region') AND year >= 2024"
 
-    tokens, grammar     names, texts, numbers; a tree of conditions
-    binding             region = ['EU', 'EU'], on the table's column; year >= [2024, 2024]
+    lexer, grammar      names, texts, numbers; a tree of conditions
+    filter_binding      region = ['EU', 'EU'], on the table's column; year >= [2024, 2024]
     readings, truth     a file's partition values as all that they may be; the answers that these can give
     evaluated, masks    shown if the only possible answer is true; once for each combination of partition values
 

@@ -1,4 +1,4 @@
-"""The commands of `deltaic volume`, `deltaic skill` and `deltaic model`: what the kinds share is defined once."""
+"""The commands of `deltaic volume`, `deltaic skill` and `deltaic model`, with common subcommands defined once."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -121,7 +121,7 @@ _add_create(
     volume,
     "volume",
     _help(
-        "Share a folder of any files under a name; whoever holds the share reads all that lies below it.",
+        "Share a folder of any files under a name. Recipients of the share can read all files in it.",
         f"volume create {_EXAMPLES['volume']} --location s3://bucket/scans",
         'volume create s.d.v --location s3://lake/v --access-mode url --comment "Paper forms"',
         "volume create s.d.v --location s3://lake/v --storage minio",
@@ -131,8 +131,8 @@ _add_create(
     skill,
     "skill",
     _help(
-        "Share an agent skill (agentskills.io). Description, license and the rest are taken from its SKILL.md.\n\n"
-        "The skill, its folder and the name in SKILL.md are one name.",
+        "Share an agent skill (agentskills.io). Its description, license and metadata come from its SKILL.md.\n\n"
+        "The skill, its folder and SKILL.md must have the same name.",
         f"skill create {_EXAMPLES['skill']} --location s3://bucket/skills/read-forms",
     ),
 )
@@ -140,7 +140,7 @@ _add_create(
 
 @model.command("create")
 def create_model(out: Operator, name: Model, comment: Comment = "", id_: Id = None) -> None:
-    r"""Make a model, to which versions are added.
+    r"""Create a model. Add versions with `deltaic model version add`.
 
     \b
     deltaic model create vaccine_share.acme_vaccine_data.dosage --comment "Doses by weight"
@@ -158,7 +158,7 @@ _add_update(
     volume,
     "volume",
     _help(
-        "Change what is given and keep the rest; a volume's name and id stay.",
+        "Change the given options of a volume; its name and id stay.",
         "volume update s.d.v --location s3://other/place",
         "volume update s.d.v --access-mode url",
     ),
@@ -167,7 +167,7 @@ _add_update(
     skill,
     "skill",
     _help(
-        "Change what is given and keep the rest. A skill that moves has its SKILL.md read again.",
+        "Change the given options of a skill. If it moves, its SKILL.md is read again.",
         "skill update s.d.read-forms --location s3://other/skills/read-forms",
     ),
 )
@@ -186,7 +186,7 @@ def update_model(out: Operator, name: Model, comment: NewComment = None) -> None
 
 @skill.command()
 def refresh(out: Operator, name: Skill) -> None:
-    r"""Read a skill's SKILL.md again, and tell recipients what it says by now.
+    r"""Read a skill's SKILL.md again and update its entry.
 
     \b
     deltaic skill refresh vaccine_share.acme_vaccine_data.read-forms
@@ -233,11 +233,11 @@ def add(  # noqa: PLR0913, PLR0917 -- what an entry holds
     access_mode: Modes = None,
     storage: Storage = "",
     comment: Comment = "",
-    run_id: Annotated[str | None, typer.Option(help="The run that made it; else what MLflow's file says.")] = None,
-    source: Annotated[str | None, typer.Option(help="Where it came from; else what MLflow's file says.")] = None,
+    run_id: Annotated[str | None, typer.Option(help="MLflow run. [default: from MLmodel]")] = None,
+    source: Annotated[str | None, typer.Option(help="Source of the files. [default: from MLmodel]")] = None,
     unchecked: Unchecked = False,
 ) -> None:
-    r"""Add a version to a model: a folder of files. Where MLflow left its MLmodel, run and source are read from it.
+    r"""Add a version to a model: a folder of files. An MLmodel file of MLflow gives run and source.
 
     \b
     deltaic model version add vaccine_share.acme_vaccine_data.dosage 3 --location s3://bucket/mlflow/3/artifacts/model

@@ -1,4 +1,4 @@
-"""Options of commands that share folders, and what is said of a folder: volumes, skills and model versions."""
+"""Options and warnings of the commands that share folders: volumes, skills and model versions."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from deltaic.catalog.items import Table
 
 from deltaic_ops.cli.operator import Operator
 
-_MODES = "url: signed URLs; dir: credentials for the folder. Both, if neither is said. Can be repeated."
+_MODES = "url: signed URLs; dir: credentials for the folder. [default: both] Can be repeated."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 _SHOWN = 5
 
@@ -28,9 +28,9 @@ Within = Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")]
 def look(
     out: Operator, kind: str, name: str, place: tuple[str, str], *, unchecked: bool = False
 ) -> tuple[dict[str, object], list[str]]:
-    """Return what files of a folder say of its entry, and warnings; a skill's file is read in any case.
+    """Return attributes from the folder's SKILL.md or MLmodel, and warnings. SKILL.md is read even if `unchecked`.
 
-    Raises why the folder cannot be listed or read with the operator's credentials.
+    Raises DeltaicError if the folder cannot be listed or read with the operator's credentials.
     """
     from deltaic_ops.inspection.folder_contents import is_empty, skill_facts, version_facts
 
@@ -49,7 +49,7 @@ def show_shared(out: Operator, made: Folder, warnings: list[str]) -> None:
 
 
 def overlaps(out: Operator, entry: Folder) -> list[str]:
-    """Return what else is shared of the same files as a folder that was just shared."""
+    """Return a warning for each other entry that shares files of this folder."""
     from deltaic_ops.inspection.filter_checks import unknown_bucket
 
     others = out.admin.tables.overlaps.overlapping(entry)

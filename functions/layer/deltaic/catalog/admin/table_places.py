@@ -1,4 +1,4 @@
-"""Where the shared tables of a catalog lie, and what scheduled functions remember of each place."""
+"""The locations of shared tables, and what scheduled functions store about each location."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,21 +15,21 @@ from deltaic.storage.locations import Location
 
 
 class TablePlace(msgspec.Struct, frozen=True):
-    """Where a table lies: as `s3://bucket/folder`, and the name of its storage."""
+    """A location as `s3://bucket/folder`, and the name of its storage (empty: AWS S3)."""
 
     location: str
     storage: str
 
 
 class TablePlaces:
-    """The tables of a catalog, and what is kept of where they lie."""
+    """The locations of the tables in a catalog."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
         self._table = table
         self._dynamo = dynamo or Dynamo()
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
-        """Yield every Delta table that is listed, of every share that is not going; several may lie in one place."""
+        """Yield each listed Delta table of shares that are not being deleted; tables can have the same location."""
         for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
                 continue
@@ -48,14 +48,14 @@ class TablePlaces:
 
 
 class Checkpointing(TablePlaces):
-    """The tables of a catalog whose entries say that the stack's function writes their checkpoints."""
+    """The tables whose checkpoints the stack's function writes."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(table, dynamo)
         self._clock = clock
 
     def places(self) -> list[TablePlace]:
-        """Return where tables lie that take part, once each, those first that were looked at longest ago, or never."""
+        """Return their locations without duplicates: those never checked first, then the longest unchecked."""
         wanted = {
             place: keys.place("checkpoint", place.location, place.storage)
             for place, table in self.entries()
@@ -65,22 +65,22 @@ class Checkpointing(TablePlaces):
         return sorted(wanted, key=lambda place: looked.get(wanted[place], {}).get("looked", 0))
 
     def looked_at(self, place: TablePlace) -> None:
-        """Record that a place was looked at now, whatever came of it: the others are next."""
+        """Record that a location was checked now, so that the others come first next time."""
         key = keys.place("checkpoint", place.location, place.storage)
         assign = {"location": place.location, "looked": int(self._clock() * 1000)}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
 
 
 class KnownVersions(TablePlaces):
-    """The shared tables of a catalog, and for each place the version that is known."""
+    """The newest version of each table that was already reported."""
 
     def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
-        """Return the known versions; a place that nobody looked at before has none."""
+        """Return the stored versions; a location without one is not in the result."""
         wanted = {keys.place("version", place.location, place.storage): place for place in places}
         return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
 
     def remember(self, place: TablePlace, version: int) -> None:
-        """Record that a version is known."""
+        """Store a version."""
         key = keys.place("version", place.location, place.storage)
         assign = {"location": place.location, "version": version}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
