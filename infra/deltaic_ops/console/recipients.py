@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, listed
 from deltaic_ops.console.usages import last_used
-from deltaic_ops.usage.last_use import DAYS as USED_WITHIN
+from deltaic_ops.usage.usage_report import DAYS as USED_WITHIN
 
 _SIZE: Final = 25
 """Recipients of a page, whose tokens are read too."""

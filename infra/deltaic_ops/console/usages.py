@@ -69,7 +69,7 @@ def last_used(desk: Desk, recipient_id: str, tokens: Sequence[str]) -> Work:
     """Return the work that finds out when each token of a recipient was used last, by its id; "" for other keys."""
 
     def read(_: object) -> "Mapping[str, datetime]":
-        from deltaic_ops.usage.last_use import UsageOf, last_uses
+        from deltaic_ops.usage.usage_report import UsageOf, last_uses
 
         of = UsageOf("recipient_id", recipient_id)
         return last_uses(desk.provider.usage, desk.provider.environment, of, "token_id", tokens)

@@ -4,8 +4,8 @@
 
     files, model        read the YAML; mistakes are reported with file, line and column
     catalog, entries    read the catalog in the same form; compare the two
-    steps               the changes in an order that removes rights before it adds any
-    widening, meaning   which changes let somebody see more, and what each means for recipients
+    steps               the changes in an order that removes rights before it adds any; which let somebody see more
+    meaning             what each change means for recipients
     plan                what is printed, and what `apply` carries out
 
 `applying` runs each step with the checks of the single command. Files never hold secrets, keys or ids.

@@ -4,11 +4,9 @@
 
     template, api       routes, functions, tables, keys and roles as template.yaml declares them
     intrinsics, names   resolve !Ref, !Sub, parameters and conditions
-    transform           what SAM makes of the template, computed offline
-    sam                 sam build and sam deploy
+    sam                 sam build and sam deploy; what SAM makes of the template, computed offline
     outputs             the outputs by which commands find a stack
-    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it
-    removal             delete a stack, and what it leaves behind if asked
+    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it; delete it
 
 Nothing here knows shares or recipients.
 """

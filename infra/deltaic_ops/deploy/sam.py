@@ -4,6 +4,7 @@ The layer is built for the processor and the Python of the functions; an emulato
 machine's interpreter needs this machine's.
 """
 
+import logging
 import os
 import platform
 import subprocess
@@ -11,8 +12,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from deltaic_ops.deploy.emulated import REGION
+from deltaic_ops.deploy.names import pseudo_parameters
 from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 from deltaic_ops.deploy.template import ROOT, TEMPLATE
 
@@ -134,3 +137,25 @@ def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
         raise SamError(f"`sam {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} seconds") from None
     if run.returncode != 0:
         raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")
+
+
+_BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
+
+
+def translated(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return a packaged template after SAM's transform, nothing resolved.
+
+    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    import boto3
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
+    # SAM warns about usage metrics of its own that nobody publishes.
+    logging.getLogger("samtranslator").setLevel(logging.ERROR)
+    session = boto3.Session(region_name=REGION)
+    policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
+    translator = Translator(policies, Parser(), boto_session=session)
+    values = {**pseudo_parameters(), **parameters}
+    made: dict[str, Any] = translator.translate(document, parameter_values=values)
+    return made

@@ -19,8 +19,7 @@ from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package
-from deltaic_ops.deploy.transform import translated
+from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package, translated
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
 from deltaic_ops.rights.profile_file import profile_place

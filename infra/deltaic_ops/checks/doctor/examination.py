@@ -13,7 +13,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
-from deltaic_ops.checks.doctor import account, code, cut_offs, durability, follows, places, reading, roles, views
+from deltaic_ops.checks.doctor import account, code, durability, follows, places, reading, roles, views
 from deltaic_ops.checks.doctor.assets import assets
 from deltaic_ops.checks.doctor.filters import filters, folders
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
@@ -118,7 +118,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
-        yield from cut_offs.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
+        yield from roles.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
         yield from roles.storage_roles(what.admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield places.may_read(bucket, table, stack.list_of("DataBuckets"))

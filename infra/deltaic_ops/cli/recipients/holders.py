@@ -68,7 +68,7 @@ def show_table(
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --usage s3://lake/usage
     """
     from deltaic_ops.inspection.filter_checks import row_filters, unread_by_iceberg
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.usage.usage_report import UsageOf
 
     share, schema, table = table_name(name)
     found = out.admin.tables.get(share, schema, table)

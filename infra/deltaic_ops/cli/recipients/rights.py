@@ -20,7 +20,7 @@ from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset
 
-    from deltaic_ops.rights.counting import Counted
+    from deltaic_ops.rights.access import Counted
     from deltaic_ops.rights.seen import SeenTable
 
 _FROM = "Judge a request from this address too; else one from where the recipient is answered."
@@ -77,11 +77,10 @@ def show_recipient(
     deltaic recipient show alice --usage s3://lake/usage
     deltaic recipient show alice --all --json
     """
-    from deltaic_ops.rights.access import why_ended
-    from deltaic_ops.rights.counting import Counted, counted
+    from deltaic_ops.rights.access import Counted, counted, why_ended
     from deltaic_ops.rights.keys import ends_soon, keys_of
     from deltaic_ops.rights.seen import SeenTable, seen
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.usage.usage_report import UsageOf
 
     def counts_of(one: SeenTable) -> "Counted":
         refused = why_ended(person) if person.has_ended(now) else one.refused

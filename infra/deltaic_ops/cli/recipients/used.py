@@ -14,7 +14,7 @@ from deltaic_ops.cli.operator import Column, Operator, wire
 
 if TYPE_CHECKING:
     from deltaic_ops.rights.keys import Keys
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.usage.usage_report import UsageOf
 
 _USAGE = "Location of the usage table (deltaic usage): tells last uses, of the last 30 days."
 Usage = Annotated[str, typer.Option(envvar="DELTAIC_USAGE", metavar="S3_URL", help=_USAGE)]
@@ -27,7 +27,7 @@ def uses(
     out: Operator, location: str, of: "UsageOf", by: Literal["token_id", "recipient_id"], wanted: Collection[str]
 ) -> LastUses | None:
     """Return what `last_uses` does; None where no usage table is named, or none can be read, which is said."""
-    from deltaic_ops.usage.last_use import last_uses
+    from deltaic_ops.usage.usage_report import last_uses
 
     if not location:
         out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
