@@ -51,6 +51,19 @@ class Wishes:
         """The stack that is meant."""
         return self.stack or DEFAULT_STACK
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that say the same to another program, of what was said."""
+        names = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_PROFILE": self.profile,
+            "AWS_REGION": self.region,
+            "CATALOG_TABLE": self.catalog,
+            "TOKENS_TABLE": self.tokens,
+            "DELTAIC_STACK": self.stack,
+        }
+        return {name: value for name, value in names.items() if value}
+
 
 class Connection:
     """One AWS account and region, and the tables in it.
@@ -134,14 +147,8 @@ class Connection:
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which another program reaches the same AWS and the same tables."""
-        names = {
-            "AWS_ENDPOINT_URL": self._wishes.endpoint_url,
-            "AWS_PROFILE": self._wishes.profile,
-            "AWS_REGION": self.region,
-            "CATALOG_TABLE": self.catalog_table,
-            "TOKENS_TABLE": self.tokens_table,
-        }
-        return {**self._variables, **{name: value for name, value in names.items() if value}}
+        tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
+        return {**self._variables, **self._wishes.variables, "AWS_REGION": self.region, **tables}
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""

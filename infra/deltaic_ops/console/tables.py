@@ -8,7 +8,7 @@ from deltaic.protocol.names import split_table_name
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.desk import Desk, Handler, is_soon_done
+from deltaic_ops.console.desk import Desk, Handler
 from deltaic_ops.console.works import FRESH_SECONDS
 from deltaic_ops.usage.plots import steps
 from deltaic_ops.usage.usage_report import amount
@@ -42,16 +42,9 @@ def table(desk: Desk, request: Request) -> Response:
 
     key = ("table", found.id)
     work = desk.works.begun(key, f"Reading the log of {found.title}", look, older=FRESH_SECONDS)
-    latest, trouble, is_done = None, "", is_soon_done(work)
-    if is_done:
-        desk.works.taken(key)
-        latest, trouble = work.outcome()
-    page = desk.page(
-        request, "table.html", table=found, name=found.title, latest=latest, trouble=trouble, is_done=is_done
-    )
-    if not is_done:
-        page.headers["refresh"] = "1"
-    return page
+    is_done, latest, trouble = desk.beside(work, key)
+    shown = {"table": found, "name": found.title, "latest": latest, "trouble": trouble, "is_done": is_done}
+    return desk.page(request, "table.html", refresh="" if is_done else "1", **shown)
 
 
 def versions(desk: Desk, request: Request) -> Response:

@@ -12,9 +12,9 @@ from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
 from deltaic_ops.cli.listing import Every, fields, first
-from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
+from deltaic_ops.cli.operator import Column, Operator, told_fields, told_value, wire
 from deltaic_ops.cli.recipients.limits import told_end
-from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
+from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, uses
 from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def show_recipient(
         told = [_seen(one) | (told_fields(counts[one.name]) if count else {}) for one in tables]
         beside = [_seen_asset(one) for one in assets]
         held = {"keys": told_keys(keys, last), "endsSoon": list(map(told_ending, soon))}
-        used = {} if last is None else {"lastUsedAt": told_time(max(last.values(), default=None))}
+        used = {} if last is None else {"lastUsedAt": told_value(max(last.values(), default=None))}
         out.json({**wire(person), **held, **used, "tables": told, "assets": beside, "more": more})
         return
     _show_person(out, person, soon, last)
@@ -145,7 +145,7 @@ def _seen(one: "SeenTable") -> dict[str, Any]:
         "accessModes": list(one.table.access_modes),
         "rowFilters": list(one.row_filters),
         "ownRows": one.table.view_properties is not None,
-        "refreshedAt": f"{one.refreshed_at:%Y-%m-%dT%H:%M:%SZ}" if one.refreshed_at else None,
+        "refreshedAt": told_value(one.refreshed_at),
         "hiddenColumns": list(one.table.hidden_columns),
         "lackedProperties": list(one.lacked_properties),
         "refused": one.refused,

@@ -10,7 +10,7 @@ from deltaic.errors import NotFound, Unavailable
 from deltaic.scheduled.endings import Ending
 
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import Column, Operator, wire
+from deltaic_ops.cli.operator import Column, Operator, told_value, wire
 
 if TYPE_CHECKING:
     from deltaic_ops.rights.keys import Keys
@@ -39,29 +39,24 @@ def uses(
         return None
 
 
-def told_time(moment: datetime | None) -> str | None:
-    """Return a time as scripts see it."""
-    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
 def told_ending(one: Ending) -> dict[str, Any]:
     """Return what ends soon as scripts see it."""
-    return {"endsAt": told_time(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
+    return {"endsAt": told_value(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
 
 
 def told_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
     """Return keys as scripts see them."""
 
-    def told(some: Iterable[_Key]) -> list[dict[str, Any]]:
+    def with_uses(some: Iterable[_Key]) -> list[dict[str, Any]]:
         if last is None:
             return [wire(one) for one in some]
-        return [{**wire(one), "lastUsedAt": told_time(_last(one, last))} for one in some]
+        return [{**wire(one), "lastUsedAt": told_value(_last(one, last))} for one in some]
 
     return {
-        "tokens": told(keys.tokens),
+        "tokens": with_uses(keys.tokens),
         "links": [wire(one) for one in keys.links],
-        "clients": told(keys.clients),
-        "policies": told(keys.policies),
+        "clients": with_uses(keys.clients),
+        "policies": with_uses(keys.policies),
     }
 
 
@@ -69,7 +64,7 @@ def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> 
     """Show people the keys of a recipient, a line each."""
     some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
-        ("KEY", _kind),
+        ("KEY", lambda one: _KINDS[type(one)]),
         *fields(ID="id", MADE="created_at"),
         ("ENDS", lambda one: getattr(one, "expires_at", "")),
         ("COMMENT", lambda one: one.comment),
@@ -88,13 +83,4 @@ def _last(key: _Key, last: LastUses) -> datetime | None:
     return last.get(logged_id(key) if isinstance(key, OAuthClient | Policy) else key.id)
 
 
-def _kind(key: _Key) -> str:
-    match key:
-        case Token():
-            return "token"
-        case Invitation():
-            return "link"
-        case OAuthClient():
-            return "client"
-        case Policy():
-            return "policy"
+_KINDS = {Token: "token", Invitation: "link", OAuthClient: "client", Policy: "policy"}
