@@ -11,7 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltaic.errors import NotFound
-from deltaic_ops.usage.usage_page import page
+from deltaic_ops.usage.plots import page
 from deltaic_ops.usage.usage_report import COLUMNS, report
 from deltaic_pipeline.usage_log.attribution import COLUMNS as WRITTEN
 

@@ -16,10 +16,11 @@ from catalog.dynamodb_local import started, unavailable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
-from deltaic_ops.deploy.sam import Deployment, described
+from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.localstack import deploying
 from deltaic_ops.localstack.running import deployed, running
+from deploy.deployments import Deployment, described
 from emulators import starting
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 
@@ -83,8 +84,9 @@ def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
     with started(folder) as dynamodb:
         there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deployment = deploying.deployed(built, "deltaic", there, {})
-            endpoint = deploying.endpoint_of(deployment, there)
+            deploying.deployed(built, "deltaic", there, {})
+            deployment = described("deltaic", deploying.session(there), there.environment)
+            endpoint = reachable(deployment.outputs.endpoint, there.endpoint)
             client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
             lake = DATA_BUCKET
             yield Place(

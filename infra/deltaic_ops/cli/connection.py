@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,20 +83,18 @@ class Connection:
         """`keys`: those of an AWS of which the variables tell all."""
         self._wishes = wishes
         self._variables = variables
-        self._session = cache(session)
+        self._session = session
         self._keys = keys
 
     @cached_property
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
-        told = self._wishes.catalog or self._variable("CATALOG_TABLE")
-        return told or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
+        return self._told[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
-        told = self._wishes.tokens or self._variable("TOKENS_TABLE")
-        return told or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
+        return self._told[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
@@ -111,10 +109,12 @@ class Connection:
     @property
     def tables_are_told(self) -> bool:
         """Whether options or variables name both tables, so that no stack is needed to find them."""
-        return bool(
-            (self._wishes.catalog or self._variable("CATALOG_TABLE"))
-            and (self._wishes.tokens or self._variable("TOKENS_TABLE"))
-        )
+        return all(self._told)
+
+    @property
+    def _told(self) -> tuple[str | None, str | None]:
+        wishes = self._wishes
+        return wishes.catalog or self._variable("CATALOG_TABLE"), wishes.tokens or self._variable("TOKENS_TABLE")
 
     @cached_property
     def sharing_endpoint(self) -> str:
@@ -264,11 +264,10 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
             again = 'start it, as `deltaic serve` does, and take its variables again: eval "$(deltaic env)"'
             check_answered(endpoint, again)
         keys = _keys(wishes, environment or told)
-        if keys is not None:
-            yield Connection(wishes, variables, lambda: _session(wishes, environment, told), keys)
-        else:
-            session = _session(wishes, environment, told)
-            yield Connection(wishes, variables, lambda: session)
+        session = cache(partial(_session, wishes, environment, told))
+        if keys is None:
+            session()  # refused now, and not when a client is needed
+        yield Connection(wishes, variables, session, keys)
 
 
 def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:

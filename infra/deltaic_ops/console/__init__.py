@@ -2,7 +2,7 @@
 
 A click on "Revoke token", from the request to the page:
 
-    guard, entrance     only this machine, only with the key that the terminal printed
+    guard               only this machine, only with the key that the terminal printed
     application         the route
     recipients          the page with the button
     acting, plans       the form; the plan in words, with the command that does the same, carried out once as shown

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp
 
 from deltaic_ops.console import acting, looks, previews, recipients, runs, shares, tables, usages
 from deltaic_ops.console.desk import Desk, Handler
-from deltaic_ops.console.entrance import Entrance
-from deltaic_ops.console.guard import Guard, cookie_name
+from deltaic_ops.console.guard import Entrance, Guard, cookie_name
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.local.embedded import bound
 from deltaic_ops.local.http_server import serving

@@ -12,8 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
 from deltaic_ops.console.works import FRESH_SECONDS, Work
-from deltaic_ops.usage.plots import bars, by_day, largest
-from deltaic_ops.usage.usage_page import summed
+from deltaic_ops.usage.plots import bars, by_day, largest, summed
 from deltaic_ops.usage.usage_report import Report, amount, names_in
 
 if TYPE_CHECKING:

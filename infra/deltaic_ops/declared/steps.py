@@ -9,14 +9,11 @@ from deltaic.catalog.admin.follows import GLUE
 from deltaic.storage.locations import Location
 
 from deltaic_ops.declared.entries import Difference, Key, entries
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.model import PARTS, Declaration
 
 Action = Literal["delete", "create", "update"]
 
-_KINDS = (
-    "storage", "share", "schema", "table", "view", "volume", "skill", "model", "version", "recipient", "policy",
-    "grant",
-)  # fmt: skip
+_KINDS = tuple(PARTS)
 """Each behind what it needs."""
 
 
@@ -128,14 +125,13 @@ def _changes(found: Iterable[Difference], held: frozenset[str], files: Declarati
 def _goes_with(key: Key, gone: set[Key]) -> Key | None:
     """Return the highest entry that takes this one with it when it is deleted."""
     kind, path = key
-    if kind == "grant":
-        above: list[Key] = [("recipient", path[:1]), ("share", path[1:])]
-    elif kind in {"storage", "recipient"}:
-        above = []
-    elif kind == "policy":
-        above = [("recipient", path[:1])]
-    else:
-        above = [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])]
+    within: dict[str, list[Key]] = {
+        "grant": [("recipient", path[:1]), ("share", path[1:])],
+        "policy": [("recipient", path[:1])],
+        "storage": [],
+        "recipient": [],
+    }
+    above = within.get(kind, [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])])
     return next((one for one in above if one in gone and one != key), None)
 
 

@@ -45,16 +45,6 @@ class BuildTarget:
         return cls(architecture, f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """One deployed stack."""
-
-    outputs: StackOutputs
-    api_id: str
-    roles: Mapping[str, str]
-    """ARN of the role of each function, by the function's logical id."""
-
-
 def build(folder: Path, target: BuildTarget) -> Path:
     """Run `sam build` into the folder and return it; raises SamError. No Python of the target's version is needed."""
     _sam(
@@ -86,8 +76,8 @@ def deploy(  # noqa: PLR0913 -- what a deployment needs
     environment: Mapping[str, str],
     *,
     bucket: str = "",
-) -> Deployment:
-    """Run `sam deploy` on what `build` made and return the stack; raises SamError.
+) -> StackOutputs:
+    """Run `sam deploy` on what `build` made and return the stack's outputs; raises SamError.
 
     `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
     that is not AWS's own; `session` must reach the same account. Code is uploaded to `bucket`, else to SAM's own.
@@ -101,22 +91,7 @@ def deploy(  # noqa: PLR0913 -- what a deployment needs
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
     )
-    return described(stack, session, environment)
-
-
-def described(stack: str, session: "boto3.Session", environment: Mapping[str, str]) -> Deployment:
-    """Return a stack that is deployed; raises NotFound."""
-    endpoint = environment.get("AWS_ENDPOINT_URL")
-    formation = session.client("cloudformation", endpoint_url=endpoint)
-    iam = session.client("iam", endpoint_url=endpoint)
-    resources = formation.describe_stack_resources(StackName=stack)["StackResources"]
-    physical = {said["LogicalResourceId"]: said["PhysicalResourceId"] for said in resources}
-    functions = [said["LogicalResourceId"] for said in resources if said["ResourceType"] == "AWS::Lambda::Function"]
-    return Deployment(
-        outputs=stack_outputs(formation, stack),
-        api_id=physical["Api"],
-        roles={name: iam.get_role(RoleName=physical[f"{name}Role"])["Role"]["Arn"] for name in functions},
-    )
+    return stack_outputs(session.client("cloudformation", endpoint_url=environment.get("AWS_ENDPOINT_URL")), stack)
 
 
 def _sam(*arguments: str, environment: Mapping[str, str]) -> None:

@@ -10,9 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from deltaic_ops.local.private import (
@@ -84,7 +83,7 @@ def _kept_port(path: Path) -> int:
     return port
 
 
-class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
+class EmbeddedAws:
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
@@ -197,7 +196,5 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from pyarrow.compute import Expression
     from pyarrow.dataset import Dataset
 
-COLUMNS: Final = (
-    "time",
-    "day",
-    "kind",
-    "recipient_id",
-    "recipient",
-    "token_id",
-    "share",
-    "schema",
-    "table",
-    "status",
-    "explained_by",
-    "bytes_sent",
-    "files_signed",
-    "bytes_signed",
-)
-"""All that is read of the table."""
-
 ERROR: Final = 400
 """From this status on a request was refused."""
 
@@ -185,19 +167,22 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    by = ["kind", "is_refused", "day", "recipient_id", "recipient", "share", "schema", "table"]
-    sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
+    own = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
+    counted = ["files_signed", "bytes_signed", "bytes_sent"]
+    is_refused = (pc.field("kind") == "request") & (pc.field("status") >= ERROR)
+    computed = {
+        "is_refused": is_refused,
+        "refused": is_refused.cast(pa.int64()),
+        "unexplained": (pc.field("explained_by") == 0).cast(pa.int64()),
+    }
+    by, sums = [*own, "is_refused"], [*counted, "refused", "unexplained"]
+    columns = {name: pc.field(name) for name in (*own, *counted, "time")} | computed
     with usage_table(location, environment) as table:
         # By the folders of the days, so that the files of earlier ones are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
         wanted = recent & (is_check() if checks else ~is_check())
-        for batch in table.to_batches(columns=list(COLUMNS), filter=wanted):
+        for batch in table.to_batches(columns=columns, filter=wanted):
             rows: Any = pa.Table.from_batches([batch])
-            is_refused = pc.and_(pc.equal(rows["kind"], "request"), pc.greater_equal(rows["status"], ERROR))
-            refused = is_refused.cast(pa.int64())
-            unexplained = pc.equal(rows["explained_by"], 0).cast(pa.int64())
-            rows = rows.append_column("is_refused", is_refused).append_column("refused", refused)
-            rows = rows.append_column("unexplained", unexplained)
             grouped = rows.group_by(by).aggregate([([], "count_all"), ("time", "max"), *((one, "sum") for one in sums)])
             names = {"count_all": "rows", "time_max": "last", **{f"{one}_sum": one for one in sums}}
             yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()

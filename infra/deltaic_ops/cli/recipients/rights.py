@@ -78,8 +78,7 @@ def show_recipient(
     deltaic recipient show alice --all --json
     """
     from deltaic_ops.rights.access import Counted, counted, why_ended
-    from deltaic_ops.rights.keys import ends_soon, keys_of
-    from deltaic_ops.rights.seen import SeenTable, seen
+    from deltaic_ops.rights.seen import SeenTable, ends_soon, keys_of, seen
     from deltaic_ops.usage.usage_report import UsageOf
 
     def counts_of(one: SeenTable) -> "Counted":

@@ -13,7 +13,7 @@ from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Operator, told_value, wire
 
 if TYPE_CHECKING:
-    from deltaic_ops.rights.keys import Keys
+    from deltaic_ops.rights.seen import Keys
     from deltaic_ops.usage.usage_report import UsageOf
 
 _USAGE = "Location of the usage table (deltaic usage): tells last uses, of the last 30 days."
