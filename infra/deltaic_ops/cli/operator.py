@@ -208,17 +208,9 @@ class Operator:
 
         admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:
-            there: Iterable[Item]
-            match kind:
-                case "schema":
-                    there = admin.schemas.list(above[0])
-                case "table" | "volume" | "skill" | "model":
-                    there = getattr(admin, f"{kind}s").list(*above)
-                case "view":
-                    there = (each for each in admin.views.list(above[0]) if each.schema_name == above[1])
-                case _:
-                    there = getattr(admin, f"{kind}s").list()
-            names = [str(each.attributes()["name"]) for each in there]
+            within = above[:1] if kind == "view" else above
+            there = list(getattr(admin, f"{kind}s").list(*within))
+            names = [one.name for one in there if kind != "view" or one.schema_name == above[1]]
         except NotFound as higher:  # the share or the schema of what is missing
             missing = _MISSING.fullmatch(higher.message)
             return self._with_the_nearest(*missing.groups()) if missing else higher

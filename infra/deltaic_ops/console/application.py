@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from deltaic_ops.console import acting, looks, previews, recipients, runs, shares, tables, usages
+from deltaic_ops.console import acting, looks, previews, recipients, runs, shares, usages
 from deltaic_ops.console.desk import Desk, Handler
 from deltaic_ops.console.guard import Entrance, Guard, cookie_name
 from deltaic_ops.console.provider import Provider
@@ -43,7 +43,7 @@ def application(desk: Desk, entrance: Entrance, port: int) -> ASGIApp:
     """Return what answers on a port of this machine."""
     pages: dict[str, Handler] = {"/": _first}
     forms: dict[str, Handler] = {"/enter": partial(_enter, entrance), "/leave": partial(_leave, entrance)}
-    for room in (shares, tables, recipients, previews, usages, runs, looks, acting):
+    for room in (shares, recipients, previews, usages, runs, looks, acting):
         pages |= room.ROUTES
         forms |= getattr(room, "FORMS", {})
     routes = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaic_ops.deploy.emulated import REGION
-from deltaic_ops.deploy.names import pseudo_parameters
+from deltaic_ops.deploy.intrinsics import pseudo_parameters
 from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 from deltaic_ops.deploy.template import ROOT, TEMPLATE
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from deltaic_ops.deploy.api import Authorizer, GatewayResponse, Route, routes_of_body, routes_of_events
 from deltaic_ops.deploy.emulated import ACCOUNT, REGION
-from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
-from deltaic_ops.deploy.names import names_of, pseudo_parameters
+from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, names_of, pseudo_parameters, read
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "source"
 ROOT = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[3]

@@ -8,7 +8,6 @@
     shared_schema       columns of the latest version; filters and hidden columns must match them
     filter_checks       the same for grants and row filters
     folder_contents     SKILL.md and MLmodel of folders
-    iceberg_place       the location of a provider's own Iceberg table
 
 Nothing is written, and nothing is asked of a deployed stack: that is `deltaic_ops.checks`.
 """

@@ -11,7 +11,7 @@ import typer
 from deltaic_terminal.printing import text_console
 from deltaic_terminal.progress import Progress, step, terminal
 
-from deltaic_ops.cli.local.serve import serve_on, stoppable
+from deltaic_ops.cli.local.serve import FAILURES, serve_on, stoppable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
 from deltaic_ops.rights.profile_file import profile_place
@@ -56,7 +56,7 @@ def demo(
 
     console = text_console(stderr=True)
     folder, progress = state or ctx.obj.wishes.state, terminal()
-    with stoppable(console, DeltaicError, DeltaError) as stop, ExitStack() as parts:
+    with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
         with step(progress, "Starting the embedded AWS and the gateway") as tell:
             stack = parts.enter_context(local_stack(folder, port))
             tell(stack.endpoint)

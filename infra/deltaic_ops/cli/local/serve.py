@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_SECONDS = 0.5
+FAILURES = (StateUnusable, StackFailed, TemplateError)
 INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended before it served (128 + SIGINT)."""
 
 
 @contextmanager
-def stoppable(console: "Console", *failures: type[Exception]) -> Iterator[StopFlag]:
+def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILURES) -> Iterator[StopFlag]:
     """Give the flag that signals set; a failure of the block is printed, and ends the command with 1.
 
     Until `serve_on`, a signal interrupts whatever is under way.
@@ -38,7 +39,7 @@ def stoppable(console: "Console", *failures: type[Exception]) -> Iterator[StopFl
     except KeyboardInterrupt:
         console.print("stopped")
         raise typer.Exit(INTERRUPTED) from None
-    except (StateUnusable, StackFailed, TemplateError, *failures) as error:
+    except failures as error:
         console.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
 

@@ -1,16 +1,17 @@
-"""By which keys a recipient comes, what ends soon, and what was used last: how `show` says it."""
+"""By which keys a recipient comes, what was used last, what ends soon: how `show` and `expiring` say it."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
 from deltaic.errors import NotFound, Unavailable
-from deltaic.scheduled.endings import Ending
+from deltaic.scheduled.endings import Ending, endings_of_all
 
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Column, Operator, told_value, wire
+from deltaic_ops.cli.words import duration
 
 if TYPE_CHECKING:
     from deltaic_ops.rights.seen import Keys
@@ -83,4 +84,34 @@ def _last(key: _Key, last: LastUses) -> datetime | None:
     return last.get(logged_id(key) if isinstance(key, OAuthClient | Policy) else key.id)
 
 
-_KINDS = {Token: "token", Invitation: "link", OAuthClient: "client", Policy: "policy"}
+_KINDS: Mapping[type, str] = {Token: "token", Invitation: "link", OAuthClient: "client", Policy: "policy"}
+
+
+_WITHIN = timedelta(days=30)
+
+
+def expiring(
+    out: Operator,
+    within: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="30d", help="How soon.", show_default="30d")
+    ] = _WITHIN,
+) -> None:
+    r"""List which tokens, open links, grants and recipients end soon, the first to end first.
+
+    What ends for a recipient that is cut off or has ended is not listed.
+
+    \b
+    deltaic expiring
+    deltaic expiring --within 7d --json
+    """
+    now = datetime.now(UTC)
+    found = endings_of_all(out.admin, now, now + within)
+    if out.as_json:
+        out.json(list(map(told_ending, found)))
+    elif found:
+        out.table(
+            found,
+            fields(ENDS="ends_at", RECIPIENT="recipient", WHAT="kind", ID="what"),
+        )
+    else:
+        out.note("nothing ends in that time")
