@@ -59,7 +59,7 @@ def deploy_with(
             "AlarmTopic": alarm_topic,
             **parameters,
         }
-        deploy(folder, "deltaic-deploytest", told, aws_session, embedded_aws.environment)
+        deploy(folder, "deltaic-deploytest", told, embedded_aws.environment)
         return described("deltaic-deploytest", aws_session, embedded_aws.environment)
 
     return run

@@ -17,7 +17,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack import deploying
 from deltaic_ops.localstack.running import deployed, running
 from deploy.deployments import Deployment, described
@@ -68,8 +68,8 @@ def localemu(state: Path) -> Iterator[Place]:
         run_emulators("deploy", state=state)
         stack = deployed(state)
         assert stack is not None
-        client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
-        deployment = described(stack.stack, deploying.session(there), there.environment)
+        client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
+        deployment = described(stack.stack, session_of(there.environment), there.environment)
         yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
     finally:
         run_emulators("down", state=state)
@@ -85,9 +85,9 @@ def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
         there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
             deploying.deployed(built, "deltaic", there, {})
-            deployment = described("deltaic", deploying.session(there), there.environment)
+            deployment = described("deltaic", session_of(there.environment), there.environment)
             endpoint = reachable(deployment.outputs.endpoint, there.endpoint)
-            client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
+            client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
             lake = DATA_BUCKET
             yield Place(
                 *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),

@@ -38,17 +38,14 @@ def usage(desk: Desk, request: Request) -> Response:
         return desk.waiting(request, work)
     who = request.query_params.get("recipient", "")
     found, trouble = work.outcome()
+    shown = {"days": days, "choices": DAYS, "who": who, "found": found, "trouble": trouble}
     if trouble:
-        return desk.page(request, "usage.html", days=days, choices=DAYS, who=who, found=None, trouble=trouble)
+        return desk.page(request, "usage.html", **shown)
     uses = [use for use in found.report.uses if who in ("", use.recipient)]
     return desk.page(
         request,
         "usage.html",
-        days=days,
-        choices=DAYS,
-        who=who,
-        found=found,
-        trouble="",
+        **shown,
         uses=uses[:_MOST],
         more=len(uses) - _MOST,
         plots=_plots(found, who, uses),

@@ -12,15 +12,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from deltaic_ops.deploy.emulated import REGION
 from deltaic_ops.deploy.intrinsics import pseudo_parameters
-from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 from deltaic_ops.deploy.template import ROOT, TEMPLATE
-
-if TYPE_CHECKING:
-    import boto3
 
 Architecture = Literal["arm64", "x86_64"]
 SAM = Path(sys.executable).parent / "sam"
@@ -68,19 +64,18 @@ def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
     return packaged
 
 
-def deploy(  # noqa: PLR0913 -- what a deployment needs
+def deploy(
     built: Path,
     stack: str,
     parameters: Mapping[str, str],
-    session: "boto3.Session",
     environment: Mapping[str, str],
     *,
     bucket: str = "",
-) -> StackOutputs:
-    """Run `sam deploy` on what `build` made and return the stack's outputs; raises SamError.
+) -> None:
+    """Run `sam deploy` on what `build` made; raises SamError.
 
     `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
-    that is not AWS's own; `session` must reach the same account. Code is uploaded to `bucket`, else to SAM's own.
+    that is not AWS's own. Code is uploaded to `bucket`, else to SAM's own.
     """
     _sam(
         "deploy",
@@ -91,7 +86,6 @@ def deploy(  # noqa: PLR0913 -- what a deployment needs
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
     )
-    return stack_outputs(session.client("cloudformation", endpoint_url=environment.get("AWS_ENDPOINT_URL")), stack)
 
 
 def _sam(*arguments: str, environment: Mapping[str, str]) -> None:

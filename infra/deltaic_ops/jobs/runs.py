@@ -46,11 +46,6 @@ class JobRun:
     attempt: int
 
     @property
-    def run_id(self) -> str:
-        """The run's own id, which a repetition has too."""
-        return self.name.rpartition(" ")[2]
-
-    @property
     def exit_code(self) -> int:
         """What the job would have ended with on this machine; 1 where EMR does not tell."""
         if self.state == "SUCCESS":

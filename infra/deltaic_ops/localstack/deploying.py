@@ -18,14 +18,13 @@ from deltaic.errors import AlreadyExists, Conflict, Unavailable
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.outputs import StackOutputs, reachable
+from deltaic_ops.deploy.outputs import StackOutputs, reachable, stack_outputs
 from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translated
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
 from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
-    import boto3
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ARTIFACTS: Final = "deltaic-artifacts"
@@ -83,7 +82,7 @@ def built(folder: Path) -> Path:
 
 def refuse_update(stack: str, running: Running) -> None:
     """Raise Conflict if the stack is there, whole or not: these emulators replace aliases when they update one."""
-    client = session(running).client("cloudformation", endpoint_url=running.endpoint)
+    client = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     with suppress(client.exceptions.ClientError):
         client.describe_stacks(StackName=stack)
         if not running.containers:
@@ -99,7 +98,7 @@ def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str
     For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
     those that the transform makes (tests/emulators corrects that for emulators that run as a process).
     """
-    client = session(running).client("s3", endpoint_url=running.endpoint)
+    client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
     for bucket in (ARTIFACTS, DATA_BUCKET):
         with suppress(client.exceptions.BucketAlreadyOwnedByYou):
             client.create_bucket(Bucket=bucket)
@@ -110,11 +109,11 @@ def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str
             folder.mkdir(exist_ok=True)
             document = translated(read(packaged), {**PARAMETERS, **parameters})
             (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
-        return deploy(
-            folder, stack, {**PARAMETERS, **parameters}, session(running), running.environment, bucket=ARTIFACTS
-        )
+        deploy(folder, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
     except SamError as error:
         raise Unavailable(_said(error)) from error
+    formation = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
+    return stack_outputs(formation, stack)
 
 
 def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Path) -> int:
@@ -146,13 +145,8 @@ def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.dynamo import Dynamo
 
-    client = session(running).client("dynamodb", endpoint_url=running.endpoint)
+    client = session_of(running.environment).client("dynamodb", endpoint_url=running.endpoint)
     return CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client))
-
-
-def session(running: Running) -> "boto3.Session":
-    """Return a session as the emulator's administrator; pass `endpoint_url=running.endpoint` to its clients."""
-    return session_of(running.environment)
 
 
 def write_rows(running: Running) -> int:

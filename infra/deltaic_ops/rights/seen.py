@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -68,13 +69,15 @@ def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Itera
 
     Nothing is asked for before it is wanted. Of a recipient that is cut off or has ended: what it would see otherwise.
     """
-    for share in _all(lambda after: reader.list_shares(person.id, after, _PAGE), lambda one: one.key):
+    for share in _all(partial(reader.list_shares, person.id), lambda one: one.key):
         with suppress(NotFound):  # revoked since
             grant = admin.grants.get(person.name, share.name)
-            for table in _tables(reader, person.id, share.name):
+            tables = partial(reader.list_tables, person.id, share.name, None)
+            for table in _all(tables, lambda one: one.key_in_share):
                 yield _seen(admin, reader, GrantedTable(table, grant, person.properties, person))
             for kind in (Volume, Skill, Model):
-                yield from _assets(reader, kind, person.id, share.name)
+                assets = partial(reader.list_assets, person.id, kind, share.name, None)
+                yield from _all(assets, lambda one: one.key_in_share)
 
 
 def told_access(table: Table) -> str:
@@ -101,21 +104,9 @@ def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
         return None
 
 
-def _tables(reader: CatalogReader, recipient_id: str, share: str) -> Iterator[Table]:
-    return _all(
-        lambda after: reader.list_tables(recipient_id, share, None, after, _PAGE), lambda table: table.key_in_share
-    )
-
-
-def _assets(reader: CatalogReader, kind: type[Asset], recipient_id: str, share: str) -> Iterator[Asset]:
-    return _all(
-        lambda after: reader.list_assets(recipient_id, kind, share, None, after, _PAGE), lambda one: one.key_in_share
-    )
-
-
-def _all(page: Callable[[str | None], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
+def _all(page: Callable[[str | None, int], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
     after: str | None = None
-    while found := page(after):
+    while found := page(after, _PAGE):
         yield from found
         if len(found) < _PAGE:
             return

@@ -1,11 +1,11 @@
 """How programs of a recipient sign in by OAuth: clients of its own, and policies for JWTs of another issuer."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from deltaic.catalog.credentials.federation import Claim
 from deltaic.catalog.credentials.oauth_clients import IssuedClient
 from deltaic.catalog.items import Policy
 from deltaic.errors import InvalidParameter, Unavailable
@@ -25,15 +25,6 @@ ProfileFile = Annotated[
 SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- the place of one
 
 
-class SubjectClaim(StrEnum):
-    """The claims that a policy may look at."""
-
-    SUB = "sub"
-    OID = "oid"
-    AZP = "azp"
-    GROUPS = "groups"
-
-
 class _Client(NamedTuple):
     id: str
     scope: str
@@ -48,8 +39,8 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
     subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
     subject_claim: Annotated[
-        SubjectClaim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
-    ] = SubjectClaim.SUB,
+        Claim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
+    ] = "sub",
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
     profile_file: ProfileFile = None,
     client_id: Annotated[str, typer.Option(help="Of the recipient's client at the issuer, for the profile.")] = "",
@@ -83,7 +74,7 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
             out.admin.recipients.get(name),
             issuer,
             audience=audience,
-            claim=subject_claim.value,
+            claim=subject_claim,
             subject=subject,
             comment=comment,
         )
