@@ -136,15 +136,25 @@ class SchemaReader:
             raise type(refusal)(f"{location} cannot be read{by_whom}: {reason}") from refusal
 
 
+class _NoPandas:
+    """Finds no pandas, as in the layer, which ships none."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Refuse it alone."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def _spare_pandas() -> None:
     """Let pyarrow do without pandas: to load it would be most of such a command's time. It asks once, here."""
     import pyarrow as pa
 
-    modules: dict[str, Any] = sys.modules
-    if "pandas" not in modules:
-        modules["pandas"] = None  # what stands for "there is none"
+    finder: Any = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
         pa.array([])
-        del modules["pandas"]
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def check_filter(text: str, schema: SharedSchema) -> None:
