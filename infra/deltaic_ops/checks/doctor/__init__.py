@@ -10,6 +10,6 @@
     filters, assets     filters still match the tables; volumes, skills and models exist
     freshness           views are as fresh as promised; followed folders have their tables
 
-Each returns findings: what was examined, whether it is right, and what to do. Requests as a recipient are
-`checks.verify`.
+Each returns findings (`deltaic_ops.inspection.findings`): what was examined, whether it is right, and what to do.
+Requests as a recipient are `checks.verify`.
 """
