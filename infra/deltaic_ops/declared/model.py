@@ -290,7 +290,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
     "grant": GrantOf,
 }  # fmt: skip
-"""By the kinds of entries."""
+"""By the kinds of entries, each behind what it needs."""
 
 
 def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
