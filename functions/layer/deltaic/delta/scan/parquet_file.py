@@ -178,6 +178,11 @@ class ParquetFile:
         """Tell whether a row group of which this much is needed is too large to be fetched whole."""
         return nbytes > _LARGE
 
+    def counts(self, path: str) -> list[int | None]:
+        """Return how many non-null values a leaf has in each row group (see `values`); nothing where there is none."""
+        leaf = self.columns.get(path)
+        return [] if leaf is None else [self.values(group, leaf) for group in range(self.footer.num_row_groups)]
+
     def values(self, group: int, leaf: int) -> int | None:
         """Return how many non-null values a column chunk has, as the footer tells it; None when it does not."""
         chunk = self.footer.row_group(group).column(leaf)

@@ -67,7 +67,7 @@ class ParquetScan:
         A batch may begin before that row.
         """
         selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
-        if selection is not None and self._at_once and any(self._cache.rows(group) is None for group in groups):
+        if selection is not None and self._at_once and any(self._cache.rows.get(group) is None for group in groups):
             self._fetch_ahead(groups, selection)
         plans = self._plans(groups, first_group, first_row, selection)
         windows = self._windows(plans)
@@ -110,7 +110,7 @@ class ParquetScan:
             chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
             if chosen is not None and chosen.true_count == 0:
                 continue
-            cached_rows = self._cache.rows(number)
+            cached_rows = self._cache.rows.get(number)
             cursor = None
             if cached_rows is None and chosen is None and number == first_group:
                 cursor = self._cache.take_cursor(number, first_row)
@@ -166,7 +166,7 @@ class ParquetScan:
                     if cursor.end > first_row:
                         yield cursor.held[-1]
         if cursor.collects:
-            self._cache.keep_rows(plan.number, cursor.held)
+            self._cache.rows.put(plan.number, tuple(cursor.held), sum(rows.nbytes for rows in cursor.held))
 
     def _fresh(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Read from the first row on: rows can be skipped by decoding them only."""
