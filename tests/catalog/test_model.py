@@ -250,7 +250,7 @@ class CatalogMachine(RuleBasedStateMachine):
         person = self.people[data.draw(st.sampled_from(sorted(self.people)))]
         live = self.live(person.id)
         expected = Conflict if overlap and len(live) > 1 else None
-        turned = lambda: self.tokens_admin[who].rotate(person, timedelta(hours=48), overlap=timedelta(seconds=overlap))  # noqa: E731
+        turned = lambda: self.tokens_admin[who].create(person, timedelta(hours=48), overlap=timedelta(seconds=overlap))  # noqa: E731
         self.remember(self.tried(expected, turned), person.id)
         for token in live if expected is None else []:
             token.revoked = not overlap

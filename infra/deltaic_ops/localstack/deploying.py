@@ -142,7 +142,7 @@ def publish(deployment: Deployment, running: Running, profile: Path) -> int:
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
     with profile_place(profile) as place:
-        place.write_profile(endpoint_of(deployment, running), admin.tokens.rotate(reader, overlap=timedelta(0)))
+        place.write_profile(endpoint_of(deployment, running), admin.tokens.create(reader, overlap=timedelta(0)))
     return rows
 
 

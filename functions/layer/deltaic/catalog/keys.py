@@ -39,9 +39,6 @@ class KeyPrefix(NamedTuple):
 
 
 TOKEN_ENTRIES: Final = KeyPrefix("recipient/", "token/")
-INVITATIONS: Final = KeyPrefix("recipient/", "invitation/")
-OAUTH_CLIENT_ENTRIES: Final = KeyPrefix("recipient/", "client/")
-POLICY_ENTRIES: Final = KeyPrefix("recipient/", "policy/")
 GRANTS: Final = KeyPrefix("recipient/", "grant/")
 ENDING_GRANTS: Final = KeyPrefix("recipient/", "grant/", "ends_at")
 

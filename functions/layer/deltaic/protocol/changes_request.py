@@ -30,7 +30,7 @@ class Span(msgspec.Struct, frozen=True):
     end: int | Instant | None
 
 
-class ChangesRequest(msgspec.Struct, frozen=True):
+class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Read Change Data Feed; the ends of the range are texts as sent until `span` reads them."""
 
     starting_version: str | None
@@ -70,14 +70,8 @@ class ChangesRequest(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> Mapping[str, object]:
         """What may not change from page to page: every parameter but the page size and the token itself."""
-        return {
-            "startingVersion": self.starting_version,
-            "startingTimestamp": self.starting_timestamp,
-            "endingVersion": self.ending_version,
-            "endingTimestamp": self.ending_timestamp,
-            "includeHistoricalMetadata": self.include_historical_metadata,
-            "includeHistoricalProtocol": self.include_historical_protocol,
-        }
+        parameters = msgspec.to_builtins(self)
+        return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 
     def span(self) -> Span:
         """Return start and end as numbers and moments (step 5); raises `InvalidParameter`."""

@@ -187,7 +187,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             lines.EndStreamAction(
                 refresh_token=refresh_token,
                 next_page_token=next_token,
-                min_url_expiration=plan.urls.expires_at_ms if expires else None,
+                min_url_expiration_timestamp=plan.urls.expires_at_ms if expires else None,
             )
         )
 

@@ -48,7 +48,7 @@ class RecipientAdmin:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
         check_lists(properties or {})
         recipient = Recipient(
-            name=names.check_recipient_name(name),
+            name=names.check_name("recipient", name),
             id=str(uuid4()),
             comment=names.check_comment(comment),
             properties=names.check_properties(properties or {}),

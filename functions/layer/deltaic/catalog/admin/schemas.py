@@ -23,7 +23,7 @@ class SchemaAdmin:
 
     def create(self, share: str, name: str, *, comment: str = "") -> Schema:
         """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
-        names.check_schema_name(name)
+        names.check_name("schema", name)
         parent = self._records.share(share)
         schema = Schema(
             name=name,

@@ -46,7 +46,7 @@ class ShareAdmin:
         Raises AlreadyExists, InvalidParameter.
         """
         share = Share(
-            name=names.check_share_name(name),
+            name=names.check_name("share", name),
             id=str(uuid4()) if share_id is None else checked_id(share_id),
             display_name=names.check_display_name(display_name),
             comment=names.check_comment(comment),

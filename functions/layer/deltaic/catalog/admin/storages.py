@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
@@ -136,25 +137,27 @@ class StorageAdmin:
             "accessKeyId": access_keys.access_key_id,
             "secretAccessKey": access_keys.secret_access_key,
         })  # fmt: skip
-        try:
+        with _refusals():
             client = self._secrets()
             try:
                 client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
             except client.exceptions.ResourceExistsException:
                 client.put_secret_value(SecretId=secret, SecretString=value)
-        except Exception as error:
-            raise refused(error) from error
 
     def _forget(self, secret: str) -> None:
-        try:
+        with _refusals():
             client = self._secrets()
-            try:
+            with suppress(client.exceptions.ResourceNotFoundException):
                 # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
                 client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
-            except client.exceptions.ResourceNotFoundException:
-                return
-        except Exception as error:
-            raise refused(error) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise refused(error) from error
 
 
 def check_storage_name(name: str) -> str:

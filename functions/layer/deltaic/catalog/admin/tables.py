@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, cast
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entries import Entries, checked_access_modes, checked_location
+from deltaic.catalog.admin.entries import DECISIVE, Entries, checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import (
     Overlaps,
     check_access,
@@ -14,7 +14,6 @@ from deltaic.catalog.admin.filter_rules import (
     checked_filter,
     entries_of,
 )
-from deltaic.catalog.admin.placed_entries import DECISIVE
 from deltaic.catalog.admin.records import Checks, Records, checked
 from deltaic.catalog.admin.view_partitions import ViewPartitions
 from deltaic.catalog.dynamo import Attributes

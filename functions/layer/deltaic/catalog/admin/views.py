@@ -61,7 +61,7 @@ class ViewAdmin:
         `properties` are those of recipients that the SQL uses. Raises NotFound for the schema or the source,
         AlreadyExists, InvalidParameter.
         """
-        names.check_table_name(name)
+        names.check_name("table", name)
         parent = self._records.schema(share, schema)
         base = self.source(source)
         table = Table(
