@@ -278,7 +278,7 @@ class CatalogMachine(RuleBasedStateMachine):
             held = dynamo.batch_get(table, [by_id])[by_id]["properties"]
             assert held == self.operators[0].recipients.get(name).properties == self.held[person.id]
         for recipient_id, share in self.granted:
-            both = [keys.grant(recipient_id, share), keys.share_entry("grant", share, recipient_id)]
+            both = [keys.recipient_entry("grant", recipient_id, share), keys.share_entry("grant", share, recipient_id)]
             found = dynamo.batch_get(table, both)
             assert [found[key]["partition_filter"] for key in both] == [self.rows[recipient_id, share]] * 2
 

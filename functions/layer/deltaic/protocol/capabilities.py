@@ -34,8 +34,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         Spaces around anything are dropped (the reference loses such entries), unknown keys are ignored, of a repeated
         key the last counts. Unknown formats beside a known one are ignored.
 
-        Raises:
-            InvalidParameter: formats are named, and none of them is known.
+        Raises InvalidParameter: formats are named, and none of them is known.
         """
         values: dict[str, list[str]] = {}
         for entry in (header or "").lower().split(";"):
@@ -71,8 +70,7 @@ def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, a
 def file_id_hash(header: str | None) -> FileIdHash | None:
     """Return the file id scheme asked for, to be echoed; None without the header.
 
-    Raises:
-        InvalidParameter: the header is there, blank ones included, and names neither scheme.
+    Raises InvalidParameter: the header is there, blank ones included, and names neither scheme.
     """
     if header is None:
         return None

@@ -46,8 +46,7 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
     def parse(cls, query: Mapping[str, str]) -> Self:
         """Read the query string; other parameters (`readChangeFeed` of Spark) are ignored.
 
-        Raises:
-            InvalidParameter: `maxFiles` is no number or not positive.
+        Raises InvalidParameter: `maxFiles` is no number or not positive.
         """
         max_files = number(query.get("maxFiles"), INT32_MAX)
         check_max_files(max_files)
@@ -93,8 +92,7 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
     def check_range(gate: TableGate, start: int, end: int | None, latest: int) -> tuple[int, int]:
         """Return the first and last version, inclusive; an end after the latest version is clipped (step 7).
 
-        Raises:
-            InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
+        Raises InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
         """
         check_start(start, latest)
         last = latest if end is None else min(end, latest)

@@ -142,8 +142,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
     def check_range(self, latest: int) -> tuple[int, int]:
         """Return the first and the last version of a range query, inclusive (step 6).
 
-        Raises:
-            InvalidParameter: the range starts or ends after the latest version. (Unlike here, /changes clips its end.)
+        Raises InvalidParameter: it starts or ends after the latest version. (Unlike here, /changes clips its end.)
         """
         start = self.starting_version or 0
         end = latest if self.ending_version is None else self.ending_version

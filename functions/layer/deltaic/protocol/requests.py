@@ -55,8 +55,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
     def starting_instant(self, gate: TableGate) -> Instant | None:
         """Return the moment asked for, None for the latest version (1: after the table was found).
 
-        Raises:
-            InvalidParameter: the table's history is not shared, or the text is not a timestamp.
+        Raises InvalidParameter: the table's history is not shared, or the text is not a timestamp.
         """
         if self.starting_timestamp is None:
             return None

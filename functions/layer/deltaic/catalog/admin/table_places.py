@@ -42,7 +42,7 @@ class TablePlaces:
 
     def storage(self, name: str) -> Storage:
         """Return a storage; raises NotFound."""
-        item = self._dynamo.get(self._table, keys.storage(name))
+        item = self._dynamo.get(self._table, keys.named("storage", name))
         if item is None:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)

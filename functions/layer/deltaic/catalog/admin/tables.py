@@ -134,7 +134,7 @@ class TableAdmin(Entries[Table]):
 
     def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
-        found = self._records.several(keys.table(share, schema, name) for name in wanted)
+        found = self._records.several(keys.asset("table", share, schema, name) for name in wanted)
         return {table.key: table for table in map(Table.read, found.values())}
 
     def list_or_not(self, table: Table, unlisted: str) -> None:
@@ -142,7 +142,7 @@ class TableAdmin(Entries[Table]):
 
         Nothing happens to one that was changed meanwhile: who looks again sees what became of it.
         """
-        key, same = keys.table(table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
+        key, same = keys.asset("table", table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
         place = {"location": table.location, "storage": table.storage}
         expect = {**same, **place}
         self._records.attempt([

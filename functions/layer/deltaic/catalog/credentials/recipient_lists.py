@@ -10,7 +10,7 @@ from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Recipient
 from deltaic.errors import NotFound
 
-_Listed = TypeVar("_Listed", Policy, Invitation, OAuthClient)
+_Listed = TypeVar("_Listed", bound=Policy | Invitation | OAuthClient)
 
 
 class RecipientList(ABC, Generic[_Listed]):
