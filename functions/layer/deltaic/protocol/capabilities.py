@@ -50,14 +50,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, async_query: bool = False) -> str:
-    """Return the header of an answer.
-
-    Args:
-        response_format: The format the answer is in.
-        end_stream_action: The client asked for an `endStreamAction` by this header and gets one: it must then fail
-            when the line is missing.
-        async_query: The query was accepted asynchronously.
-    """
+    """Return the header of an answer; a client that is promised an `endStreamAction` by it must fail without one."""
     # Python clients look for the letters "delta" in this header, so nothing else may contain them.
     text = f"responseformat={response_format}"
     if end_stream_action:

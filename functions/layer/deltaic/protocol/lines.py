@@ -36,13 +36,7 @@ def line(value: Mapping[str, Any]) -> bytes:
 def protocol(
     response_format: ResponseFormat, delta_protocol: Mapping[str, Any] | None = None, *, version: int | None = None
 ) -> bytes:
-    """Return the protocol line.
-
-    Args:
-        response_format: The answer's format.
-        delta_protocol: The log's protocol action; required in delta format, unused in parquet format.
-        version: Its version, only where `includeHistoricalProtocol` was asked for; delta format only.
-    """
+    """Return the protocol line; in delta format the log's, with `version` where it is asked for."""
     if response_format == "delta":
         return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
     return line({"protocol": parquet_lines.PROTOCOL})

@@ -55,9 +55,8 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
     def parse(cls, content: bytes, *, async_query: bool = False) -> Self:
         """Read a body; `async_query` is the capability of that name.
 
-        Raises:
-            MalformedRequest: no JSON object, or a field of the wrong type.
-            InvalidParameter: fields that exclude each other, or numbers out of range.
+        Raises MalformedRequest for no JSON object or a field of the wrong type, InvalidParameter for fields that
+        exclude each other and numbers out of range.
         """
         body = Body.decode(content, "QueryTableRequest")
         limit = body.int64("limitHint")

@@ -168,12 +168,17 @@ class TokenAdmin:
 
     def _ended(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
         """Return what ends the live tokens after `overlap`; raises Conflict where a new one has no room beside them."""
-        live = self._live(tokens)
-        if overlap != timedelta(0):
-            self._check_room(recipient, live)
+        now = self._clock()
+        live = [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
+        if overlap != timedelta(0) and len(live) >= LIVE_TOKENS:
+            ids = " and ".join(sorted(entry["id"] for entry in live))
+            raise Conflict(
+                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
+                "or rotate with no overlap (--overlap 0)"
+            )
         if overlap is None:
             return []
-        end = moment(self._clock() + overlap.total_seconds())
+        end = moment(now + overlap.total_seconds())
         assign: dict[str, Any] = {"expires": end} if overlap else {"revoked": True}
         longer = [entry for entry in live if not overlap or ends(entry) > end.timestamp()]
         return [write for entry in longer for write in self._alter(entry, assign)]
@@ -233,18 +238,6 @@ class TokenAdmin:
         if entry is None:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry
-
-    def _live(self, tokens: _TokenList) -> Sequence[Attributes]:
-        now = self._clock()
-        return [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
-
-    def _check_room(self, recipient: Recipient, live: Sequence[Attributes]) -> None:
-        if len(live) >= LIVE_TOKENS:
-            ids = " and ".join(sorted(entry["id"] for entry in live))
-            raise Conflict(
-                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
-                "or rotate with no overlap (--overlap 0)"
-            )
 
     def check_life(self, life: timedelta) -> None:
         """Raise InvalidParameter for a life that no token may have."""

@@ -18,7 +18,7 @@ from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log_files import reading
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
-from deltaic.delta.scan.parquet_file import Blocks, Cursor, ParquetFile
+from deltaic.delta.scan.parquet_file import LARGE, Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
 from deltaic.delta.scan.row_selection import Selection
@@ -136,12 +136,11 @@ class ParquetScan:
             yield window
 
     def _fetch(self, window: Sequence[_ReadPlan]) -> Blocks:
-        return self._file.fetch(
-            [span for plan in window if plan.fetch_bytes for span in self._spans(plan)], self._ahead
-        )
-
-    def _spans(self, plan: _ReadPlan) -> list[tuple[int, int]]:
-        return self._file.ranges([plan.number], plan.leaves, whole=not self._file.is_large(plan.fetch_bytes))
+        spans: list[tuple[int, int]] = []
+        for plan in window:
+            if plan.fetch_bytes:
+                spans += self._file.ranges([plan.number], plan.leaves, whole=plan.fetch_bytes <= LARGE)
+        return self._file.fetch(spans, self._ahead)
 
     def _stream(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Yield the rows of a row group; a batch may begin before `first_row`."""
@@ -186,7 +185,7 @@ class ParquetScan:
 
     def _open(self, plan: _ReadPlan, blocks: Blocks) -> RowGroupCursor:
         with reading(self._part.path):
-            pass_ = Cursor(self._file, blocks, buffered=self._file.is_large(plan.fetch_bytes))
+            pass_ = Cursor(self._file, blocks, buffered=plan.fetch_bytes > LARGE)
         return RowGroupCursor(
             self._part.path,
             pass_.batches(plan.number, plan.leaves, self._batch_rows),
