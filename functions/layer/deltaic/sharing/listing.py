@@ -7,7 +7,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from deltaic.catalog.items import Named, Share, Table
+from deltaic.catalog.items import Named, Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
@@ -35,8 +35,7 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the share's schemas; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
-    listing = Listing(caller.recipient_id, "schemas", share)
-    return page_of(sharing, request, listing, read, lambda schema: {"name": schema.name, "share": schema.share})
+    return page_of(sharing, request, Listing(caller.recipient_id, "schemas", share), read, _schema)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
@@ -99,6 +98,10 @@ def _share(share: Share) -> dict[str, object]:
         comment=share.comment,
         properties=dict(share.properties) or None,
     )
+
+
+def _schema(schema: Schema) -> dict[str, object]:
+    return {"name": schema.name, "share": schema.share}
 
 
 def _table(table: Table) -> dict[str, object]:

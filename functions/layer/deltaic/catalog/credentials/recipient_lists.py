@@ -10,7 +10,7 @@ from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Recipient
 from deltaic.errors import NotFound
 
-_Listed = TypeVar("_Listed", bound=Policy | Invitation | OAuthClient)
+_Listed = TypeVar("_Listed", Policy, Invitation, OAuthClient)
 
 
 class RecipientList(ABC, Generic[_Listed]):
@@ -21,7 +21,7 @@ class RecipientList(ABC, Generic[_Listed]):
     """The command of `deltaic recipient` that lists it."""
 
     def __init__(self, item: type[_Listed], tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
-        self._item = item
+        self._item: type[_Listed] = item
         self._table = tokens_table
         self._dynamo = dynamo
         self._tokens = tokens
