@@ -57,7 +57,7 @@ OPEN_SHARING = {
     ("POST", f"{VERSION}/temporary-model-version-credentials"): "create_asset_credentials",
 }
 OURS = {(method, f"{path}/files"): "list_asset_files" for path in FOLDERS.values() for method in ("GET", "POST")}
-"""What neither has."""
+"""Routes of this server alone: neither protocol has them."""
 NAMESPACES = "/iceberg/v1/shares/{share}/namespaces"
 ICEBERG_TABLE = f"{NAMESPACES}/{{namespace}}/tables/{{table}}"
 ICEBERG = {
@@ -121,7 +121,10 @@ def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
     template = load_template(parameters={**OPTIONAL, "ResponseStreaming": mode})
     found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
-    assert found == ROUTES, "template.yaml beside PROTOCOL, OPEN_SHARING and OURS of this file"
+    unlisted, missing = found.keys() - ROUTES.keys(), ROUTES.keys() - found.keys()
+    assert not unlisted, f"template.yaml has routes that this file does not list: add to PROTOCOL or OURS {unlisted}"
+    assert not missing, f"template.yaml lacks routes: add to Events of the function (OPTIONS: of Preflight) {missing}"
+    assert found == ROUTES, "a route leads to the folder that this file lists for it"
 
 
 def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
@@ -174,20 +177,24 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
 def test_every_folder_is_a_function_of_the_template() -> None:
     folders = {function.code.resolve() for function in load_template(parameters=OPTIONAL).functions.values()}
     others = {ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth", "preflight")}
-    assert folders >= {ROOT / "functions" / "api" / name for name in ENDPOINTS} | others
+    missing = ({ROOT / "functions" / "api" / name for name in ENDPOINTS} | others) - folders
+    assert not missing, f"template.yaml has no function with this CodeUri: {sorted(map(str, missing))}"
     assert all((folder / "app.py").is_file() for folder in folders)
 
 
 def test_every_function_has_one_event() -> None:
     names = [function.code.name for function in load_template(parameters=OPTIONAL).functions.values()]
-    assert sorted(path.stem for path in (ROOT / "events").glob("*.json")) == sorted(names)
+    events = [path.stem for path in (ROOT / "events").glob("*.json")]
+    assert sorted(events) == sorted(names), "events/ has one file for each function, named after its folder"
 
 
 @pytest.mark.parametrize("endpoint", ANSWERING)
 def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
-    event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
+    file = ROOT / "events" / f"{endpoint}.json"
+    assert file.is_file(), f"add {name_of(file)}: a request as the gateway sends it to {endpoint}"
+    event = json.loads(file.read_text())
     taken = {ROUTES.get((method, event["resource"])) for method in (event["httpMethod"], "ANY")}
-    assert endpoint in taken, "PROTOCOL, OPEN_SHARING and OURS of this file"
+    assert endpoint in taken, f"no route of this file leads from {event['resource']} to {endpoint}: PROTOCOL or OURS"
     filled = event["resource"]
     for name, value in (event["pathParameters"] or {}).items():
         filled = filled.replace(f"{{{name}}}", value)
@@ -223,6 +230,11 @@ def endpoint_table() -> dict[str, dict[str, str]]:
     return table_of("architecture.md", TABLE_HEADER)
 
 
+def row_of(endpoint: str) -> dict[str, str]:
+    assert endpoint in endpoint_table(), f"the table of endpoints in docs/architecture.md lacks {endpoint}"
+    return endpoint_table()[endpoint]
+
+
 def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> None:
     told = {
         name.strip("`"): (row["parquet format"], row["delta format"])
@@ -238,21 +250,27 @@ def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> No
 
 
 def test_the_page_leads_from_every_route_to_its_folder() -> None:
-    assert {endpoint: row["folder"] for endpoint, row in endpoint_table().items()} == {
-        f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in DESCRIBED.items()
-    }
+    listed = {endpoint: row["folder"] for endpoint, row in endpoint_table().items()}
+    expected = {f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in DESCRIBED.items()}
+    assert listed == expected, "the table of endpoints in docs/architecture.md"
 
 
 @pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in DESCRIBED])
 def test_the_page_names_a_use_case_that_exists(endpoint: str) -> None:
-    module = endpoint_table()[endpoint]["use case"]
+    module = row_of(endpoint)["use case"]
     assert module.startswith("deltaic.sharing.")
     assert (ROOT / "functions" / "layer" / f"{module.replace('.', '/')}.py").is_file()
 
 
 @pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in DESCRIBED])
 def test_the_page_names_a_test_that_exists(endpoint: str) -> None:
-    assert (ROOT / endpoint_table()[endpoint]["test"]).is_file()
+    assert (ROOT / row_of(endpoint)["test"]).is_file()
+
+
+def test_the_page_names_every_module_below_the_packages_of_the_layer() -> None:
+    sentence = re.findall(r"Below all of them stand (.+?)\.\s", (DOCS / "architecture.md").read_text(), re.DOTALL)[0]
+    modules = {path.stem for path in (ROOT / "functions" / "layer" / "deltaic").glob("*.py")} - {"__init__"}
+    assert set(re.findall(r"`(\w+)`", sentence)) == modules, "docs/architecture.md, below the chart"
 
 
 def test_the_top_level_is_fixed() -> None:

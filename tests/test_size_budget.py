@@ -9,6 +9,8 @@ BUDGET = tomllib.loads(Path(__file__).with_name("size_budget.toml").read_text())
 ABOVE = {"functions/layer/deltaic", "functions/pipeline", "infra", "infra/deltaic_ops"}
 """Folders whose subfolders are packages with a budget of their own."""
 
+REMEDY = "shorten the code, or raise the number in tests/size_budget.toml and say next to it which user gains what"
+
 
 def package_of(path: Path) -> str:
     """Return the folder that a module's lines are counted for."""
@@ -30,18 +32,19 @@ def lines_by_package() -> Counter[str]:
 def test_no_package_exceeds_its_budget() -> None:
     permitted = BUDGET["packages"]
     lines = lines_by_package()
-    assert lines.keys() == permitted.keys()
+    assert lines.keys() == permitted.keys(), "tests/size_budget.toml has a line for each package"
     over = {
         name: f"{count} lines, {permitted[name]} permitted" for name, count in lines.items() if count > permitted[name]
     }
-    assert over == {}
+    assert over == {}, REMEDY
 
 
 def test_the_whole_and_the_core_do_not_exceed_their_budgets() -> None:
     lines = lines_by_package()
     core = sum(count for name, count in lines.items() if name.startswith(tuple(BUDGET["core_folders"])))
-    assert lines.total() <= BUDGET["total"]
-    assert 0 < core <= BUDGET["core"]
+    total = lines.total()
+    assert total <= BUDGET["total"], f"total: {REMEDY}"
+    assert 0 < core <= BUDGET["core"], f"core: {REMEDY}"
 
 
 def test_no_budget_is_more_than_a_tenth_above_the_code() -> None:

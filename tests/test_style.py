@@ -195,7 +195,7 @@ def test_packages_import_only_what_the_table_allows(top: str) -> None:
             allowed = allowed_imports()[package]
             if package_of(name) != package and not any(name == each or name.startswith(f"{each}.") for each in allowed):
                 wrong.append(f"{module} imports {name}")
-    assert not wrong, wrong
+    assert not wrong, f"ALLOWED_IMPORTS of this file does not allow: {wrong}"
 
 
 def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
@@ -207,6 +207,8 @@ def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> Non
 
 
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
+    gone = allowed_imports().keys() - all_modules().keys()
+    assert not gone, f"remove the rows of packages that do not exist: {gone}"
     seen: list[str] = []
     for package, allowed in allowed_imports().items():
         missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in seen)]
@@ -225,7 +227,27 @@ def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
         for each in allowed
         if not any(name == each or name.startswith(f"{each}.") for name in used[package])
     ]
-    assert not unused, unused
+    assert not unused, f"remove from the rows of ALLOWED_IMPORTS of this file what no module imports: {unused}"
+
+
+def loaded_before_snapshots() -> set[str]:
+    """Return the modules that functions name in calls of load_before_snapshot, or in a list BEFORE_SNAPSHOT."""
+    values: list[ast.expr] = []
+    for node in (node for path in modules_of("deltaic").values() for node in ast.walk(ast.parse(path.read_text()))):
+        match node:
+            case ast.Call(func=ast.Name(id="load_before_snapshot"), args=names):
+                values += names
+            case ast.AnnAssign(target=ast.Name(id="BEFORE_SNAPSHOT"), value=ast.Tuple(elts=names)):
+                values += names
+    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
+
+
+def test_modules_that_are_named_in_strings_exist() -> None:
+    for names in (NEVER, loaded_before_snapshots()):
+        ours = {name for name in names if name.startswith("deltaic.")}
+        assert ours
+        gone = ours - all_modules().keys()
+        assert not gone, f"NEVER of this file, or BEFORE_SNAPSHOT of a module, names modules that do not exist: {gone}"
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])

@@ -231,7 +231,8 @@ def test_every_command_explains_itself_by_example(command: list[str]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120", "TERM": "dumb"})
     assert result.exit_code == 0
     _, explained = re.split("[Uu]sage:", result.output.split("\nOptions", 1)[0], maxsplit=1)
-    assert f"deltaic {' '.join(command)}" in explained.partition("\n")[2]
+    called = f"deltaic {' '.join(command)}"
+    assert called in explained.partition("\n")[2], f"the docstring has no example, a line behind \\b: {called} ..."
 
 
 def test_a_command_loads_only_its_own_noun() -> None:

@@ -14,7 +14,9 @@ from contract.recipient import Recipient, Table
 from deltaic.catalog.admin.storages import AccessKeys
 from deltaic_ops.checks.doctor.cut_offs import denied
 from deltaic_ops.cli import app
+from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.routes import RouteTable
 from deltaic_ops.rights.cut_off import Denials
 from filled_server import Entry, FilledServer
 from typer.testing import CliRunner
@@ -66,6 +68,15 @@ CALLS = {
     "/shares/lent/schemas/s/models/absent/versions": "GET",
     "/shares/lent/schemas/s/models/absent/versions/1/files": "GET",
 }
+
+
+def test_every_endpoint_is_asked() -> None:
+    routes = load_template().routes
+    table = RouteTable(routes)
+    matches = [table.match(method, path.partition("?")[0]) for path, method in CALLS.items()]
+    asked = {match.route.function for match in matches if match is not None}
+    endpoints = {route.function for route in routes if not route.public} - {"GetContract"}
+    assert endpoints <= asked, f"add to CALLS of this file a request to {endpoints - asked}"
 
 
 def answers(recipient: Recipient) -> set[tuple[int, bytes]]:

@@ -208,4 +208,6 @@ def test_a_function_can_do_its_work_and_nothing_else(function: str, probe: Probe
 
 def test_every_function_is_probed() -> None:
     functions = load_template(parameters=EVERYTHING).functions
-    assert set(MAY) == set(functions), "MAY of this file says of each function what it can do"
+    missing, gone = set(functions) - set(MAY), set(MAY) - set(functions)
+    assert not missing, f"add to MAY of this file what these functions can do: {missing}"
+    assert not gone, f"remove from MAY of this file: {gone}"

@@ -49,7 +49,9 @@ def resources() -> dict[str, dict[str, Any]]:
 
 def test_each_function_has_a_role_of_its_own(resources: dict[str, dict[str, Any]]) -> None:
     found = {name: said["Properties"] for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function"}
-    assert set(found) == set(FUNCTIONS), "the lists above say of each function what it may read"
+    missing = set(found) - set(FUNCTIONS)
+    assert not missing, f"add to LISTINGS, READERS or another list at the top of this file, by what it reads: {missing}"
+    assert set(found) == set(FUNCTIONS)
     assert {name: said["Role"] for name, said in found.items()} == {name: f"${{{name}Role.Arn}}" for name in FUNCTIONS}
 
 
@@ -466,7 +468,7 @@ def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str,
 
 def test_every_function_is_published_and_its_old_version_deleted(resources: dict[str, dict[str, Any]]) -> None:
     versions = published(resources)
-    assert versions.keys() == {*FUNCTIONS}
+    assert versions.keys() == {*FUNCTIONS}, "the lists at the top of this file have every function"
     for function, (version, _) in versions.items():
         assert resources[version]["DeletionPolicy"] == "Delete"
         assert resources[f"{function}Aliaslive"]["Properties"] == {
@@ -485,7 +487,7 @@ def test_nothing_invokes_a_function_but_by_its_alias(mode: str) -> None:
     invoked = re.findall(r"functions/([^/]+)/", json.dumps(resources["Api"]["Properties"]["Body"]))
     aliases = {f"${{{function}Aliaslive}}" for function in FUNCTIONS}
     assert len(permitted) == len(invoked) == len(TOLD.routes) + 1  # the authorizer
-    assert set(permitted) == set(invoked) == aliases
+    assert set(permitted) == set(invoked) == aliases, "the lists at the top of this file have every function"
     assert {function.arn.rpartition(":")[2] for function in TOLD.functions.values()} == {"live"}
 
 

@@ -135,7 +135,9 @@ def test_one_key_encrypts_all_state_and_who_reads_it_may_use_it_there_only(most:
     functions = {name for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
     allowed = {name for name in functions if ("kms:Decrypt", key) in granted(most, name)}
     without = {"ExplorePage", "GetContract", "Preflight", "SubmitJob"}  # read neither table nor the token key
-    assert functions - allowed == without, "the roles of UseStateKey in template.yaml"
+    missing = functions - allowed - without
+    assert not missing, f"add the roles of these functions to Roles of UseStateKey in template.yaml: {missing}"
+    assert functions - allowed == without, "a function that reads no state has its role in UseStateKey"
     [statement] = most["UseStateKey"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"]["StringEquals"]["kms:ViaService"] == [
         f"{service}.us-east-1.amazonaws.com" for service in ("dynamodb", "secretsmanager")

@@ -366,7 +366,7 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
 
 def test_every_function_is_watched(seen: Seen) -> None:
     watched = set(seen.template.functions) - NOT_RUN
-    assert set(seen.used) == watched, "requests() of this file asks each function for all that it can"
+    assert set(seen.used) == watched, "add to requests() of this file a request for each thing that a function can do"
 
 
 FUNCTIONS = sorted(load_template(parameters=PARAMETERS).functions.keys() - NOT_RUN)
@@ -374,6 +374,7 @@ FUNCTIONS = sorted(load_template(parameters=PARAMETERS).functions.keys() - NOT_R
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_uses_all_its_rights_and_has_all_that_it_uses(seen: Seen, function: str) -> None:
+    assert function in seen.used, f"requests() of this file has no request for {function}"
     granted = rights(function, seen.template)
     assert bool(granted) == (function not in NEEDS_NOTHING)
     assert unused(granted, seen.used[function]) == set()

@@ -10,6 +10,6 @@
     filters, views      filters still match the tables; views are as fresh as promised
     assets, follows     volumes, skills and models exist; followed folders have their tables
 
-Each returns findings: what was examined, whether it is right, and what to do. Requests as a recipient are
-`checks.verify`.
+Each returns findings (`deltaic_ops.inspection.findings`): what was examined, whether it is right, and what to do.
+Requests as a recipient are `checks.verify`.
 """
