@@ -7,7 +7,6 @@ are spelled as the catalog spells them, and what it would refuse is refused here
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from deltaic.catalog.admin.entries import checked_access_modes, checked_location
@@ -99,13 +98,13 @@ StorageName = Annotated[str, AfterValidator(names.key)]
 AccessModes = Annotated[list[Literal["url", "dir"]], _by(lambda modes: list(checked_access_modes(modes)))]
 RowFilter = Annotated[str, _by(checked_filter)]
 Moment = Annotated[datetime | None, BeforeValidator(_no_number), AfterValidator(_moment)]
-ShareName = Annotated[str, _by(partial(names.check_name, "share"))]
-SchemaName = Annotated[str, _by(partial(names.check_name, "schema"))]
-TableName = Annotated[str, _by(partial(names.check_name, "table"))]
-VolumeName = Annotated[str, _by(partial(names.check_name, "volume"))]
-SkillName = Annotated[str, _by(partial(names.check_name, "skill"))]
-ModelName = Annotated[str, _by(partial(names.check_name, "model"))]
-RecipientName = Annotated[str, _by(partial(names.check_name, "recipient"))]
+ShareName = Annotated[str, _by(lambda name: names.check_name("share", name))]
+SchemaName = Annotated[str, _by(lambda name: names.check_name("schema", name))]
+TableName = Annotated[str, _by(lambda name: names.check_name("table", name))]
+VolumeName = Annotated[str, _by(lambda name: names.check_name("volume", name))]
+SkillName = Annotated[str, _by(lambda name: names.check_name("skill", name))]
+ModelName = Annotated[str, _by(lambda name: names.check_name("model", name))]
+RecipientName = Annotated[str, _by(lambda name: names.check_name("recipient", name))]
 
 
 class _Part(BaseModel):
