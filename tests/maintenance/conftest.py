@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.storage.aws_credentials import Credentials
@@ -48,7 +48,7 @@ class Tables:
 
     @property
     def dependencies(self) -> Dependencies:
-        checkpointing = Checkpointing(CATALOG, self.dynamo, self.clock)
+        checkpointing = TablePlaces(CATALOG, self.dynamo, self.clock)
         return Dependencies(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:

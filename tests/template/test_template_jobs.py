@@ -194,7 +194,7 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
 
 
 def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
-    place = keys_of.table("s", "d", "t")
+    place = keys_of.asset("table", "s", "d", "t")
     others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
     names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
     for name, value in names.items():
@@ -211,7 +211,11 @@ def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Deci
     ):
         assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
         assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
-    for other in (keys_of.grant("0a", "s"), keys_of.recipient("alice"), keys_of.storage("minio")):
+    for other in (
+        keys_of.recipient_entry("grant", "0a", "s"),
+        keys_of.named("recipient", "alice"),
+        keys_of.named("storage", "minio"),
+    ):
         assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
 
 

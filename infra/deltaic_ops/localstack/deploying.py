@@ -136,7 +136,7 @@ def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Pat
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
     with profile_place(profile) as place:
-        place.write_profile(endpoint, admin.tokens.rotate(reader, overlap=timedelta(0)))
+        place.write_profile(endpoint, admin.tokens.create(reader, overlap=timedelta(0)))
     return rows
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
-from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import find_segment, read_hint
@@ -48,7 +48,7 @@ class Writer(Protocol):
 class Dependencies:
     """What a round works with."""
 
-    checkpointing: Checkpointing
+    checkpointing: TablePlaces
     leases: Leases
     log: Callable[[TablePlace], tuple[TableStore, Writer]]
     """Return the log of a place to read and to write; raises DeltaicError."""
@@ -95,7 +95,7 @@ def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome]
     One table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when
     it cannot say which tables take part.
     """
-    done, places = Round(), dependencies.checkpointing.places()
+    done, places = Round(), dependencies.checkpointing.to_checkpoint()
     for number, place in enumerate(places):
         if dependencies.remaining() < LEAST_SECONDS:
             done.left = len(places) - number

@@ -12,7 +12,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
 from deltaic.protocol import names
-from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic.protocol.names import check_name, split_table_name
 from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.table.lease import Leases
@@ -31,7 +31,7 @@ class TableName:
     def parse(cls, text: str) -> Self:
         """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
         share, schema, table = split_table_name(text)
-        return cls(check_share_name(share), check_schema_name(schema), check_table_name(table))
+        return cls(check_name("share", share), check_name("schema", schema), check_name("table", table))
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.table}"

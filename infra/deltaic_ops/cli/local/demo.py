@@ -128,7 +128,7 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
             return "the token of the last run still holds"
     admin = _admin()
     with profile_place(path) as place:
-        issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
+        issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
         place.write_profile(stack.endpoint, issued, serves_iceberg=True)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 

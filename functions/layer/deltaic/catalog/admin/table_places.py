@@ -1,7 +1,7 @@
 """Where the shared tables of a catalog lie, and what scheduled functions remember of each place."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,11 +22,12 @@ class TablePlace(msgspec.Struct, frozen=True):
 
 
 class TablePlaces:
-    """The tables of a catalog, and what is kept of where they lie."""
+    """The tables of a catalog, and what is kept of where they lie: when it was looked at, and its known version."""
 
-    def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
+    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
         self._dynamo = dynamo or Dynamo()
+        self._clock = clock
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
         """Yield every Delta table that is listed, of every share that is not going; several may lie in one place."""
@@ -41,21 +42,16 @@ class TablePlaces:
 
     def storage(self, name: str) -> Storage:
         """Return a storage; raises NotFound."""
-        item = self._dynamo.get(self._table, keys.storage(name))
+        item = self._dynamo.get(self._table, keys.named("storage", name))
         if item is None:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)
 
+    def to_checkpoint(self) -> list[TablePlace]:
+        """Return where tables lie whose checkpoints the stack's function writes, each once.
 
-class Checkpointing(TablePlaces):
-    """The tables of a catalog whose entries say that the stack's function writes their checkpoints."""
-
-    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(table, dynamo)
-        self._clock = clock
-
-    def places(self) -> list[TablePlace]:
-        """Return where tables lie that take part, once each, those first that were looked at longest ago, or never."""
+        Those come first that were looked at longest ago, or never.
+        """
         wanted = {
             place: keys.place("checkpoint", place.location, place.storage)
             for place, table in self.entries()
@@ -66,13 +62,7 @@ class Checkpointing(TablePlaces):
 
     def looked_at(self, place: TablePlace) -> None:
         """Record that a place was looked at now, whatever came of it: the others are next."""
-        key = keys.place("checkpoint", place.location, place.storage)
-        assign = {"location": place.location, "looked": int(self._clock() * 1000)}
-        self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
-
-
-class KnownVersions(TablePlaces):
-    """The shared tables of a catalog, and for each place the version that is known."""
+        self._keep("checkpoint", place, {"looked": int(self._clock() * 1000)})
 
     def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
         """Return the known versions; a place that nobody looked at before has none."""
@@ -81,6 +71,8 @@ class KnownVersions(TablePlaces):
 
     def remember(self, place: TablePlace, version: int) -> None:
         """Record that a version is known."""
-        key = keys.place("version", place.location, place.storage)
-        assign = {"location": place.location, "version": version}
+        self._keep("version", place, {"version": version})
+
+    def _keep(self, kind: str, place: TablePlace, facts: Mapping[str, int]) -> None:
+        key, assign = keys.place(kind, place.location, place.storage), {"location": place.location, **facts}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
