@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, NotFound
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.publish import Job, publish
@@ -20,7 +22,7 @@ from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import Step
-from pipeline.place import BUCKET, Place
+from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -392,22 +394,18 @@ def test_steps_are_shown_with_their_time(spark: "SparkSession", catalog: Catalog
 
 
 def test_a_job_that_loses_its_lease_stops_before_it_commits(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", dynamo: Dynamo
 ) -> None:
     publish(spark, Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location)), catalog)
     leases = catalog.leases
 
-    class Stolen:
+    class Stolen(Leases):
         """Passes the lease on to somebody else as soon as the job holds it."""
 
         def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
             leases.acquire(location, holder, ttl)
             leases.release(location, holder)
             leases.acquire(location, "thief", timedelta(seconds=60))
-
-        renew = leases.renew
-        release = leases.release
-        require_free = leases.require_free
 
     # Each of 40 tasks adds up some millions of numbers: the job outlasts the first renewal by far.
     slow = (
@@ -423,10 +421,10 @@ def test_a_job_that_loses_its_lease_stops_before_it_commits(
         create_share=True,
     )
     with pytest.raises(LeaseLost, match="thief"):
-        publish(spark, job, Catalog(Stolen(), catalog.register), ttl=timedelta(seconds=1.5))
+        publish(spark, job, Catalog(Stolen(CATALOG, dynamo), catalog.admin), ttl=timedelta(seconds=1.5))
     assert len(versions(s3, place)) == 1
     with pytest.raises(NotFound):
-        admin.tables.get("lost", "s", "t")
+        catalog.admin.tables.get("lost", "s", "t")
     leases.release(place.location, "thief")
 
 

@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
-from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
@@ -83,7 +83,7 @@ def publish(
     location = catalog_location(job.target.location)
     entry = _entry(job)
     if entry is not None:
-        catalog.register.check(entry)
+        catalog.check(entry)
     with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait, ttl=ttl) as attempt:
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
             reading = read(attempt.spark, job.source)
@@ -143,7 +143,7 @@ def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
         kept = replace(target, partition_by=()) if target.evolve_schema else target
         _refuse_misnamed(table, kept, "the table" if target.evolve_schema else THE_TABLE)
     if (entry := _entry(job)) is not None:
-        catalog.register.check(entry)
+        catalog.check(entry)
     catalog.require_free(target.location, job.wait)
 
 
@@ -199,22 +199,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("publish").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct(
-        lambda progress, tell: _run(options, run_id, progress, tell),
-        as_json=False,
-        show_values=options.show_values,
-        stopped=going_on(run_id),
-    )
+    return conduct_command(options, partial(_run, options, run_id), going_on(run_id))
 
 
 def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
     job = job_of(options)
-    catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    catalog = connect(options.catalog)
     _refuse_what_is_known(job, catalog)
     with step(progress, "Starting Spark") as said:
         spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=said)
     publish(spark, replace(job, run_id=run_id), catalog, progress)
-    if job.name is not None and (line := catalog.register.next_step(job.name)):
+    if job.name is not None and (line := catalog.next_step(job.name)):
         tell([line], {})
 
 

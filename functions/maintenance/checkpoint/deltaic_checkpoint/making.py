@@ -5,23 +5,24 @@ away before anybody could read it. What cannot be done here is refused, and is S
 """
 
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.logical_files import vector_id
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, version_prefix
 from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
-from deltaic.delta.store import TableStore
+from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES
 
 from deltaic_checkpoint.deltalake_archive import provide
-from deltaic_checkpoint.log_copy import LogCopy
 from deltaic_checkpoint.log_state import Action, LogState
 
 BYTES: Final = 64 << 20
@@ -46,6 +47,46 @@ class Checkpoint:
     """What `_last_checkpoint` says of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogCopy:
+    """A copy of a log in a folder of this machine: what is done there reaches the table only when it is sent."""
+
+    root: Path
+
+    @property
+    def log(self) -> Path:
+        """The folder of the log."""
+        return self.root / LOG
+
+    def list_log(self, start_after: str = "") -> Iterator[LogFile]:
+        """See `TableStore`."""
+        for path in sorted(self.log.iterdir()):
+            if path.is_file() and path.name > start_after:
+                found = path.stat()
+                yield LogFile(path.name, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def get(self, path: str) -> bytes:
+        """See `TableStore`."""
+        try:
+            return (self.root / path).read_bytes()
+        except FileNotFoundError as missing:
+            raise FileNotFoundError(path) from missing
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """See `TableStore`."""
+        return [self.get(path) for path in paths]
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `TableStore`."""
+        content = self.get(path)
+        return [content[start:end] for start, end in ranges]
+
+    def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
+        """See `TableStore`."""
+        content = self.get(path)
+        return content[-length:], len(content)
+
+
 def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
     """Return the checkpoint of a segment's version; the table is only read.
 
@@ -56,7 +97,10 @@ def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
     if size > BYTES:
         raise UnsupportedOperation(f"{size:,} bytes of its log would have to be read, and {BYTES:,} are the most here")
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
-        copy = LogCopy.of(store, segment, Path(folder))
+        copy = LogCopy(Path(folder))
+        copy.log.mkdir()
+        for file, content in zip(files, read_all_listed(store, files), strict=True):
+            (copy.log / file.name).write_bytes(content)
         before = LogState.read(copy, segment)
         _check_features(before.single.get("protocol", {}))
         readings = _reading(copy, segment)

@@ -61,7 +61,7 @@ def refuse_unshareable(run: Run, catalog: Catalog) -> None:
     entry = _entry(run)
     if entry is not None:
         try:
-            catalog.register.check(entry)
+            catalog.check(entry)
         except (Conflict, InvalidParameter, NotFound) as refusal:
             raise type(refusal)(f"{run.origin(('target', 'share'))}: {refusal.message}") from None
 

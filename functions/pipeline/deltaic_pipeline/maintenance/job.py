@@ -14,8 +14,7 @@ from deltaic_terminal.progress import Progress, step
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import optimize
 from deltaic_pipeline.maintenance.optimize import Optimized
-from deltaic_pipeline.maintenance.positions import StreamPosition
-from deltaic_pipeline.maintenance.retention import Entries, Reader, readers, window
+from deltaic_pipeline.maintenance.retention import Entries, Reader, StreamPosition, readers, window
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.maintenance.table_stats import Survey, survey
 from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
@@ -23,7 +22,7 @@ from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
-from deltaic_pipeline.table.s3_folder import Folder
+from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.table_properties import set_properties
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Means:
     """What a job looks at a table with."""
 
     entries: Callable[[], Entries]
-    folder: Folder
+    folder: S3Folder
     position: Callable[[str, str], StreamPosition]
     """From a stream's checkpoint folder and the table's id to where the stream is."""
 

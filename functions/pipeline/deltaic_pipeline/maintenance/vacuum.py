@@ -26,7 +26,7 @@ from deltaic.errors import UnsupportedOperation
 from deltaic.storage.locations import TableLocations
 
 from deltaic_pipeline.maintenance.retention import Reader
-from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, Folder
+from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, S3Folder
 
 LOG_FOLDER = "_delta_log"
 CHANGE_DATA = "_change_data"
@@ -99,7 +99,7 @@ def needed(store: TableStore, locations: TableLocations, readers: Sequence[Reade
 
 
 @contextmanager
-def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
+def unneeded(folder: S3Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
     """List the folder once; give the counts, and the names of what nobody needs, a request's worth at a time.
 
     `older_than` is in milliseconds since the epoch. Names wait in a file, not in memory.
@@ -124,7 +124,7 @@ def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[S
         yield counts, _batches(name for _, name in _others(spool, tables))
 
 
-def delete(folder: Folder, batches: Iterator[Sequence[str]], proceed: Callable[[int], None]) -> None:
+def delete(folder: S3Folder, batches: Iterator[Sequence[str]], proceed: Callable[[int], None]) -> None:
     """Delete what `unneeded` gave; `proceed` is told how many are done before each request, and may raise."""
     done = 0
     for batch in batches:

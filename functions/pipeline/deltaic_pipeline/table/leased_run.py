@@ -110,7 +110,7 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
     if entry is not None:
         try:
             with step(progress, f"Registering {entry.name}") as tell:
-                made = catalog.register.register(entry)
+                made = catalog.register(entry)
                 details = [f"made {', '.join(made)}"] if made else []
                 if entry.history and not target.change_data_feed and not _records_changes(attempt.spark, target):
                     details.append(f"recipients get no changes, for the table lacks {CHANGE_DATA_FEED}=true")

@@ -1,9 +1,8 @@
 """A table's folder in S3: every object in it, listed page by page, and objects deleted by their names."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from deltaic.delta.store import TableStore
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
@@ -31,38 +30,11 @@ class Stored(NamedTuple):
     """When it was written, in milliseconds since the epoch, by the store's clock."""
 
 
-class Writer(Protocol):
-    """Where a log is written."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Write an object that is not there yet; False if one is."""
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Write an object, whether it is there or not."""
-
-
-class Folder(Protocol):
-    """All objects below a table's root."""
-
-    @property
-    def store(self) -> TableStore:
-        """The same objects, as the log is read from them."""
-
-    @property
-    def writer(self) -> Writer:
-        """Where the log is written."""
-
-    def objects(self) -> Iterator[Stored]:
-        """List every object, in no promised order; raises `PipelineError`."""
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
-
-
 class S3Folder:
     """The folder of a table in S3, or in a store that speaks its language."""
 
     def __init__(self, location: str, access: S3Access) -> None:
+        """`store` reads the table, and `writer` writes its log."""
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
@@ -71,7 +43,7 @@ class S3Folder:
         self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
-        """See `Folder`; one request for each thousand objects."""
+        """List every object, in no promised order: one request for each thousand; raises `PipelineError`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         prefix = self._location.key_prefix
@@ -85,7 +57,7 @@ class S3Folder:
             raise PipelineError(f"{self._location.uri} cannot be listed: {failure}") from failure
 
     def delete(self, names: Sequence[str]) -> None:
-        """See `Folder`."""
+        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         keys = [f"{self._location.key_prefix}{name}" for name in names]

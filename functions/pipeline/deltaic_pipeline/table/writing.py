@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
 from deltaic_pipeline.table.merging import Validity, changes_of, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.table.missing_keys import missing_keys, with_missing
-from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift
+from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift, remaining, with_deletes
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest, pending
 from deltaic_pipeline.table.target import Target

@@ -122,7 +122,7 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
     """
     began, entry = time.monotonic(), job.entry
     if entry is not None:
-        catalog.register.check(entry)
+        catalog.check(entry)
     with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
         with attempt.refusals():
             before = committed(attempt.spark, job.table, Transaction.of_run(job.run_id))
