@@ -421,7 +421,7 @@ def test_a_job_that_loses_its_lease_stops_before_it_commits(
         create_share=True,
     )
     with pytest.raises(LeaseLost, match="thief"):
-        publish(spark, job, Catalog(Stolen(CATALOG, dynamo), catalog.admin), ttl=timedelta(seconds=1.5))
+        publish(spark, job, Catalog(Stolen(CATALOG, dynamo), catalog.admin, timedelta(seconds=1.5)))
     assert len(versions(s3, place)) == 1
     with pytest.raises(NotFound):
         catalog.admin.tables.get("lost", "s", "t")

@@ -23,8 +23,7 @@ from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
-from deltaic_pipeline.table.csv_header import wrong_header
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import Source, catalog_location, read, values_told
@@ -63,13 +62,7 @@ def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
     return answer(rows.sparkSession, sql)
 
 
-def publish(
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    progress: Progress = silent,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Written:
+def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progress = silent) -> Written:
     """Publish: one new version of the table, acknowledged only while the lease was held, then the catalog entry.
 
     Properties that an existing table lacks are one version more, after the rows.
@@ -84,7 +77,7 @@ def publish(
     entry = _entry(job)
     if entry is not None:
         catalog.check(entry)
-    with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+    with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait) as attempt:
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
             reading = read(attempt.spark, job.source)
             rows = transform(reading.rows, job.sql)

@@ -4,10 +4,13 @@ deltalake never sees the table itself: it can delete no commit there, and a chec
 away before anybody could read it. What cannot be done here is refused, and is Spark's.
 """
 
+import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +25,6 @@ from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES
 
-from deltaic_checkpoint.deltalake_archive import provide
 from deltaic_checkpoint.log_state import Action, LogState
 
 BYTES: Final = 64 << 20
@@ -32,6 +34,7 @@ FEATURES: Final = frozenset(one.name for one in TABLE_FEATURES if one.checkpoint
 """Table features that ask nothing of a checkpoint but that it keeps every action as it is."""
 
 _LONGEST_REASON: Final = 200
+_ARCHIVE: Final = "deltalake.zip"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def _check_features(protocol: Action) -> None:
 
 
 def _write(root: Path) -> None:
-    provide()
+    _provide()
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -136,6 +139,33 @@ def _write(root: Path) -> None:
     except (DeltaError, ValueError, OSError, NotImplementedError) as refusal:
         reason = str(refusal).strip().partition("\n")[0][:_LONGEST_REASON]
         raise UnsupportedOperation(f"deltalake cannot write it: {reason}") from refusal
+
+
+@cache
+def _provide() -> None:
+    """Make `import deltalake` work, by the archive of its layer where that is; raises ModuleNotFoundError without both.
+
+    Unpacked, both layers together would be larger than Lambda takes (decision 62). What was unpacked is deleted as soon
+    as it is loaded: the disk has it back when this process ends, however it ends.
+    """
+    try:
+        _load()
+    except ModuleNotFoundError:
+        archive = next((path for folder in sys.path if (path := Path(folder) / _ARCHIVE).is_file()), None)
+        if archive is None:
+            raise
+        with tempfile.TemporaryDirectory(prefix="deltalake-") as folder:
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(folder)
+            sys.path.append(folder)
+            _load()
+            sys.path.remove(folder)
+
+
+def _load() -> None:
+    """Import all that is used."""
+    import deltalake
+    import deltalake.exceptions  # noqa: F401 -- loaded for whoever imports it later
 
 
 def _tombstones_since(metadata: Action, now_ms: int) -> int:

@@ -19,8 +19,7 @@ from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
-from deltaic_pipeline.table.csv_header import wrong_header
-from deltaic_pipeline.table.file_schemas import nanoseconds_in
+from deltaic_pipeline.table.file_schemas import nanoseconds_in, wrong_header
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import refuse_same
 from deltaic_terminal.progress import Progress, step

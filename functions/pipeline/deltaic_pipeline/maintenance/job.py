@@ -20,7 +20,6 @@ from deltaic_pipeline.maintenance.table_stats import Survey, survey
 from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.table_properties import set_properties
@@ -109,14 +108,7 @@ class Summary:
     seconds: float = 0.0
 
 
-def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's files are looked at with
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    means: Means,
-    progress: Progress,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Summary:
+def maintain(spark: "SparkSession", job: Job, catalog: Catalog, means: Means, progress: Progress) -> Summary:
     """Maintain one table, under its lease from the first look to the last deletion.
 
     Safe to repeat at any point. Raises `Conflict` when another writer holds the table, `LeaseLost` when the lease was
@@ -124,7 +116,7 @@ def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's fi
     be read: then nothing is deleted.
     """
     began, store = time.monotonic(), means.folder.store
-    with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+    with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait) as attempt:
         with step(progress, "Reading the log") as tell:
             before = survey(store)
             retention = _retention(job, means, before)

@@ -16,6 +16,7 @@ from deltaic.protocol.names import check_schema_name, check_share_name, check_ta
 from deltaic.settings import settings
 from deltaic_terminal.nearest import did_you_mean
 
+from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.sources import catalog_location
 
 
@@ -54,6 +55,8 @@ class Catalog:
 
     leases: Leases
     admin: CatalogAdmin
+    lease_life: timedelta = TIME_TO_LIVE
+    """How long a lease lasts that is not renewed."""
 
     def require_free(self, location: str, wait: timedelta) -> None:
         """Refuse before Spark starts: raise `Conflict` where a table is being written and nobody waits for the end.

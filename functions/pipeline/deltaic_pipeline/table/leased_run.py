@@ -16,7 +16,7 @@ from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry
-from deltaic_pipeline.table.lease import TIME_TO_LIVE, Lease, acquire, holder_name
+from deltaic_pipeline.table.lease import Lease, acquire, holder_name
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import describe, properties_of
 from deltaic_pipeline.table.target import CHANGE_DATA_FEED, Target
@@ -64,13 +64,12 @@ def leased_run(  # noqa: PLR0913 -- what is held, for whom, and for how long
     progress: Progress,
     *,
     wait: timedelta = timedelta(0),
-    ttl: timedelta = TIME_TO_LIVE,
 ) -> Iterator[Attempt]:
     """Acquire the leases of all locations for the block, in the order given; the first one names the job.
 
     When one is lost Spark's jobs of this attempt are cancelled. Raises `Conflict` as `acquire` does.
     """
-    group = uuid.uuid4().hex
+    group, ttl = uuid.uuid4().hex, catalog.lease_life
     with ExitStack() as stack:
         leases = []
         for location in locations:

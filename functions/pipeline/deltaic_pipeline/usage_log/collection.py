@@ -13,7 +13,6 @@ from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import Target
@@ -107,14 +106,7 @@ def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
     return CatalogFacts(recipients, tables)
 
 
-def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog knows
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    facts: CatalogFacts,
-    progress: Progress,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Summary:
+def collect(spark: "SparkSession", job: Job, catalog: Catalog, facts: CatalogFacts, progress: Progress) -> Summary:
     """Merge what the logs say into the usage table, as one version of it, and register it as the last step.
 
     Safe to repeat at any point, and with logs that were read before. Raises `Conflict` when another writer holds the
@@ -123,7 +115,7 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
     began, entry = time.monotonic(), job.entry
     if entry is not None:
         catalog.check(entry)
-    with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+    with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait) as attempt:
         with attempt.refusals():
             before = committed(attempt.spark, job.table, Transaction.of_run(job.run_id))
         summary = (
