@@ -170,7 +170,7 @@ def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
     with pytest.raises(NotFound, match=r"target\.share: there is no share .*: did you mean careful_share\?"):
         build(spark, run_of(content(place, target={"share": name}), "one"), catalog, silent)
     rows = Source("json", [str(place.folder / "s.json")])
-    job = Job(rows, Target(place.location), name=TableName.parse(name))
+    job = Job(rows, Target(place.location), entry=Entry(TableName.parse(name), place.location))
     with pytest.raises(NotFound, match="--create-share"):
         publish(spark, job, catalog)
     assert tell() == []
@@ -254,7 +254,8 @@ def test_a_publication_whose_entry_fails_is_told_and_done_by_the_next_run(
 ) -> None:
     content(place)
     rows = Source("json", [str(place.folder / "s.json")])
-    job = Job(rows, Target(place.location), name=TableName("late", "s", "rows"), create_share=True, run_id="one")
+    entry = Entry(TableName("late", "s", "rows"), place.location, create_share=True)
+    job = Job(rows, Target(place.location), entry=entry, run_id="one")
     failing = Failing(catalog.leases, catalog.admin)
     with pytest.raises(Unfinished, match=r"version 0; not done: the catalog entry late\.s\.rows"):
         publish(spark, job, failing)

@@ -142,13 +142,11 @@ def parser(job: str) -> CommandLine:
 
 def _run(line: CommandLine) -> None:
     _dataset(line)
-    _runs(line)
     line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
 
 
 def _backfill(line: CommandLine) -> None:
     _dataset(line)
-    _runs(line)
     steps = line.add_argument_group("which steps")
     steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="the first value: 2026-01-01")
     steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="the last one, which is run too")
@@ -157,15 +155,6 @@ def _backfill(line: CommandLine) -> None:
     )
     steps.add_argument(
         "--variable", default="", metavar="NAME", help="the one that is stepped through (default: the only date)"
-    )
-
-
-def _runs(line: CommandLine) -> None:
-    line.add_argument(
-        "--runs",
-        default=os.environ.get("DELTAIC_RUNS", ""),
-        metavar="S3_URL",
-        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
     )
 
 
@@ -180,6 +169,12 @@ def _dataset(line: CommandLine) -> None:
     text = "value of a variable; can be repeated"
     _repeated(line, "--set", "NAME=VALUE", text, type=assignment, dest="variables")
     _repeated(line, "--jar", "PATH", "put on the class path, as a database's driver; can be repeated")
+    line.add_argument(
+        "--runs",
+        default=os.environ.get("DELTAIC_RUNS", ""),
+        metavar="S3_URL",
+        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
+    )
 
 
 def _publish(line: CommandLine) -> None:

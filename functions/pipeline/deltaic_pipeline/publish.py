@@ -21,7 +21,7 @@ from deltaic_pipeline.spark.options import refused_options, unknown_options, unk
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect, entry_of
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
 from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.leased_run import finish, leased_run
@@ -46,10 +46,9 @@ class Job:
     source: Source
     target: Target
     sql: str | None = None
-    name: TableName | None = None
-    history: bool = True
-    create_share: bool = False
-    storage: str = ""
+    entry: Entry | None = None
+    """None: the table is not shared."""
+
     run_id: str = ""
     wait: timedelta = timedelta(0)
 
@@ -74,9 +73,8 @@ def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progres
     job.target.check()
     run_id = job.run_id or uuid.uuid4().hex
     location = catalog_location(job.target.location)
-    entry = _entry(job)
-    if entry is not None:
-        catalog.check(entry)
+    if job.entry is not None:
+        catalog.check(job.entry)
     with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait) as attempt:
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
             reading = read(attempt.spark, job.source)
@@ -91,7 +89,7 @@ def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progres
                 written = write(attempt.spark, rows, job.target, run_id)
             attempt.confirm()
             tell(described(written))
-        finish(attempt, job.target, entry, catalog, written.version, progress)
+        finish(attempt, job.target, job.entry, catalog, written.version, progress)
     return written
 
 
@@ -100,11 +98,6 @@ def _refuse_misnamed(columns: Iterable[str], target: Target, owner: str = "the r
         for name in names:
             if message := missing_in(name, columns, owner):
                 raise PipelineError(f"{option}: {message}")
-
-
-def _entry(job: Job) -> Entry | None:
-    location = catalog_location(job.target.location)
-    return None if job.name is None else Entry(job.name, location, job.history, job.storage, job.create_share)
 
 
 def described(written: Written) -> str:
@@ -124,19 +117,19 @@ def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
         told += map(places.absent_table if job.source.format == "delta" else places.absent_source, job.source.paths)
     if missing := [message for message in told if message]:
         raise NotFound("; ".join(missing))
-    if job.source.schema and job.source.format == "csv" and not repeated:
-        columns = [column.name for column in columns_of(job.source.schema)]
+    columns = [column.name for column in columns_of(job.source.schema)] if job.source.schema else []
+    if columns and job.source.format == "csv" and not repeated:
         for file in filter(None, map(places.beginning, job.source.paths)):
             if message := wrong_header(*file, columns, job.source.options):
                 raise PipelineError(message)
-    if job.source.schema and not job.sql:
-        _refuse_misnamed([column.name for column in columns_of(job.source.schema)], target)
+    if columns and not job.sql:
+        _refuse_misnamed(columns, target)
     table = None if target.rewrites else places.columns(target.location)
     if table is not None:
         kept = replace(target, partition_by=()) if target.evolve_schema else target
         _refuse_misnamed(table, kept, "the table" if target.evolve_schema else THE_TABLE)
-    if (entry := _entry(job)) is not None:
-        catalog.check(entry)
+    if job.entry is not None:
+        catalog.check(job.entry)
     catalog.require_free(target.location, job.wait)
 
 
@@ -159,10 +152,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         source=source,
         target=target,
         sql=arguments.sql,
-        name=TableName.parse(arguments.table) if arguments.table else None,
-        history=not arguments.no_history,
-        create_share=arguments.create_share,
-        storage=arguments.storage,
+        entry=entry_of(arguments, history=not arguments.no_history),
         run_id=arguments.run_id,
         wait=timedelta(seconds=arguments.wait),
     )
@@ -202,7 +192,7 @@ def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tel
     with step(progress, "Starting Spark") as said:
         spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=said)
     publish(spark, replace(job, run_id=run_id), catalog, progress)
-    if job.name is not None and (line := catalog.next_step(job.name)):
+    if job.entry is not None and (line := catalog.next_step(job.entry.name)):
         tell([line], {})
 
 

@@ -17,7 +17,7 @@ from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session
-from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
+from deltaic_pipeline.table.catalog_entry import Catalog, connect, entry_of
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.usage_log.collection import Job, Summary, catalog_facts, collect
@@ -34,20 +34,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
-    catalog = connect(options.catalog)
+    catalog, target = connect(options.catalog), catalog_location(options.to)
     with step(progress, "Reading the catalog") as step_tell:
         facts = catalog_facts(catalog.admin)
         step_tell(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
+    if not target.startswith("s3://"):
+        raise PipelineError(f"--to {options.to} is not a location in S3: write s3://bucket/folder.")
     signing = [settings().signing_role_arn, *(each.role_arn for each in catalog.admin.storages.list())]
     job = Job(
         requests=tuple(options.requests),
         fetches=tuple(options.fetches),
-        target=_location(options.to),
+        target=target,
         run_id=run_id,
-        name=TableName.parse(options.table) if options.table else None,
+        entry=entry_of(options),
         roles=tuple(options.role or (arn.rpartition("/")[2] for arn in signing if arn)),
-        storage=options.storage,
-        create_share=options.create_share,
         wait=timedelta(seconds=options.wait),
     )
     _refuse_what_is_known(job, catalog, named_run=bool(options.run_id))
@@ -70,13 +70,6 @@ def _refuse_what_is_known(job: Job, catalog: Catalog, *, named_run: bool) -> Non
     if job.entry is not None:
         catalog.check(job.entry)
     catalog.require_free(job.target, job.wait)
-
-
-def _location(given: str) -> str:
-    location = catalog_location(given)
-    if not location.startswith("s3://"):
-        raise PipelineError(f"--to {given} is not a location in S3: write s3://bucket/folder.")
-    return location
 
 
 def _table(summary: Summary) -> Iterator[str]:

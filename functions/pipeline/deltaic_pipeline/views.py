@@ -155,20 +155,14 @@ def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
             )
         else:
             tell(list(done.lines()), done.event())
-    _judge(failures, len(views))
-
-
-def _judge(failures: dict[str, DeltaicError], of: int) -> None:
-    """Raise what the exit code is made of; only if each failure was another writer's, running again is enough."""
-    if not failures:
-        return
-    if of == 1:
+    if len(failures) == len(views) == 1:
         raise next(iter(failures.values()))
-    told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
-    busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
-    raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}") from next(
-        iter(failures.values())
-    )
+    if failures:
+        told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
+        # Only if each failure was another writer's, running again is enough.
+        busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
+        refusal = f"{len(failures)} of {len(views)} views were not refreshed\n{told}"
+        raise (Conflict if busy else PipelineError)(refusal) from next(iter(failures.values()))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,13 @@ class LogState:
         for commit in segment.commits:
             if commit.start != commit.end:
                 raise UnsupportedOperation("commits of the log are gone, and compaction files stand for them")
-            state._take_commit(_lines(store, commit.file.name), commit.file.name)
+            seen: set[File] = set()
+            for kind, action in _lines(store, commit.file.name):
+                if kind in {"add", "remove"}:
+                    if (changed := _file(action)) in seen:
+                        raise UnsupportedOperation(f"{commit.file.name} names a file twice")
+                    seen.add(changed)
+                state._take(kind, action)
         return state
 
     def lost_in(self, other: "LogState", tombstones_until: int) -> str:
@@ -81,16 +87,6 @@ class LogState:
             or _difference("transactions of writers", self.transactions, other.transactions)
             or _difference("metadata of domains", self.domains, other.domains)
         )
-
-    def _take_commit(self, actions: Iterator[tuple[str, Action]], name: str) -> None:
-        seen: set[File] = set()
-        for kind, action in actions:
-            if kind in {"add", "remove"}:
-                file = _file(action)
-                if file in seen:
-                    raise UnsupportedOperation(f"{name} names a file twice")
-                seen.add(file)
-            self._take(kind, action)
 
     def _take(self, kind: str, action: Action) -> None:
         self.actions += 1

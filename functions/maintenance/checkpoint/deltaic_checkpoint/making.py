@@ -25,7 +25,7 @@ from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES
 
-from deltaic_checkpoint.log_state import Action, LogState
+from deltaic_checkpoint.log_state import LogState
 
 BYTES: Final = 64 << 20
 """Of the log's files that are read: the last checkpoint and the commits after it."""
@@ -56,14 +56,9 @@ class LogCopy:
 
     root: Path
 
-    @property
-    def log(self) -> Path:
-        """The folder of the log."""
-        return self.root / LOG
-
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
         """See `TableStore`."""
-        for path in sorted(self.log.iterdir()):
+        for path in sorted((self.root / LOG).iterdir()):
             if path.is_file() and path.name > start_after:
                 found = path.stat()
                 yield LogFile(path.name, found.st_size, found.st_mtime_ns // 1_000_000)
@@ -101,11 +96,14 @@ def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
         raise UnsupportedOperation(f"{size:,} bytes of its log would have to be read, and {BYTES:,} are the most here")
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         copy = LogCopy(Path(folder))
-        copy.log.mkdir()
+        (copy.root / LOG).mkdir()
         for file, content in zip(files, read_all_listed(store, files), strict=True):
-            (copy.log / file.name).write_bytes(content)
+            (copy.root / LOG / file.name).write_bytes(content)
         before = LogState.read(copy, segment)
-        _check_features(before.single.get("protocol", {}))
+        protocol, metadata = before.single.get("protocol", {}), before.single.get("metaData", {})
+        features = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
+        if strange := ", ".join(sorted(features - FEATURES)):
+            raise UnsupportedOperation(f"it has table features that no checkpoint is written for here: {strange}")
         readings = _reading(copy, segment)
         path = f"{LOG}{version_prefix(segment.version)}.checkpoint.parquet"
         _write(copy.root)
@@ -113,20 +111,12 @@ def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
         names = [file.name for file in written.checkpoint.files] if written.checkpoint else []
         if names != [path.rpartition("/")[2]] or written.commits:
             raise UnsupportedOperation(f"deltalake wrote no checkpoint of version {segment.version}")
-        since = _tombstones_since(before.single.get("metaData", {}), now_ms)
-        if lost := before.lost_in(LogState.read(copy, written), since):
+        kept = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
+        if lost := before.lost_in(LogState.read(copy, written), now_ms - kept // timedelta(milliseconds=1)):
             raise UnsupportedOperation(f"deltalake's checkpoint does not keep everything: {lost}")
         if _reading(copy, written) != readings:
             raise UnsupportedOperation("deltalake's checkpoint would be read in another way than the log")
         return Checkpoint(segment.version, path, copy.get(path), copy.get(LAST_CHECKPOINT))
-
-
-def _check_features(protocol: Action) -> None:
-    named = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
-    if strange := sorted(named - FEATURES):
-        raise UnsupportedOperation(
-            f"it has table features that no checkpoint is written for here: {', '.join(strange)}"
-        )
 
 
 def _write(root: Path) -> None:
@@ -166,12 +156,6 @@ def _load() -> None:
     """Import all that is used."""
     import deltalake
     import deltalake.exceptions  # noqa: F401 -- loaded for whoever imports it later
-
-
-def _tombstones_since(metadata: Action, now_ms: int) -> int:
-    """Return from when on tombstones have to be kept, in milliseconds since the epoch."""
-    retention = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
-    return now_ms - retention // timedelta(milliseconds=1)
 
 
 def _reading(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:

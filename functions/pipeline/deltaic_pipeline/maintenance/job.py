@@ -17,7 +17,7 @@ from deltaic_pipeline.maintenance.optimize import Optimized
 from deltaic_pipeline.maintenance.retention import Entries, Reader, StreamPosition, readers, window
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.maintenance.table_stats import Survey, survey
-from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
+from deltaic_pipeline.maintenance.vacuum import Count, Sorted, needed, unneeded
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
@@ -156,12 +156,14 @@ def vacuum(job: Job, means: Means, progress: Progress, confirm: Callable[[], Non
         step(progress, "Deleting files that nobody needs") as tell,
         unneeded(means.folder, stays, retention.older_than) as (files, names),
     ):
-
-        def proceed(count: int) -> None:
+        done = 0
+        for batch in names:
             confirm()
-            tell(f"{count:,} of {files.unneeded.files:,} files")
-
-        delete(means.folder, names, proceed)
+            tell(f"{done:,} of {files.unneeded.files:,} files")
+            means.folder.delete(batch)
+            done += len(batch)
+        confirm()
+        tell(f"{done:,} of {files.unneeded.files:,} files")
     return retention, files
 
 

@@ -77,7 +77,9 @@ def entries_of(admin: "CatalogAdmin", location: str) -> Entries:
         for table in admin.tables.list(share.name):
             if Location.parse(table.location) == here:
                 shared.append(table)
-            elif any(_overlap(here, Location.parse(other)) for other in table.auxiliary_locations):
+            elif any(
+                here.contains(each) or each.contains(here) for each in map(Location.parse, table.auxiliary_locations)
+            ):
                 clones.append(table)
     return Entries(shared, clones)
 
@@ -158,7 +160,3 @@ def _local(checkpoint: str) -> tuple[list[str], Callable[[str], bytes]]:
 def _in_s3(checkpoint: str, access: S3Access) -> tuple[list[str], Callable[[str], bytes]]:
     folder = S3Folder(checkpoint, access)
     return [found.name for found in folder.objects()], folder.store.get
-
-
-def _overlap(one: Location, other: Location) -> bool:
-    return one.contains(other) or other.contains(one)

@@ -6,7 +6,7 @@ that a writer that is at work, with a lease or without, loses nothing. What lies
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -123,16 +123,6 @@ def unneeded(folder: S3Folder, stays: Needed, older_than: int) -> Iterator[tuple
         for size, _ in _others(spool, tables):
             counts.unneeded.add(size)
         yield counts, _batches(name for _, name in _others(spool, tables))
-
-
-def delete(folder: S3Folder, batches: Iterator[Sequence[str]], proceed: Callable[[int], None]) -> None:
-    """Delete what `unneeded` gave; `proceed` is told how many are done before each request, and may raise."""
-    done = 0
-    for batch in batches:
-        proceed(done)
-        folder.delete(batch)
-        done += len(batch)
-    proceed(done)
 
 
 def _live(snapshot: Snapshot) -> Iterator[Named]:

@@ -1,6 +1,7 @@
 """The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
 
 import contextlib
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -47,6 +48,14 @@ class Entry:
     history: bool = True
     storage: str = ""
     create_share: bool = False
+
+
+def entry_of(options: Namespace, *, history: bool = True) -> Entry | None:
+    """Return the entry that a command line asks for; None where it shares nothing."""
+    if not options.table:
+        return None
+    location = catalog_location(options.to)
+    return Entry(TableName.parse(options.table), location, history, options.storage, options.create_share)
 
 
 @dataclass(frozen=True, slots=True)

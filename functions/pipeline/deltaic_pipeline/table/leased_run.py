@@ -47,12 +47,9 @@ class Attempt:
             with refusals():
                 yield
         except PipelineError:
-            self._require()
+            for lease in self.leases:
+                lease.require()
             raise
-
-    def _require(self) -> None:
-        for lease in self.leases:
-            lease.require()
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """A table's folder in S3: every object in it, listed page by page, and objects deleted by their names."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from botocore.exceptions import BotoCoreError, ClientError
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
@@ -38,14 +39,14 @@ class S3Folder:
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
-        places, credentials = TableLocations(self._location), _credentials(access)
+        keys = Credentials(access.access_key_id or "", access.secret_access_key or "", access.session_token or "")
+        credentials = (lambda: keys) if access.access_key_id and access.secret_access_key else own_credentials
+        places = TableLocations(self._location)
         self.store = ObjectTableStore(places, storage, credentials)
         self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
         """List every object, in no promised order: one request for each thousand; raises `PipelineError`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         prefix = self._location.key_prefix
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
         try:
@@ -58,8 +59,6 @@ class S3Folder:
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
         keys = [f"{self._location.key_prefix}{name}" for name in names]
         try:
             answer = self._client.delete_objects(
@@ -84,10 +83,3 @@ def _client(access: S3Access) -> "S3Client":
         aws_session_token=access.session_token,
         config=Config(s3={"addressing_style": "path"} if access.endpoint else {}),
     )
-
-
-def _credentials(access: S3Access) -> Callable[[], Credentials]:
-    if not (access.access_key_id and access.secret_access_key):
-        return own_credentials
-    keys = Credentials(access.access_key_id, access.secret_access_key, access.session_token or "")
-    return lambda: keys

@@ -12,7 +12,7 @@ from deltaic.storage.sessions import session_name
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import Target
@@ -36,12 +36,12 @@ class Job:
     fetches: Sequence[str]
     target: str
     run_id: str
-    name: TableName | None = None
+    entry: Entry | None = None
+    """The table's entry in the catalog; None: it is not shared."""
+
     roles: Sequence[str] = ()
     """Names of the roles whose sessions sign; those of known recipients are recognised without."""
 
-    storage: str = ""
-    create_share: bool = False
     wait: timedelta = timedelta(0)
 
     @property
@@ -54,13 +54,6 @@ class Job:
             partition_by=("day",),
             comment="Who asked for what, and what was fetched: a row for each request and each fetch",
         )
-
-    @property
-    def entry(self) -> Entry | None:
-        """The table's entry in the catalog; None: it is not shared."""
-        if self.name is None:
-            return None
-        return Entry(self.name, self.target, storage=self.storage, create_share=self.create_share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,9 +134,9 @@ def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
     return [each for name, some in holders_by_audience(admin, table).items() if name not in there for each in some]
 
 
-def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
+def due(admin: CatalogAdmin, view: View) -> str:
     """Say why a view is to be refreshed; empty if it is not."""
-    if by_entry := due_by_entry(view, moment or datetime.now(UTC)):
+    if by_entry := due_by_entry(view, datetime.now(UTC)):
         return by_entry
     try:
         without = lacking(admin, admin.views.table(view))
