@@ -5,7 +5,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from signal import SIGINT
+from typing import Final
 
 from deltaic.errors import DeltaicError
 from deltaic_terminal.printing import as_called, one_line, only_text
@@ -15,6 +15,9 @@ from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.errors import HIDDEN, all_said, said_by_spark, spark_failures
 from deltaic_pipeline.spark.interruption import interruptions
 
+_INTERRUPTED: Final = 130
+"""The exit code after SIGINT or SIGTERM."""
+
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 """Says one thing, to people in lines or to programs as an event."""
 
@@ -23,7 +26,7 @@ Tell = Callable[[Sequence[str], dict[str, object]], None]
 def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
     """Run a job and return the exit code. A refusal is one line, never a trace.
 
-    After a signal the code is 128 and its number, and `stopped` says how to go on. `show_values`: all that was said
+    After SIGINT or SIGTERM the code is 130, and `stopped` says how to go on. `show_values`: all that was said
     stands behind it, values of rows among it.
     """
     progress = lines() if as_json else terminal()
@@ -42,11 +45,10 @@ def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: 
                 return _refused(unforeseen(failure), as_json=as_json, show_values=False)
         else:
             return 0
-    code = 128 + (interrupted or [SIGINT])[0]
     if as_json:
-        _programs((), {"event": "stopped", "message": stopped, "exitCode": code})
+        _programs((), {"event": "stopped", "message": stopped, "exitCode": _INTERRUPTED})
     print(f"stopped; {stopped}", file=sys.stderr)
-    return code
+    return _INTERRUPTED
 
 
 def conduct_command(options: argparse.Namespace, job: Callable[[Progress, Tell], object], stopped: str) -> int:
