@@ -17,7 +17,7 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.rounds import Dependencies, Outcome, Round, go_round
+from deltaic_checkpoint.rounds import Dependencies, Outcome, go_round
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from pipeline.place import BUCKET, CATALOG, TOKENS
@@ -90,7 +90,7 @@ class Tables:
         listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{self.folder}/{name}/_delta_log/")
         return {one["Key"].rpartition("/")[2]: one["ETag"] for one in listed.get("Contents", ())}
 
-    def go_round(self, **changed: Any) -> Round:
+    def go_round(self, **changed: Any) -> dict[str, int]:
         self.outcomes.clear()
         return go_round(replace(self.dependencies, **changed), "the tests", self.outcomes.append)
 

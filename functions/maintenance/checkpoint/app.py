@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
         checkpointing, Leases(config.catalog_table, dynamo), log, lambda: context.get_remaining_time_in_millis() / 1000
     )
     done = go_round(dependencies, f"the checkpoint function (request {context.aws_request_id})", _report)
-    summary = {**done.summary(), "seconds": round(time.perf_counter() - began, 1)}
+    summary = {**done, "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
     metrics = EphemeralMetrics(namespace=NAMESPACE)
     metrics.add_dimension("function", context.function_name)
