@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -358,3 +359,17 @@ def test_programs_on_this_machine_are_answered_and_no_page_is_allowed_more(
     answer = httpx.get(f"{embedded_aws.endpoint}/_ministack/health", headers={"Origin": origin} if origin else {})
     assert answer.status_code == 200
     assert "*" not in [value for name, value in answer.headers.items() if name.startswith("access-control-")]
+
+
+def test_signals_during_the_end_lose_no_write(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path) as aws:
+        iam = client(aws, "iam")
+        for number in range(20):
+            iam.create_user(UserName=f"user{number}")
+        iam.close()
+        for _ in range(1000):
+            with suppress(ProcessLookupError):
+                os.kill(aws.pid, signal.SIGTERM)
+            time.sleep(0.001)
+    with EmbeddedAws(tmp_path) as aws:
+        assert len(client(aws, "iam").list_users()["Users"]) == 20

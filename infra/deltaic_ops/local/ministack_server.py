@@ -67,15 +67,8 @@ def main(folder: Path, *, persistent: bool = True) -> int:
         return UNUSABLE
     sts._gen_session_token = session_token  # noqa: SLF001 -- no setting of it
     threading.Thread(target=end_with_parent, daemon=True).start()
-    try:
-        with fetch_log(folder.parent / FOLDER) as write:
-            asyncio.run(_serve(Guard(LoggedStore(ministack.app, s3_caller, write)), state))
-    finally:
-        try:
-            if state is not None:
-                state.save()
-        except OSError as error:
-            logger.error("the state was not saved at the end (%s): the file has the save before", error)  # noqa: TRY400
+    with fetch_log(folder.parent / FOLDER) as write:
+        asyncio.run(_serve(Guard(LoggedStore(ministack.app, s3_caller, write)), state))
     return 0
 
 
@@ -86,8 +79,15 @@ async def _serve(app: App, state: SavedState | None) -> None:
     config.loglevel = "WARNING"
     saving = None if state is None else asyncio.create_task(state.save_regularly())
     await serve(app, config)  # type: ignore[arg-type]  # ours is the ASGI of asgiref
-    if saving is not None:
-        saving.cancel()
+    if state is None or saving is None:
+        return
+    saving.cancel()
+    await asyncio.get_running_loop().shutdown_default_executor()  # a save may be in progress
+    try:
+        # The loop still handles SIGTERM here. After it, a second signal would end the process before the save.
+        state.save()
+    except OSError as error:
+        logger.error("the state was not saved at the end (%s): the file has the save before", error)  # noqa: TRY400
 
 
 if __name__ == "__main__":
