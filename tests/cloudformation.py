@@ -6,10 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
-from deltaic_ops.deploy.names import pseudo_parameters
+from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, pseudo_parameters, read
+from deltaic_ops.deploy.sam import translated
 from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_ops.deploy.transform import translated
 
 
 class _Symbolic(Resolver):

@@ -71,7 +71,7 @@ def run(
             timeout=120,
             check=False,
         )
-    assert ran.returncode == 0, f"{function.logical_id} ended with {ran.returncode}: {ran.stderr[-3000:]}"
+    assert ran.returncode == 0, f"{function.name} ended with {ran.returncode}: {ran.stderr[-3000:]}"
     answers: list[dict[str, Any]] = json.loads(ran.stdout.rpartition("ANSWERS")[2])
     # What a session reads that the function has assumed needs no right of the function's.
     own = [request for request in record.seen if "x-amz-security-token" not in request.headers]

@@ -49,28 +49,28 @@ deltaic
                      .pruning .settings .storage
   .sign_in           .catalog .errors .identity .settings .snapstart .storage.kms_key
   .http              .errors .pages .platform_limits .protocol .settings .sharing .sign_in .snapstart .storage
-deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.table_features
+deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.storage deltaic.table_features
 deltaic_terminal
 deltaic_pipeline
   .entry
   .failures          deltaic.errors
   .spark             .failures deltaic_terminal
   .command           .failures .spark deltaic.errors deltaic_terminal
-  .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.storage
-                     deltaic_terminal
+  .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.settings
+                     deltaic.storage deltaic_terminal
   .arguments         .failures .table deltaic_terminal
   .maintenance       .failures .spark .table deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol
                      deltaic.pruning deltaic.storage deltaic_terminal
   .usage_log         .spark .table deltaic.catalog deltaic.storage deltaic_terminal
   .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.partition_filters
                      deltaic.protocol deltaic_terminal
-  .maintain          .arguments .command .failures .maintenance .spark .table deltaic.catalog deltaic.delta
-                     deltaic.settings deltaic_terminal
-  .publish           .arguments .command .failures .spark .table deltaic.errors deltaic.settings deltaic_terminal
-  .usage             .arguments .command .failures .spark .table .usage_log deltaic.catalog deltaic.errors
-                     deltaic.settings deltaic_terminal
+  .maintain          .arguments .command .failures .maintenance .spark .table deltaic.delta deltaic.settings
+                     deltaic_terminal
+  .publish           .arguments .command .failures .spark .table deltaic.errors deltaic_terminal
+  .usage             .arguments .command .failures .spark .table .usage_log deltaic.errors deltaic.settings
+                     deltaic_terminal
   .views             .arguments .command .failures .spark .table .view_refresh deltaic.catalog deltaic.errors
-                     deltaic.settings deltaic_terminal
+                     deltaic_terminal
 deltaic_datasets
   .file              deltaic.errors deltaic.protocol deltaic_pipeline.failures deltaic_pipeline.spark
                      deltaic_pipeline.table deltaic_terminal

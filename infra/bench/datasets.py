@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from delta.tables import DeltaTable
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.leases import Leases
 from deltaic_datasets.file.checking import dataset_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.spark.session import session, stop
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.refreshing import refresh
 from deltaic_terminal.progress import Step, silent
@@ -78,8 +80,8 @@ OF_ALL = (
 TOLD = {"comment": "Doses by site", "columns": {"id": "the dose", "dose": "in mg"}, "cluster_by": ["site"]}
 
 
-class _Nobody:
-    """Leases and a catalog of one writer, on nobody's disk."""
+class _Nobody(Leases):
+    """Leases of one writer, on nobody's disk."""
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None: ...
 
@@ -87,18 +89,9 @@ class _Nobody:
 
     def release(self, location: str, holder: str) -> None: ...
 
-    def require_free(self, location: str) -> None: ...
 
-    def check(self, entry: Entry) -> None: ...
-
-    def register(self, entry: Entry) -> Sequence[str]:
-        return [str(entry.name)]
-
-    def next_step(self, name: TableName) -> str:
-        return str(name)
-
-
-CATALOG = Catalog(_Nobody(), _Nobody())
+CATALOG = Catalog(_Nobody(""), CatalogAdmin("", ""))
+"""Nothing is shared, so that its entries are never asked for."""
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ class Catalog:
     def items(self) -> list[dict[str, Any]]:
         """Return everything that both tables hold, but the counters by which checks of overlaps notice each other."""
         found = [*self._scan(self.catalog_table), *self._scan(self.tokens_table)]
-        return [item for item in found if item["sk"]["S"] != keys.overlaps().sk]
+        return [item for item in found if item["sk"]["S"] != keys.OVERLAPS.sk]
 
     def clear(self) -> None:
         """Delete everything that both tables hold."""

@@ -33,7 +33,7 @@ def admin(catalog: Catalog) -> CatalogAdmin:
 
 def sides(catalog: Catalog, recipient_id: str, share: str) -> list[dict[str, Any]]:
     """Return a grant as it lies with its recipient and with its share, without its keys."""
-    both = [keys.grant(recipient_id, share), keys.share_entry("grant", share, recipient_id)]
+    both = [keys.recipient_entry("grant", recipient_id, share), keys.share_entry("grant", share, recipient_id)]
     found = catalog.dynamo.batch_get(catalog.catalog_table, both)
     return [{name: value for name, value in found[key].items() if name not in {"pk", "sk"}} for key in both]
 
@@ -95,7 +95,7 @@ def test_directory_access_and_what_keeps_back_exclude_each_other_whichever_was_f
 
 def test_what_a_view_shares_is_its_sqls_to_say(catalog: Catalog, admin: CatalogAdmin) -> None:
     made = admin.tables.create("sales", "europe", "view", LOCATION, hidden_columns=["_deltaic_policy"])
-    key = keys.table("sales", "europe", "view")
+    key = keys.asset("table", "sales", "europe", "view")
     catalog.dynamo.client.update_item(
         TableName=catalog.catalog_table,
         Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},

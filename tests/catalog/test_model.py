@@ -250,7 +250,7 @@ class CatalogMachine(RuleBasedStateMachine):
         person = self.people[data.draw(st.sampled_from(sorted(self.people)))]
         live = self.live(person.id)
         expected = Conflict if overlap and len(live) > 1 else None
-        turned = lambda: self.tokens_admin[who].rotate(person, timedelta(hours=48), overlap=timedelta(seconds=overlap))  # noqa: E731
+        turned = lambda: self.tokens_admin[who].create(person, timedelta(hours=48), overlap=timedelta(seconds=overlap))  # noqa: E731
         self.remember(self.tried(expected, turned), person.id)
         for token in live if expected is None else []:
             token.revoked = not overlap
@@ -278,7 +278,7 @@ class CatalogMachine(RuleBasedStateMachine):
             held = dynamo.batch_get(table, [by_id])[by_id]["properties"]
             assert held == self.operators[0].recipients.get(name).properties == self.held[person.id]
         for recipient_id, share in self.granted:
-            both = [keys.grant(recipient_id, share), keys.share_entry("grant", share, recipient_id)]
+            both = [keys.recipient_entry("grant", recipient_id, share), keys.share_entry("grant", share, recipient_id)]
             found = dynamo.batch_get(table, both)
             assert [found[key]["partition_filter"] for key in both] == [self.rows[recipient_id, share]] * 2
 

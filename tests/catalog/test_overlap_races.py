@@ -209,7 +209,7 @@ def test_plain_tables_and_other_changes_do_not_wait_for_each_other(catalog: Cata
 
 def revisions(catalog: Catalog) -> int:
     """Return how many changes of wide and restricted entries there were."""
-    item = catalog.dynamo.get(catalog.catalog_table, keys.overlaps())
+    item = catalog.dynamo.get(catalog.catalog_table, keys.OVERLAPS)
     return 0 if item is None else int(item["revision"])
 
 

@@ -49,7 +49,7 @@ def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog
 def test_a_table_without_a_reason_not_to_be_listed_is_listed(
     catalog: Catalog, alice: str, reason: str, listed: list[str]
 ) -> None:
-    place = keys.table("mine", "a", "t2")
+    place = keys.asset("table", "mine", "a", "t2")
     catalog.dynamo.transact([update(catalog.catalog_table, place, assign={"unlisted": reason})])
     assert [table.name for table in catalog.reader.list_tables(alice, "mine", "a", None, 501)] == listed
     with nullcontext() if "t2" in listed else pytest.raises(NotFound):

@@ -335,5 +335,5 @@ def test_an_excerpt_of_a_listing_begins_behind_a_name_has_its_letters_and_ends(c
 def test_an_excerpt_passes_over_what_is_being_deleted_and_is_full_all_the_same(catalog: Catalog) -> None:
     for name in ("a", "b", "c", "d"):
         catalog.admin.shares.create(name)
-    catalog.dynamo.transact([update(catalog.catalog_table, keys.share("b"), assign={"state": DELETING})])
+    catalog.dynamo.transact([update(catalog.catalog_table, keys.named("share", "b"), assign={"state": DELETING})])
     assert [share.name for share in catalog.admin.shares.list(Excerpt(most=2))] == ["a", "c"]

@@ -139,7 +139,7 @@ def test_an_expired_token_makes_room(catalog: Catalog, alice: Recipient) -> None
 def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     old = admin.create(alice, timedelta(days=10))
-    new = admin.rotate(alice, timedelta(days=20), overlap=timedelta(days=2))
+    new = admin.create(alice, timedelta(days=20), overlap=timedelta(days=2))
     for bearer in (old, new):
         assert catalog.tokens().authenticate(bearer.secret).id == bearer.token.id
     ends = admin.get(alice, old.token.id).expires_at - old.token.created_at
@@ -150,7 +150,7 @@ def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipie
 
     # The old one has a day left when the next rotation offers it five.
     later = catalog.token_admin(lambda: in_days(3))
-    later.rotate(alice, overlap=timedelta(days=30))
+    later.create(alice, overlap=timedelta(days=30))
     assert admin.get(alice, new.token.id).expires_at == new.token.expires_at
 
 
@@ -158,8 +158,8 @@ def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog
     admin = catalog.token_admin()
     old = [admin.create(alice) for _ in range(2)]
     with pytest.raises(Conflict, match="revoke one"):
-        admin.rotate(alice)
-    new = admin.rotate(alice, overlap=timedelta(0))
+        admin.create(alice, overlap=timedelta(days=1))
+    new = admin.create(alice, overlap=timedelta(0))
     for issued in old:
         with pytest.raises(Unauthenticated):
             catalog.tokens().authenticate(issued.secret)
@@ -171,9 +171,9 @@ def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, lif
     with pytest.raises(InvalidParameter):
         catalog.token_admin().create(alice, life)
     with pytest.raises(InvalidParameter):
-        catalog.token_admin().rotate(alice, life)
+        catalog.token_admin().create(alice, life, overlap=timedelta(days=1))
     with pytest.raises(InvalidParameter):
-        catalog.token_admin().rotate(alice, overlap=timedelta(seconds=-1))
+        catalog.token_admin().create(alice, overlap=timedelta(seconds=-1))
     assert catalog.token_admin().list(alice.id) == []
 
 
@@ -200,7 +200,7 @@ def test_the_table_forgets_a_token_at_its_end_and_its_place_in_the_list_later(
 
 def test_an_expired_token_is_listed_as_expired_for_ninety_days(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice, timedelta(days=1))
-    catalog.token_admin().rotate(alice, overlap=timedelta(hours=1))
+    catalog.token_admin().create(alice, overlap=timedelta(hours=1))
     for days, listed in ((0, ["live"]), (0.1, ["expired"]), (89, ["expired"]), (90.1, [])):
         forgotten(catalog, in_days(days))
         now = datetime.fromtimestamp(in_days(days), UTC)
@@ -225,7 +225,7 @@ def test_tokens_whose_list_tells_only_when_it_forgets_them_go_on(catalog: Catalo
     assert sorted(token.id for token in admin.list(alice.id)) == sorted(ids)
     assert admin.get(alice, ids[0]) == issued[0].token
     assert admin.revoke(alice, ids[0]).revoked
-    admin.rotate(alice, overlap=timedelta(days=1))
+    admin.create(alice, overlap=timedelta(days=1))
     forgotten(catalog, in_days(2))
     assert admin.get(alice, ids[1]).state(datetime.fromtimestamp(in_days(2), UTC)) == "expired"
 
@@ -247,7 +247,7 @@ def test_a_token_for_checks_says_so_and_leaves_nothing_behind(catalog: Catalog, 
         assert re.fullmatch(r"check-[0-9a-f]{12}", token.id)
         assert token.expires_at - token.created_at == timedelta(minutes=15)
         assert sorted(admin.list(alice.id), key=str) == sorted(listed, key=str)
-        admin.rotate(alice, overlap=timedelta(0))
+        admin.create(alice, overlap=timedelta(0))
         assert catalog.tokens().authenticate(bearer) == token
     with pytest.raises(Unauthenticated):
         catalog.tokens().authenticate(bearer)

@@ -18,8 +18,7 @@ from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.declared.applying import Applying
-from deltaic_ops.declared.catalog import declaration_of
-from deltaic_ops.declared.entries import differences
+from deltaic_ops.declared.entries import declaration_of, differences
 from deltaic_ops.declared.model import Declaration
 from deltaic_ops.declared.plan import plan
 from deltaic_ops.inspection.shared_schema import SchemaReader

@@ -17,8 +17,8 @@ from delta_sharing_conformance.client import SharingClient, segments
 from delta_tables.handmade import add, lines, metadata, protocol
 from deltaic.catalog import keys
 from deltaic.catalog.items import View
+from deltaic_ops.checks.doctor.freshness import fresh
 from deltaic_ops.checks.doctor.reading import MOST_BYTES, streams
-from deltaic_ops.checks.doctor.views import fresh
 from deltaic_ops.cli import app
 from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -152,7 +152,7 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
     assert said() == [("ok", "the whole catalog", "")]
     place = admin.tables.get(SHARE, SCHEMA, "parted").location
     admin.tables.create(SHARE, SCHEMA, "below", f"{place}/below")
-    key = keys.table(SHARE, SCHEMA, "below")
+    key = keys.asset("table", SHARE, SCHEMA, "below")
     # As a backup may bring it, or an entry from before it was refused.
     provider.client("dynamodb").update_item(
         TableName=provider.stack.environment["CATALOG_TABLE"],

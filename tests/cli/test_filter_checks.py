@@ -301,7 +301,7 @@ def test_who_lacks_a_property_is_warned_of(sales: Deltaic, dynamodb: Any) -> Non
 
 def make_view(deltaic: Deltaic, dynamodb: Any, name: str, properties: tuple[str, ...]) -> None:
     """Say of a table's entry that it is a view over recipients' properties."""
-    key = keys.table("sales", "europe", name)
+    key = keys.asset("table", "sales", "europe", name)
     dynamodb.update_item(
         TableName=deltaic.variables["CATALOG_TABLE"],
         Key=marshal_item(key._asdict()),

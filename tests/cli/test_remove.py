@@ -7,8 +7,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cli.conftest import Deltaic
+from deltaic_ops.deploy.deployed_stack import deletions
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.removal import deletions
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 

@@ -11,9 +11,9 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltaic.errors import NotFound
-from deltaic_ops.usage.usage_page import page
-from deltaic_ops.usage.usage_report import COLUMNS, report
-from deltaic_pipeline.usage_log.attribution import COLUMNS as WRITTEN
+from deltaic_ops.usage.plots import page
+from deltaic_ops.usage.usage_report import report
+from deltaic_pipeline.usage_log.attribution import COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 TODAY = date(2026, 11, 22)
 HERE = {"AWS_ACCESS_KEY_ID": "none"}
 HOSTILE = "eve</title><script>alert(1)</script>&\"'"
-TYPES = {"STRING": pa.string(), "BIGINT": pa.int64(), "INT": pa.int32(), "DATE": pa.date32()}
-TIME = pa.timestamp("us", "UTC")
+TYPES = {
+    "STRING": pa.string(),
+    "BIGINT": pa.int64(),
+    "INT": pa.int32(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+}
 
 
 def nothing(_share: str) -> list[str]:
@@ -54,7 +59,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def written(folder: Path, rows: list[dict[str, Any]]) -> str:
-    schema = pa.schema([pa.field(name, TIME if name == "time" else TYPES[WRITTEN[name]]) for name in COLUMNS])
+    schema = pa.schema([pa.field(name, TYPES[kind]) for name, kind in COLUMNS.items() if kind in TYPES])
     deltalake.write_deltalake(str(folder), pa.Table.from_pylist(rows, schema), partition_by=["day"])
     return str(folder)
 

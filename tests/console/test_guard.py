@@ -11,9 +11,9 @@ from console.conftest import Visitor, visitor
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
+from deltaic_ops.console.application import console
 from deltaic_ops.console.guard import MOST_BYTES
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.console.server import console
 
 
 @dataclass

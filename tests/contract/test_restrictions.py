@@ -12,7 +12,7 @@ import pytest
 from contract.logs import TableLog, column
 from contract.recipient import Recipient, Table
 from deltaic.catalog.admin.storages import AccessKeys
-from deltaic_ops.checks.doctor.cut_offs import denied
+from deltaic_ops.checks.doctor.roles import denied
 from deltaic_ops.cli import app
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET

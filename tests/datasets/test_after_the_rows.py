@@ -1,9 +1,10 @@
 """What belongs behind the rows: refused before they are written where it can be, else told as missing and repaired."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from datasets.files import dataset, json_source, run_of
@@ -169,19 +170,19 @@ def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
     with pytest.raises(NotFound, match=r"target\.share: there is no share .*: did you mean careful_share\?"):
         build(spark, run_of(content(place, target={"share": name}), "one"), catalog, silent)
     rows = Source("json", [str(place.folder / "s.json")])
-    job = Job(rows, Target(place.location), name=TableName.parse(name))
+    job = Job(rows, Target(place.location), entry=Entry(TableName.parse(name), place.location))
     with pytest.raises(NotFound, match="--create-share"):
         publish(spark, job, catalog)
     assert tell() == []
     assert [share.name for share in admin.shares.list() if share.name.startswith("careful")] == ["careful_share"]
     made = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
     assert made.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
-    step = catalog.register.next_step(TableName.parse(name))
+    step = catalog.next_step(TableName.parse(name))
     assert step == "nobody may read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
     admin.recipients.create("careful_reader")
     admin.grants.create("careful_reader", "careful_shar")
     again = build(spark, run_of(content(place, target={"share": name}), "three"), catalog, silent)
-    assert (list(again.made), catalog.register.next_step(TableName.parse(name))) == ([], "")
+    assert (list(again.made), catalog.next_step(TableName.parse(name))) == ([], "")
 
 
 def test_a_storage_that_is_not_there_is_refused_before_the_first_commit(
@@ -193,24 +194,16 @@ def test_a_storage_that_is_not_there_is_refused_before_the_first_commit(
     assert tell() == []
 
 
-class Failing:
+class Failing(Catalog):
     """A catalog that finds everything in order, and can be written at the second attempt."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._register = catalog.register
-        self._failed = False
-
-    def check(self, entry: Entry) -> None:
-        self._register.check(entry)
+    attempts: ClassVar[Counter[str]] = Counter()
 
     def register(self, entry: Entry) -> Sequence[str]:
-        if not self._failed:
-            self._failed = True
+        self.attempts[entry.location] += 1
+        if self.attempts[entry.location] == 1:
             raise Unavailable("the catalog is busy: try again later.")
-        return self._register.register(entry)
-
-    def next_step(self, name: TableName) -> str:
-        return self._register.next_step(name)
+        return super().register(entry)
 
 
 def test_what_fails_behind_the_rows_is_told_and_done_by_the_next_run(
@@ -218,7 +211,7 @@ def test_what_fails_behind_the_rows_is_told_and_done_by_the_next_run(
 ) -> None:
     target = {"share": "late.s.doses", "create_share": True, "comment": "Doses"}
     run = run_of(content(place, target=target), "one")
-    failing = Catalog(catalog.leases, Failing(catalog))
+    failing = Failing(catalog.leases, catalog.admin)
     with pytest.raises(Unfinished) as unfinished:
         build(spark, run, failing, silent)
     assert unfinished.value.message == (
@@ -261,8 +254,9 @@ def test_a_publication_whose_entry_fails_is_told_and_done_by_the_next_run(
 ) -> None:
     content(place)
     rows = Source("json", [str(place.folder / "s.json")])
-    job = Job(rows, Target(place.location), name=TableName("late", "s", "rows"), create_share=True, run_id="one")
-    failing = Catalog(catalog.leases, Failing(catalog))
+    entry = Entry(TableName("late", "s", "rows"), place.location, create_share=True)
+    job = Job(rows, Target(place.location), entry=entry, run_id="one")
+    failing = Failing(catalog.leases, catalog.admin)
     with pytest.raises(Unfinished, match=r"version 0; not done: the catalog entry late\.s\.rows"):
         publish(spark, job, failing)
     assert publish(spark, job, failing).repeated

@@ -14,7 +14,7 @@ from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.csv_header import wrong_header
+from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import Source, read

@@ -356,7 +356,7 @@ def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed:
         play.check_readers()
         if play.viewers:
             view = server.admin.views.get(f"{play.name}_v", "d", "t")
-            refresh_view(server.spark, view, server.admin, server.catalog, f"day-{number}")
+            refresh_view(server.spark, view, server.catalog, f"day-{number}")
             play.check_viewers()
 
 

@@ -9,8 +9,9 @@ import boto3
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.deploy.sam import BuildTarget, Deployment, build, deploy
+from deltaic_ops.deploy.sam import BuildTarget, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
+from deploy.deployments import Deployment, described
 from deploy.emr import APPLICATION
 from deploy.places import Place, localemu, localstack_core
 
@@ -58,7 +59,8 @@ def deploy_with(
             "AlarmTopic": alarm_topic,
             **parameters,
         }
-        return deploy(folder, "deltaic-deploytest", told, aws_session, embedded_aws.environment)
+        deploy(folder, "deltaic-deploytest", told, embedded_aws.environment)
+        return described("deltaic-deploytest", aws_session, embedded_aws.environment)
 
     return run
 

@@ -16,10 +16,11 @@ from catalog.dynamodb_local import started, unavailable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
-from deltaic_ops.deploy.sam import Deployment, described
-from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.deploy.outputs import reachable
+from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack import deploying
 from deltaic_ops.localstack.running import deployed, running
+from deploy.deployments import Deployment, described
 from emulators import starting
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 
@@ -67,8 +68,8 @@ def localemu(state: Path) -> Iterator[Place]:
         run_emulators("deploy", state=state)
         stack = deployed(state)
         assert stack is not None
-        client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
-        deployment = described(stack.stack, deploying.session(there), there.environment)
+        client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
+        deployment = described(stack.stack, session_of(there.environment), there.environment)
         yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
     finally:
         run_emulators("down", state=state)
@@ -83,9 +84,10 @@ def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
     with started(folder) as dynamodb:
         there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deployment = deploying.deployed(built, "deltaic", there, {})
-            endpoint = deploying.endpoint_of(deployment, there)
-            client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
+            deploying.deployed(built, "deltaic", there, {})
+            deployment = described("deltaic", session_of(there.environment), there.environment)
+            endpoint = reachable(deployment.outputs.endpoint, there.endpoint)
+            client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
             lake = DATA_BUCKET
             yield Place(
                 *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.deploy.template import load_template
+from deploy.deployments import Deployment
 
 pytestmark = pytest.mark.deploy
 

@@ -14,10 +14,10 @@ import pytest
 from cli.conftest import Deltaic
 from cloudformation import transformed
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.bucket_cors import let, origin_of
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
+from deploy.deployments import Deployment
 from served import served
 from template_rights import EVERYTHING
 from typer.testing import Result

@@ -9,8 +9,8 @@ import pytest
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.storages import AccessKeys
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
+from deploy.deployments import Deployment
 
 pytestmark = pytest.mark.deploy
 

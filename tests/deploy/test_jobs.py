@@ -17,9 +17,10 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import NotFound
 from deltaic_ops.cli import app
-from deltaic_ops.deploy.sam import BuildTarget, Deployment
+from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable
+from deploy.deployments import Deployment
 from deploy.emr import APPLICATION, StandIn
 from held_lease import held_lease
 from typer.testing import CliRunner, Result

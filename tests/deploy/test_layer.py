@@ -97,8 +97,7 @@ import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from deltaic.delta.segment import find_segment
-from deltaic_checkpoint.log_copy import LogCopy
-from deltaic_checkpoint.making import make
+from deltaic_checkpoint.making import LogCopy, make
 table = LogCopy(Path(sys.argv[1]))
 assert "deltalake" not in sys.modules
 checkpoint = make(table, find_segment(table), 0)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from cloudformation import transformed
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
+from deploy.deployments import Deployment
 
 pytestmark = pytest.mark.deploy
 

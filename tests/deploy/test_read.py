@@ -11,9 +11,9 @@ import httpx
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable, write_deltalake
+from deploy.deployments import Deployment
 
 pytestmark = [
     pytest.mark.deploy,

@@ -76,7 +76,7 @@ def test_parameters_reach_names_and_environments() -> None:
     template = load_template(parameters={"Stage": "prod", "UrlTtlSeconds": "1900"}, account="123456789012")
     query = template.functions["QueryTable"]
     assert query.name == "deltaic-prod-query-table"
-    assert query.environment["CATALOG_TABLE"] == template.tables["Catalog"].name == "deltaic-prod-catalog"
+    assert query.environment["CATALOG_TABLE"] == template.tables["Catalog"]["TableName"] == "deltaic-prod-catalog"
     assert query.environment["URL_TTL_SECONDS"] == "1900"
     assert query.environment["SIGNING_ROLE_ARN"] == "arn:aws:iam::123456789012:role/deltaic-SigningRole"
     assert template.environment.items() >= query.environment.items()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.deploy.template import load_template
+from deploy.deployments import Deployment
 from template_rights import EVERYTHING
 
 ALLOWED = "allowed"

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from deltaic.errors import NotFound
 from deltaic_ops.deploy.outputs import stack_outputs
-from deltaic_ops.deploy.sam import Deployment
+from deploy.deployments import Deployment
 
 pytestmark = pytest.mark.deploy
 

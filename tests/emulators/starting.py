@@ -12,9 +12,9 @@ from typing import Final
 
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.template import ROOT
-from deltaic_ops.local.embedded import free_port
+from deltaic_ops.local.embedded import answers, free_port
 from deltaic_ops.local.private import UMASK, private_log
-from deltaic_ops.localstack.containers import check_port, healthy
+from deltaic_ops.localstack.containers import check_port
 from deltaic_ops.localstack.running import Running, born
 
 from emulators.engines import Engine
@@ -126,7 +126,7 @@ def _group_lives(pid: int) -> bool:
 
 def _wait(process: "subprocess.Popen[bytes]", engine: Engine, port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not healthy(port, f"/_{engine.module}/health"):
+    while not answers(port, f"/_{engine.module}/health"):
         if process.poll() is not None or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines()
             last = lines[-1] if lines else "it said nothing"

@@ -40,7 +40,9 @@ def outcome(
     }
     ordered = sorted(asked, key=lambda case: (case[0].play not in LONGEST, FAULTS.index(case[0]), case[1]))
     with ThreadPoolExecutor(AT_ONCE) as pool:
+        # Each case is created here, in this thread: its table or recipient is not what the case tests.
         played: dict[tuple[Fault, str], Future[Outcome]] = {
-            case: pool.submit(place.play, f"case{number:04d}", *case) for number, case in enumerate(ordered)
+            (fault, call): pool.submit(place.play, place.case(fault.part, f"case{number:04d}"), fault, call)
+            for number, (fault, call) in enumerate(ordered)
         }
         yield lambda fault, call: played[fault, call].result()

@@ -146,12 +146,11 @@ class Place:
         made = self.admin.tables.create(GOLDEN, "s", name, log.location, **OPEN)
         return replace(self.reader, name=name, table_name=made.name)
 
-    def play(self, name: str, fault: Fault, call: str) -> Outcome:
-        """Ask while the fault is played, and once more when it is over."""
-        case = self.case(fault.part, name)
+    def play(self, case: Case, fault: Fault, call: str) -> Outcome:
+        """Send a request during the fault, and the same request after it."""
         token = hashlib.sha256(str(case.recipient.token).encode()).hexdigest()
         named = {"catalog": (case.recipient_id,), "token": (token,), "role": (case.recipient_id,)}
-        plan = Plan(_SERVICES[fault.part], named.get(fault.part, (name,)), fault.play, fault.times)
+        plan = Plan(_SERVICES[fault.part], named.get(fault.part, (case.name,)), fault.play, fault.times)
         begun = time.monotonic()
         reply: Reply | None
         with self.proxy.playing(plan):

@@ -143,8 +143,8 @@ def test_what_is_held_would_be_seen() -> None:
     program = """
 import botocore.session, socket, threading
 from deltaic.sign_in.bearer import _tokens as tokens
-from deltaic.storage.connections import _LOOP
-kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
+from deltaic.storage.connections import _loop
+kept = tokens(), botocore.session.get_session(), socket.socket(), _loop()
 """
     found = told(HANDLERS[0], f"{program}\n{HELD}")
     assert "AF_INET" in found["sockets"]

@@ -21,8 +21,7 @@ from deltaic_ops.local.variables import names_aws
 
 pytestmark = pytest.mark.slow
 
-SERVE = "import typer; from deltaic_ops.cli.local.serve import serve; typer.run(serve)"
-ENV = "import typer; from deltaic_ops.cli.local.env import env; typer.run(env)"
+COMMAND = "from deltaic_ops.cli import main; main()"
 
 
 def client(service: Any, environment: Mapping[str, str]) -> Any:
@@ -114,7 +113,7 @@ class Served:
     def __init__(self, state: Path, environment: Mapping[str, str]) -> None:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, "--port", "0", "--state", str(state)],
+            [sys.executable, "-c", COMMAND, "serve", "--port", "0", "--state", str(state)],
             env={**plain, **environment, "COLUMNS": "200"},
             stderr=subprocess.PIPE,
             text=True,
@@ -145,7 +144,7 @@ def alive(environment: Mapping[str, str]) -> bool:
 
 
 def ask_env(state: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", ENV, "--state", str(state)]
+    command = [sys.executable, "-c", COMMAND, "env", "--state", str(state)]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 

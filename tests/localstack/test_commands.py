@@ -14,8 +14,8 @@ from deltaic_ops.cli import app
 from deltaic_ops.cli.connection import Wishes, connection
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
+from deltaic_ops.deploy.sam import translated
 from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_ops.deploy.transform import translated
 from deltaic_ops.localstack import containers, running
 from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
 from emulators import engines, starting

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.storage.aws_credentials import Credentials
@@ -17,7 +17,7 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.rounds import Dependencies, Outcome, Round, go_round
+from deltaic_checkpoint.rounds import Dependencies, Outcome, go_round
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from pipeline.place import BUCKET, CATALOG, TOKENS
@@ -48,7 +48,7 @@ class Tables:
 
     @property
     def dependencies(self) -> Dependencies:
-        checkpointing = Checkpointing(CATALOG, self.dynamo, self.clock)
+        checkpointing = TablePlaces(CATALOG, self.dynamo, self.clock)
         return Dependencies(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:
@@ -90,7 +90,7 @@ class Tables:
         listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{self.folder}/{name}/_delta_log/")
         return {one["Key"].rpartition("/")[2]: one["ETag"] for one in listed.get("Contents", ())}
 
-    def go_round(self, **changed: Any) -> Round:
+    def go_round(self, **changed: Any) -> dict[str, int]:
         self.outcomes.clear()
         return go_round(replace(self.dependencies, **changed), "the tests", self.outcomes.append)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.errors import Unavailable
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG
@@ -42,7 +42,7 @@ def bus() -> Bus:
     return Bus()
 
 
-class OfOneTest(KnownVersions):
+class OfOneTest(TablePlaces):
     """The tables of one test among those of the catalog, which tests share."""
 
     def __init__(self, tables: Tables) -> None:

@@ -37,7 +37,7 @@ ATTACKS = [
 
 def allowed(text: str) -> bool:
     try:
-        names.check_table_name(text)
+        names.check_name("table", text)
     except InvalidParameter:
         return False
     return True

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 from urllib.parse import unquote
 
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove
 from deltaic.catalog.items import Table
 from deltaic_pipeline.maintenance.job import Job, Means, Retention, vacuum
-from deltaic_pipeline.maintenance.positions import StreamPosition
-from deltaic_pipeline.maintenance.retention import Entries
+from deltaic_pipeline.maintenance.retention import Entries, StreamPosition
 from deltaic_pipeline.maintenance.vacuum import Sorted
-from deltaic_pipeline.table.s3_folder import Stored
+from deltaic_pipeline.table.s3_folder import S3Folder, Stored
 from deltaic_terminal.progress import silent
 
 DAY = 86_400.0
@@ -29,7 +28,7 @@ Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&
 
 @dataclass
 class PlainFolder:
-    """A `Folder` on disk; the times of its files are those that the test has set."""
+    """What a job asks of an `S3Folder`, on disk; the times of its files are those that the test has set."""
 
     root: Path
     requests_left: int | None = None
@@ -154,7 +153,7 @@ class KeptTable:
         shared = [entry(history=True, start_version=start) for start in self.history_from]
         return Means(
             lambda: Entries(shared, self.clones),
-            self.folder,
+            cast("S3Folder", self.folder),
             lambda checkpoint, _: StreamPosition(checkpoint, int(checkpoint)),
             lambda: self.now,
         )

@@ -30,20 +30,15 @@ def leases(dynamo: Dynamo) -> Leases:
     return Leases("lease-catalog", dynamo)
 
 
-class Unreachable:
+class Unreachable(Leases):
     """Leases whose renewals fail in passing from some moment on."""
 
-    def __init__(self, inner: Leases) -> None:
-        self.acquire = inner.acquire
-        self.release = inner.release
-        self.require_free = inner.require_free
-        self._inner = inner
-        self.failing = False
+    failing = False
 
     def renew(self, location: str, holder: str, ttl: timedelta) -> None:
         if self.failing:
             raise Unavailable("the catalog does not answer")
-        self._inner.renew(location, holder, ttl)
+        super().renew(location, holder, ttl)
 
 
 def test_a_second_writer_is_refused_and_told_by_whom(leases: Leases) -> None:
@@ -97,8 +92,10 @@ def test_a_lease_is_renewed_for_as_long_as_the_job_runs(leases: Leases) -> None:
     leases.release(LOCATION, "other")
 
 
-def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it(leases: Leases) -> None:
-    unreachable = Unreachable(leases)
+def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it(
+    leases: Leases, dynamo: Dynamo
+) -> None:
+    unreachable = Unreachable("lease-catalog", dynamo)
     ttl = timedelta(seconds=3)
     stopped = threading.Event()
     with acquire(unreachable, LOCATION, "cut off", ttl=ttl) as lease:

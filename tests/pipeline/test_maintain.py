@@ -27,8 +27,7 @@ from deltaic.errors import Conflict
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.maintenance.job import Job, Means, Summary, maintain, plan
 from deltaic_pipeline.maintenance.optimize import optimize
-from deltaic_pipeline.maintenance.positions import StreamPosition
-from deltaic_pipeline.maintenance.retention import entries_of
+from deltaic_pipeline.maintenance.retention import StreamPosition, entries_of
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.s3_folder import S3Folder

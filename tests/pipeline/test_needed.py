@@ -15,8 +15,7 @@ from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.maintenance.job import Job, plan
 from deltaic_pipeline.maintenance.optimize import protection
-from deltaic_pipeline.maintenance.positions import position
-from deltaic_pipeline.maintenance.retention import Reader, entries_of
+from deltaic_pipeline.maintenance.retention import Reader, entries_of, position
 from deltaic_pipeline.spark.access import S3Access
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,18 +9,20 @@ from urllib.parse import unquote
 
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, NotFound
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.spark.session import leave
-from deltaic_pipeline.table.catalog_entry import Catalog, TableName
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.table_properties import check_properties, describe
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import Step
-from pipeline.place import BUCKET, Place
+from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -103,9 +105,9 @@ def test_every_partition_value_survives(
     spark: "SparkSession", catalog: Catalog, s3: "S3Client", place: Place, admin: CatalogAdmin
 ) -> None:
     rows = [{"id": number, "label": label} for number, label in enumerate(NASTY)]
-    name = TableName.parse("nasty.share.values.labels")
     target = Target(f"{place.location}/odd name+1", partition_by=["label"])
-    publish(spark, Job(a_file(place.folder, "rows", rows), target, name=name, create_share=True), catalog)
+    entry = Entry(TableName.parse("nasty.share.values.labels"), target.location, create_share=True)
+    publish(spark, Job(a_file(place.folder, "rows", rows), target, entry=entry), catalog)
     assert rows_of(spark, target.location, "id", "label") == list(enumerate(NASTY))
     bucket = place.location.split("/")[2]
     listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/odd name+1/label=")
@@ -123,13 +125,11 @@ def test_every_partition_value_survives(
 def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
     spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
 ) -> None:
-    name = TableName("modes", "s", "people")
+    entry = Entry(TableName("modes", "s", "people"), place.location, create_share=True)
 
     def run(mode: Any, rows: list[dict[str, Any]], **more: Any) -> int:
         source = a_file(place.folder, f"{mode}-{len(rows)}", rows)
-        return publish(
-            spark, Job(source, Target(place.location, mode, **more), name=name, create_share=True), catalog
-        ).version
+        return publish(spark, Job(source, Target(place.location, mode, **more), entry=entry), catalog).version
 
     assert run("overwrite", [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]) == 0
     assert run("append", [{"id": 3, "name": "c"}]) == 1
@@ -147,8 +147,8 @@ def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
     assert run("overwrite", [{"id": 9, "name": "z"}]) == 3
     assert rows_of(spark, place.location, "id", "name") == [(9, "z")]
     assert len(versions(s3, place)) == 4
-    entry = admin.tables.get("modes", "s", "people")
-    assert (entry.location, entry.history) == (place.location, True)
+    shared = admin.tables.get("modes", "s", "people")
+    assert (shared.location, shared.history) == (place.location, True)
 
 
 def test_a_run_that_is_repeated_commits_nothing(
@@ -194,11 +194,11 @@ def test_properties_reach_new_and_existing_tables(
 
 def test_history_without_change_data_is_told(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     source, steps = a_file(place.folder, "one", [{"id": 1}]), list[Step]()
-    name = TableName("history", "s", place.prefix)
+    entry = Entry(TableName("history", "s", place.prefix), place.location, create_share=True)
     for target in (Target(place.location, change_data_feed=False), Target(place.location, "append")):
-        publish(spark, Job(source, target, name=name, create_share=True), catalog, steps.append)
+        publish(spark, Job(source, target, entry=entry), catalog, steps.append)
     publish(
-        spark, Job(source, Target(place.location, "append", change_data_feed=False), name=name), catalog, steps.append
+        spark, Job(source, Target(place.location, "append", change_data_feed=False), entry=entry), catalog, steps.append
     )
     told = [step.detail for step in steps if step.text.startswith("Registering") and step.seconds is not None]
     assert ["the table lacks delta.enableChangeDataFeed=true" in detail for detail in told] == [True, False, False]
@@ -322,8 +322,8 @@ def test_a_merge_that_cannot_be_decided_is_refused(  # noqa: PLR0917 -- pytest p
 def test_a_write_that_fails_registers_nothing(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, sql: str, message: str
 ) -> None:
-    name = TableName("failing", "s", "t")
-    job = Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location), sql=sql, name=name, create_share=True)
+    entry = Entry(TableName("failing", "s", "t"), place.location, create_share=True)
+    job = Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location), sql=sql, entry=entry)
     steps: list[Step] = []
     with pytest.raises(PipelineError, match=message) as refusal:
         publish(spark, job, catalog, steps.append)
@@ -339,9 +339,10 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_written(
     spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
 ) -> None:
     source, name = a_file(place.folder, "rows", [{"id": 1}]), TableName("taken", "s", "t")
-    publish(spark, Job(source, Target(f"{place.location}/one"), name=name, create_share=True), catalog)
+    one, two = (Entry(name, f"{place.location}/{which}", create_share=True) for which in ("one", "two"))
+    publish(spark, Job(source, Target(one.location), entry=one), catalog)
     with pytest.raises(Conflict, match=r"taken\.s\.t is shared from"):
-        publish(spark, Job(source, Target(f"{place.location}/two"), name=name, create_share=True), catalog)
+        publish(spark, Job(source, Target(two.location), entry=two), catalog)
     bucket = place.location.split("/")[2]
     assert s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/two")["KeyCount"] == 0
 
@@ -382,8 +383,7 @@ def test_steps_are_shown_with_their_time(spark: "SparkSession", catalog: Catalog
     job = Job(
         a_file(place.folder, "rows", [{"id": 1}]),
         Target(place.location),
-        name=TableName("steps", "s", "t"),
-        create_share=True,
+        entry=Entry(TableName("steps", "s", "t"), place.location, create_share=True),
     )
     publish(spark, job, catalog, steps.append)
     ended = [step for step in steps if step.seconds is not None]
@@ -392,22 +392,18 @@ def test_steps_are_shown_with_their_time(spark: "SparkSession", catalog: Catalog
 
 
 def test_a_job_that_loses_its_lease_stops_before_it_commits(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", dynamo: Dynamo
 ) -> None:
     publish(spark, Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location)), catalog)
     leases = catalog.leases
 
-    class Stolen:
+    class Stolen(Leases):
         """Passes the lease on to somebody else as soon as the job holds it."""
 
         def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
             leases.acquire(location, holder, ttl)
             leases.release(location, holder)
             leases.acquire(location, "thief", timedelta(seconds=60))
-
-        renew = leases.renew
-        release = leases.release
-        require_free = leases.require_free
 
     # Each of 40 tasks adds up some millions of numbers: the job outlasts the first renewal by far.
     slow = (
@@ -419,14 +415,13 @@ def test_a_job_that_loses_its_lease_stops_before_it_commits(
         slow_source,
         Target(place.location, "append", evolve_schema=True),
         sql=slow,
-        name=TableName("lost", "s", "t"),
-        create_share=True,
+        entry=Entry(TableName("lost", "s", "t"), place.location, create_share=True),
     )
     with pytest.raises(LeaseLost, match="thief"):
-        publish(spark, job, Catalog(Stolen(), catalog.register), ttl=timedelta(seconds=1.5))
+        publish(spark, job, Catalog(Stolen(CATALOG, dynamo), catalog.admin, timedelta(seconds=1.5)))
     assert len(versions(s3, place)) == 1
     with pytest.raises(NotFound):
-        admin.tables.get("lost", "s", "t")
+        catalog.admin.tables.get("lost", "s", "t")
     leases.release(place.location, "thief")
 
 

@@ -89,9 +89,8 @@ def sort(root: Path, **more: Any) -> Sorted | None:
     store = FolderStore(root)
     checkpoint = find_segment(store).checkpoint
     assert checkpoint is not None
-    given_: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "layout": SMALL} | more
-    writer = given_.pop("writer", None) or Folder(root)
-    return sort_checkpoint(store, writer, checkpoint, **given_)
+    given_: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "layout": SMALL}
+    return sort_checkpoint(store, checkpoint=checkpoint, **{"writer": Folder(root), **given_, **more})
 
 
 def manifests(root: Path) -> list[Path]:

@@ -19,8 +19,7 @@ from deltaic.pruning import file_filter, predicate_of
 from deltaic.pruning.columns import Columns
 from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_statistics import TypedStatistics, indexed
+from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds, TypedStatistics, indexed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries

@@ -54,7 +54,7 @@ class Kept:
         self.admin.grants.create(f"{self.share}-{name}", self.share)
 
     def refresh(self) -> Outcome:
-        return refresh_view(self.spark, self.view, self.admin, self.catalog, "r")
+        return refresh_view(self.spark, self.view, self.catalog, "r")
 
     def partitions(self) -> dict[str, int]:
         """Return the version from which on each site's rows are there."""
@@ -154,9 +154,7 @@ def test_views_are_refreshed_whatever_fails_beside_them(kept: Kept) -> None:
     broken = kept.admin.views.create(kept.share, "d", "a_wrong", where, source=source, sql=wrong, properties=["site"])
     events: list[dict[str, Any]] = []
     with pytest.raises(PipelineError, match=f"1 of 2 views were not refreshed\n{kept.share}.d.a_wrong: .*nothing"):
-        refresh_views(
-            kept.spark, [broken, kept.view], kept.admin, kept.catalog, "r", tell=lambda _, event: events.append(event)
-        )
+        refresh_views(kept.spark, [broken, kept.view], kept.catalog, "r", tell=lambda _, event: events.append(event))
     assert [(each["event"], each["view"].rpartition(".")[2]) for each in events] == [
         ("notRefreshed", "a_wrong"),
         ("refreshed", "mine"),
@@ -167,4 +165,4 @@ def test_views_are_refreshed_whatever_fails_beside_them(kept: Kept) -> None:
     assert (failed.refreshed_at, due(kept.admin, failed)[:5]) == (None, "never")
     where = kept.admin.views.table(kept.view).location
     with acquire(kept.catalog.leases, where, "somebody else"), pytest.raises(Conflict, match="somebody else"):
-        refresh_views(kept.spark, [kept.view], kept.admin, kept.catalog, "r", tell=lambda *_: None)
+        refresh_views(kept.spark, [kept.view], kept.catalog, "r", tell=lambda *_: None)

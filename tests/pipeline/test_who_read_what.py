@@ -18,7 +18,7 @@ from deltaic.sign_in.activation import profile
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_pipeline.table.catalog_entry import Catalog, TableName
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.usage_log.collection import CatalogFacts, Job, Summary, catalog_facts, collect
 from deltaic_terminal.progress import silent
@@ -170,10 +170,8 @@ def usage(spark: "SparkSession", story: Story, tmp_path_factory: pytest.TempPath
     early.write_text("".join(json.dumps(event) + "\n" for event in story.events("get_table_version")))
     first = run(spark, story, story.job(target, "one", [early]))
     unexplained = rows_of(spark, target, FETCHED)
-    name = TableName("audit", "usage", "accesses")
-    second = run(
-        spark, story, story.job(target, "two", [early, story.requests, story.requests], name=name, create_share=True)
-    )
+    entry = Entry(TableName("audit", "usage", "accesses"), target, create_share=True)
+    second = run(spark, story, story.job(target, "two", [early, story.requests, story.requests], entry=entry))
     return Collected(target, early, first, unexplained, second)
 
 

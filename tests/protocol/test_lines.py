@@ -296,7 +296,7 @@ def test_changes_in_delta_format_are_delta_actions() -> None:
     ("end", "expected"),
     [
         (EndStreamAction(), b"{}"),
-        (EndStreamAction(min_url_expiration=1652140800000), b'{"minUrlExpirationTimestamp":1652140800000}'),
+        (EndStreamAction(min_url_expiration_timestamp=1652140800000), b'{"minUrlExpirationTimestamp":1652140800000}'),
         (
             EndStreamAction("r", "n", 5, "it broke", 503),
             (

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from deltaic.errors import InvalidParameter
@@ -9,12 +10,7 @@ from deltaic.protocol import names
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-CHECKS = {
-    "share": names.check_share_name,
-    "schema": names.check_schema_name,
-    "table": names.check_table_name,
-    "recipient": names.check_recipient_name,
-}
+CHECKS = {kind: partial(names.check_name, kind) for kind in ("share", "schema", "table", "recipient")}
 ALL_CHECKS = pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS.keys())
 
 
@@ -50,20 +46,20 @@ def test_forbidden_names_are_refused_with_the_reason(check: Callable[[str], str]
 
 
 def test_a_period_is_for_shares_only() -> None:
-    assert names.check_share_name("acme.share") == "acme.share"
-    for check in (names.check_schema_name, names.check_table_name):
+    assert names.check_name("share", "acme.share") == "acme.share"
+    for kind in ("schema", "table"):
         with pytest.raises(InvalidParameter, match="holds a period"):
-            check("a.b")
+            names.check_name(kind, "a.b")
 
 
 @pytest.mark.parametrize("name", ["a#b", "..", "."])
 def test_a_name_that_clients_cannot_write_is_refused(name: str) -> None:
-    for check in (names.check_share_name, names.check_schema_name, names.check_table_name):
+    for kind in ("share", "schema", "table"):
         with pytest.raises(InvalidParameter, match=r"no client can write|holds a period"):
-            check(name)
+            names.check_name(kind, name)
     with pytest.raises(InvalidParameter, match="no client can write the volume name"):
-        names.check_asset_name("volume", "a#b")
-    assert names.check_recipient_name("team#1") == "team#1"
+        names.check_name("volume", "a#b")
+    assert names.check_name("recipient", "team#1") == "team#1"
 
 
 def test_names_that_differ_in_case_have_one_key() -> None:
@@ -103,10 +99,10 @@ def test_a_name_is_accepted_exactly_when_the_protocol_allows_it_and_clients_can_
     )
     lawful = lawful and set(name) != {"."}
     if lawful:
-        assert names.check_share_name(name) == name
+        assert names.check_name("share", name) == name
         return
     with pytest.raises(InvalidParameter) as refusal:
-        names.check_share_name(name)
+        names.check_name("share", name)
     assert refusal.value.message.isascii()
 
 

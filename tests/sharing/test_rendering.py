@@ -141,7 +141,6 @@ def plainly(row: Row, style: FileStyle) -> bytes:
             timestamp=style.timestamp,
             expiration=signer.expires_at_ms,
             modification_time=row.get("modificationTime") or 0,
-            data_change=True,
             deletion_vector=wire,
             base_row_id=row.get("baseRowId"),
             default_row_commit_version=row.get("defaultRowCommitVersion"),

@@ -19,7 +19,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.http.request import Request
 from deltaic.http.response import Stream
 from deltaic.protocol.query_request import QueryRequest
-from deltaic.sharing.answer import AskedHeaders
+from deltaic.sharing.answer import ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from hypothesis import given, settings
@@ -67,9 +67,9 @@ class Server:
         table = shared_table()
 
         def use_case(request: Request) -> Stream:
-            headers = AskedHeaders(self.capabilities, None, request.page_budget if follows else None)
+            options = ResponseOptions.parse(self.capabilities, None, request.page_budget if follows else None)
             query = QueryRequest.parse(json.dumps(body).encode())
-            answer = SnapshotQuery(self.means, table, query, headers.options(), self.log).answer()
+            answer = SnapshotQuery(self.means, table, query, options, self.log).answer()
             return Stream({}, answer.chunks, answer.failed)
 
         sent, error = answer_of(
@@ -228,7 +228,7 @@ def test_a_token_of_such_a_page_is_refused_with_another_query(large: Path) -> No
     token = server.ask(SPARK, follows=True, packed=False).token
     query = QueryRequest.parse(json.dumps({"pageToken": token, "predicateHints": ["p = 'a'"]}).encode())
     with pytest.raises(InvalidParameter, match="Query parameter mismatch"):
-        SnapshotQuery(server.means, shared_table(), query, AskedHeaders(None, None).options(), server.log).answer()
+        SnapshotQuery(server.means, shared_table(), query, ResponseOptions.parse(None, None), server.log).answer()
 
 
 def test_who_does_not_follow_by_name_may_still_go_on_with_a_token(large: Path) -> None:

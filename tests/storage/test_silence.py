@@ -9,7 +9,7 @@ import pytest
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, catalog_client
+from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, control_client
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -42,7 +42,7 @@ def test_every_call_ends_in_503_before_its_function_does(silent: str, monkeypatc
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     shared, authorizer = limits()
-    dynamo = Dynamo(lambda: catalog_client("us-east-1", silent))
+    dynamo = Dynamo(lambda: control_client("dynamodb", "us-east-1", silent, CATALOG))
     sessions = SigningSessions(ROLE, endpoint=silent)
     objects = ObjectTableStore(
         TableLocations.parse("s3://bucket/t"),

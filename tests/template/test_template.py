@@ -191,7 +191,7 @@ def test_the_logs_are_what_functions_read_themselves(key: str, read: bool) -> No
 
 def test_a_stage_reads_the_storage_keys_of_its_own_catalog_only() -> None:
     parameters = {**BUCKETS, "Stage": "storage"}
-    catalog = load_template(parameters=parameters).tables["Catalog"].name
+    catalog = load_template(parameters=parameters).tables["Catalog"]["TableName"]
     names = {
         f"deltaic/storage/{catalog}/minio": True,
         "deltaic/storage/deltaic-prod-catalog/minio": False,
@@ -395,11 +395,11 @@ def test_the_tables_are_keyed_as_the_catalog_says() -> None:
     from catalog import schema
 
     for table in TOLD.tables.values():
-        assert table.request["KeySchema"] == [
+        assert table["KeySchema"] == [
             {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
             {"AttributeName": schema.SORT_KEY, "KeyType": "RANGE"},
         ]
-    assert {name: table.ttl_attribute for name, table in TOLD.tables.items()} == {
+    assert {name: table["TimeToLiveSpecification"]["AttributeName"] for name, table in TOLD.tables.items()} == {
         "Catalog": schema.CATALOG_EXPIRY,
         "Tokens": schema.EXPIRY,
     }

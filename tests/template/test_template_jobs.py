@@ -16,7 +16,7 @@ from deltaic.catalog.leases import Leases
 from deltaic.catalog.writes import update
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_pipeline.table.catalog_entry import CatalogRegister, Entry, TableName
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.view_refresh.catalog import begin, settle
 from deltaic_pipeline.view_refresh.refreshing import RefreshResult
 from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
@@ -170,11 +170,11 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
 
     admin.recipients.create("alice", properties={"site": "Porto"})
     dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
-    register = CatalogRegister(admin)
-    entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
-    assert len(register.register(entry)) == 3
-    assert register.register(entry) == []
     leases = Leases(CATALOG, dynamo)
+    jobs_catalog = Catalog(leases, admin)
+    entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
+    assert len(jobs_catalog.register(entry)) == 3
+    assert jobs_catalog.register(entry) == []
     leases.acquire("s3://lake/made", "job", timedelta(seconds=60))
     leases.renew("s3://lake/made", "job", timedelta(seconds=60))
     leases.release("s3://lake/made", "job")
@@ -194,7 +194,7 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
 
 
 def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
-    place = keys_of.table("s", "d", "t")
+    place = keys_of.asset("table", "s", "d", "t")
     others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
     names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
     for name, value in names.items():
@@ -211,7 +211,11 @@ def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Deci
     ):
         assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
         assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
-    for other in (keys_of.grant("0a", "s"), keys_of.recipient("alice"), keys_of.storage("minio")):
+    for other in (
+        keys_of.recipient_entry("grant", "0a", "s"),
+        keys_of.named("recipient", "alice"),
+        keys_of.named("storage", "minio"),
+    ):
         assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
 
 

@@ -62,7 +62,7 @@ class Seen:
 def rights(function: str, template: Template) -> set[Right]:
     """Return what a function's role may do, with the names of this machine's resources."""
     resources = transformed(parameters=PARAMETERS)
-    tables = {name: table.name for name, table in template.tables.items()}
+    tables = {name: table["TableName"] for name, table in template.tables.items()}
     names = {f"${{{name}.Arn}}": f"arn:aws:dynamodb:{ACCOUNT}:table/{table}" for name, table in tables.items()}
     names |= {f"${{{name}}}": table for name, table in tables.items()}
     names["${IcebergBucket}"] = template.buckets[0]

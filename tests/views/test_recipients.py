@@ -119,7 +119,7 @@ class Shop:
         return Counter((row["id"], row["note"]) for row in session.sql(written(self.sql, values)).collect())
 
     def refresh(self) -> None:
-        done = refresh_view(self.spark, self.view, self.admin, self.catalog, "run").refreshed
+        done = refresh_view(self.spark, self.view, self.catalog, "run").refreshed
         for who in self.people:
             self.expected.setdefault(who, {})[done.version] = self.should_see(who)
 

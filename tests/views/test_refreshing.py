@@ -65,7 +65,7 @@ def test_all_policies_are_one_commit_whose_paths_tell_no_policy(spark: "SparkSes
     assert (found.version, found.inserted, found.updated, found.deleted) == (0, 3, 0, 0)
     assert found.full_because == "it is the first refresh"
     assert found.rows == {"p-eu": 2, "p-us": 1}
-    assert found.source_versions == {"shop.eu.orders": 1}
+    assert found.sources == {"shop.eu.orders": 1}
     assert made.rows() == made.expected(EU | US)
     made.run("UPDATE {source} SET name = 'n' WHERE id = 1")
     refreshed_exactly(made, EU | US)
@@ -318,7 +318,7 @@ def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path
     made.refresh(EU | US)
     made.run(f"INSERT INTO delta.`{labels}` VALUES (3, 'three')")  # noqa: S608
     found = made.refresh(EU | US)
-    assert found.source_versions == {"shop.eu.orders": 1, "shop.x.eu.labels": 1}
+    assert found.sources == {"shop.eu.orders": 1, "shop.x.eu.labels": 1}
     assert found.full_because == "the SQL reads several tables"
     assert sorted(kind for kind, _ in made.changes(found.version)) == ["delete", "insert"]
     made.others = {}

@@ -111,7 +111,6 @@ def test_properties_and_other_tables_are_told_once() -> None:
 )
 def test_columns_and_a_where_stand_alone(text: str) -> None:
     view = read_sql(text)
-    assert view.row_wise
     assert view.one_pass
     assert not view.why_full
 
@@ -145,7 +144,6 @@ def test_columns_and_a_where_stand_alone(text: str) -> None:
 )
 def test_everything_else_is_computed_in_full_and_says_why(text: str, why: str, one_pass: bool) -> None:
     view = read_sql(text)
-    assert not view.row_wise
     assert why in view.why_full
     assert view.one_pass == one_pass
 

@@ -29,6 +29,10 @@ class DeltaicError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "INTERNAL_ERROR"
 
+    def __init_subclass__(cls, status: int | None = None, code: str | None = None) -> None:
+        """Give a class its status and code; one without them has those of the class above it."""
+        cls.status, cls.code = status or cls.status, code or cls.code
+
     def __init__(self, message: str, detail: str = "", retry_after: int | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -38,82 +42,49 @@ class DeltaicError(Exception):
         """Seconds until it is worth asking again, where that is known."""
 
 
-class InvalidParameter(DeltaicError):
+class InvalidParameter(DeltaicError, status=400, code="INVALID_PARAMETER_VALUE"):
     """A parameter has a value that cannot be accepted."""
 
-    status = 400
-    code = "INVALID_PARAMETER_VALUE"
 
-
-class MalformedRequest(DeltaicError):
+class MalformedRequest(DeltaicError, status=400, code="MALFORMED_REQUEST"):
     """The request cannot be parsed, or names a version or time that the log does not have."""
 
-    status = 400
-    code = "MALFORMED_REQUEST"
 
-
-class UnsupportedOperation(DeltaicError):
+class UnsupportedOperation(DeltaicError, status=400, code="UNSUPPORTED_OPERATION"):
     """The table, the format or the client's capabilities rule this out; the message names the remedy."""
 
-    status = 400
-    code = "UNSUPPORTED_OPERATION"
 
-
-class TableUnreadable(DeltaicError):
+class TableUnreadable(DeltaicError, status=400, code="RESOURCE_DOES_NOT_EXIST"):
     """The log is broken, has a gap, contradicts itself, or its files are gone; the message names the cause."""
-
-    status = 400
-    code = "RESOURCE_DOES_NOT_EXIST"
 
 
 class TableRefused(TableUnreadable):
     """The store, or who gives credentials for it, refuses whoever reads the table."""
 
 
-class Unauthenticated(DeltaicError):
+class Unauthenticated(DeltaicError, status=401, code="UNAUTHENTICATED"):
     """The bearer token is missing, unknown, expired or revoked."""
 
-    status = 401
-    code = "UNAUTHENTICATED"
 
-
-class PermissionDenied(DeltaicError):
+class PermissionDenied(DeltaicError, status=403, code="PERMISSION_DENIED"):
     """The caller is known but may not do this."""
 
-    status = 403
-    code = "PERMISSION_DENIED"
 
-
-class NotFound(DeltaicError):
+class NotFound(DeltaicError, status=404, code="RESOURCE_DOES_NOT_EXIST"):
     """The thing does not exist for this caller; an ungranted thing looks the same."""
 
-    status = 404
-    code = "RESOURCE_DOES_NOT_EXIST"
 
-
-class AlreadyExists(DeltaicError):
+class AlreadyExists(DeltaicError, status=409, code="RESOURCE_ALREADY_EXISTS"):
     """A thing of that name exists already."""
 
-    status = 409
-    code = "RESOURCE_ALREADY_EXISTS"
 
-
-class Conflict(DeltaicError):
+class Conflict(DeltaicError, status=409, code="CONFLICT"):
     """Somebody else holds it, changed it meanwhile, or it still has children."""
 
-    status = 409
-    code = "CONFLICT"
 
-
-class TooManyRequests(DeltaicError):
+class TooManyRequests(DeltaicError, status=429, code="RESOURCE_EXHAUSTED"):
     """A service below throttles, or the caller has too much under way; the client may try again later."""
 
-    status = 429
-    code = "RESOURCE_EXHAUSTED"
 
-
-class Unavailable(DeltaicError):
+class Unavailable(DeltaicError, status=503, code="TEMPORARILY_UNAVAILABLE"):
     """A service below failed in passing; the client may try again."""
-
-    status = 503
-    code = "TEMPORARILY_UNAVAILABLE"

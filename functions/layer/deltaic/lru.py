@@ -30,9 +30,10 @@ class Room:
 class Lru(Generic[_K, _V]):
     """The values of one kind in a room; an empty room keeps nothing."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, kind: Hashable = None) -> None:
+        """Keep values apart from those of other kinds; without a `kind`, from those of every other Lru."""
         self._room = room
-        self._kind = object()
+        self._kind = object() if kind is None else kind
 
     def get(self, key: _K) -> _V | None:
         """Return what is kept under a key, now the most recently used; None for nothing."""
@@ -66,7 +67,7 @@ class Lru(Generic[_K, _V]):
             return [
                 (cast("_K", key), cast("_V", value))
                 for (kind, key), (_, value) in self._room.values.items()
-                if kind is self._kind
+                if kind == self._kind
             ]
 
     def weigh(self, nbytes: Callable[[_V], int]) -> None:
@@ -74,7 +75,7 @@ class Lru(Generic[_K, _V]):
         room = self._room
         with room.lock:
             for place, (before, value) in list(room.values.items()):
-                if place[0] is self._kind:
+                if place[0] == self._kind:
                     now = nbytes(cast("_V", value))
                     room.values[place] = (now, value)
                     room.nbytes += now - before

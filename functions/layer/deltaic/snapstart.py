@@ -9,7 +9,6 @@ AWS's runtime brings the hooks (`snapshot_restore_py`) and runs them under SnapS
 SnapStart, nothing here costs a cold start anything.
 """
 
-import random
 from collections.abc import Callable
 from importlib import import_module
 
@@ -31,8 +30,3 @@ def call_after_restore(function: Callable[[], object]) -> None:
     except ImportError:
         return
     register_after_restore(function)
-
-
-def reseed_after_restore() -> None:
-    """Have Python's own generator seeded after each restore, so that restored processes do not pause in step."""
-    call_after_restore(random.seed)

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
@@ -22,7 +22,7 @@ from deltaic_checkpoint.rounds import Dependencies, Outcome, go_round
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- a schedule says nothing
     """Go one round through the tables that take part and return what came of it, in counts."""
     config, dynamo = settings(), Dynamo()
-    checkpointing = Checkpointing(config.catalog_table, dynamo)
+    checkpointing = TablePlaces(config.catalog_table, dynamo)
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
         checkpointing, Leases(config.catalog_table, dynamo), log, lambda: context.get_remaining_time_in_millis() / 1000
     )
     done = go_round(dependencies, f"the checkpoint function (request {context.aws_request_id})", _report)
-    summary = {**done.summary(), "seconds": round(time.perf_counter() - began, 1)}
+    summary = {**done, "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
     metrics = EphemeralMetrics(namespace=NAMESPACE)
     metrics.add_dimension("function", context.function_name)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import facts_of, logger, stack_of
@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
         summary = {"told": tell_endings(admin, bus.put, config.notice_days, datetime.now(UTC))}
         logger().info("endings", extra=summary)
         return summary
-    versions = KnownVersions(config.catalog_table, dynamo())
+    versions = TablePlaces(config.catalog_table, dynamo())
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from deltaic_terminal.nearest import did_you_mean
 from deltaic_terminal.printing import as_called, called
@@ -142,13 +142,11 @@ def parser(job: str) -> CommandLine:
 
 def _run(line: CommandLine) -> None:
     _dataset(line)
-    _runs(line)
     line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
 
 
 def _backfill(line: CommandLine) -> None:
     _dataset(line)
-    _runs(line)
     steps = line.add_argument_group("which steps")
     steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="the first value: 2026-01-01")
     steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="the last one, which is run too")
@@ -160,15 +158,6 @@ def _backfill(line: CommandLine) -> None:
     )
 
 
-def _runs(line: CommandLine) -> None:
-    line.add_argument(
-        "--runs",
-        default=os.environ.get("DELTAIC_RUNS", ""),
-        metavar="S3_URL",
-        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
-    )
-
-
 def _dataset(line: CommandLine) -> None:
     line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
     line.add_argument(
@@ -177,21 +166,14 @@ def _dataset(line: CommandLine) -> None:
         metavar="LIMIT",
         help="so many keys may this run delete for want of a row: 50%% (default: at_most of the dataset)",
     )
+    text = "value of a variable; can be repeated"
+    _repeated(line, "--set", "NAME=VALUE", text, type=assignment, dest="variables")
+    _repeated(line, "--jar", "PATH", "put on the class path, as a database's driver; can be repeated")
     line.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        type=assignment,
-        dest="variables",
-        metavar="NAME=VALUE",
-        help="value of a variable; can be repeated",
-    )
-    line.add_argument(
-        "--jar",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="put on the class path, as a database's driver; can be repeated",
+        "--runs",
+        default=os.environ.get("DELTAIC_RUNS", ""),
+        metavar="S3_URL",
+        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
     )
 
 
@@ -208,25 +190,15 @@ def _publish(line: CommandLine) -> None:
     reading.add_argument(
         "--format", choices=FORMATS, required=True, help="delta: a location; table: a name in Spark's catalog"
     )
-    reading.add_argument(
-        "--option", action="append", default=[], metavar="K=V", help="option of Spark's reader, such as sep=;"
-    )
+    _repeated(reading, "--option", "K=V", "option of Spark's reader, such as sep=;")
     reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date'; else it is found out")
     reading.add_argument("--sql", help="query over the view `source`")
     writing = line.add_argument_group("what to write")
     writing.add_argument("--to", required=True, metavar="S3_URL", help="location of the Delta table")
     writing.add_argument("--mode", choices=MODES, default="overwrite")
-    writing.add_argument(
-        "--key", action="append", default=[], metavar="COLUMN", help="column that identifies a row (merge)"
-    )
-    writing.add_argument("--partition-by", action="append", default=[], metavar="COLUMN")
-    writing.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="K=V",
-        help="table property; an existing table gets it after the rows",
-    )
+    _repeated(writing, "--key", "COLUMN", "column that identifies a row (merge)")
+    _repeated(writing, "--partition-by", "COLUMN")
+    _repeated(writing, "--property", "K=V", "table property; an existing table gets it after the rows")
     writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
     writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
     _sharing(line).add_argument("--no-history", action="store_true", help="recipients see the latest version only")
@@ -242,9 +214,7 @@ def _maintain(line: CommandLine) -> None:
         ("vacuum", "delete what nobody needs"),
     ):
         line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=f"{default} (does)")
-    line.add_argument(
-        "--zorder-by", action="append", default=[], metavar="COLUMN", help="not for clustered tables, which say it"
-    )
+    _repeated(line, "--zorder-by", "COLUMN", "not for clustered tables, which say it")
     line.add_argument("--checkpoint-after", type=int, metavar="N", help="commits after the last one (10)")
     line.add_argument(
         "--v2-checkpoints", action="store_true", help="choose them for the table; old readers cannot read it any more"
@@ -253,9 +223,7 @@ def _maintain(line: CommandLine) -> None:
     line.add_argument(
         "--url-ttl", type=int, metavar="SECONDS", help="life of the server's URLs (default: URL_TTL_SECONDS, or 3600)"
     )
-    line.add_argument(
-        "--stream-checkpoint", action="append", default=[], metavar="PATH", help="of a stream that reads the table"
-    )
+    _repeated(line, "--stream-checkpoint", "PATH", "of a stream that reads the table")
 
 
 def _usage(line: CommandLine) -> None:
@@ -268,13 +236,8 @@ def _usage(line: CommandLine) -> None:
         metavar="S3_URL",
         help="location of the usage table (default: DELTAIC_USAGE)",
     )
-    line.add_argument(
-        "--role",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a role whose sessions sign (default: that of SIGNING_ROLE_ARN and those of the catalog's storages)",
-    )
+    signing = "a role whose sessions sign (default: that of SIGNING_ROLE_ARN and those of the catalog's storages)"
+    _repeated(line, "--role", "NAME", signing)
     _sharing(line)
 
 
@@ -293,6 +256,10 @@ def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
     sharing.add_argument("--create-share", action="store_true", help="make the share if there is none")
     sharing.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
     return sharing
+
+
+def _repeated(line: "argparse._ActionsContainer", name: str, value: str, text: str | None = None, **more: Any) -> None:
+    line.add_argument(name, action="append", default=[], metavar=value, help=text, **more)
 
 
 class _Job(NamedTuple):

@@ -1,5 +1,6 @@
 """The frame of a job that a command starts: what it does and how it ended, in lines for people, JSON for programs."""
 
+import argparse
 import json
 import sys
 import traceback
@@ -46,6 +47,12 @@ def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: 
         _programs((), {"event": "stopped", "message": stopped, "exitCode": _INTERRUPTED})
     print(f"stopped; {stopped}", file=sys.stderr)
     return _INTERRUPTED
+
+
+def conduct_command(options: argparse.Namespace, job: Callable[[Progress, Tell], object], stopped: str) -> int:
+    """Run the job of a command line, which says how it is told, and return the exit code."""
+    as_json = getattr(options, "json", False)
+    return conduct(job, as_json=as_json, show_values=options.show_values, stopped=stopped)
 
 
 def _refused(refusal: DeltaicError, *, as_json: bool, show_values: bool) -> int:

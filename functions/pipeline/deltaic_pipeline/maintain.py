@@ -6,20 +6,18 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 
-from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.delta.segment import find_segment
 from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.command import Tell, conduct_command
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance.job import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
 from deltaic_pipeline.maintenance.optimize import has_v2_checkpoints
-from deltaic_pipeline.maintenance.positions import position
-from deltaic_pipeline.maintenance.retention import entries_of
+from deltaic_pipeline.maintenance.retention import entries_of, position
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session
@@ -52,20 +50,14 @@ def job_of(options: argparse.Namespace) -> Job:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("maintain").parse_args(arguments)
-    return conduct(
-        lambda progress, tell: _run(options, progress, tell),
-        as_json=options.json,
-        show_values=options.show_values,
-        stopped="what was done stays done, and the same command goes on",
-    )
+    return conduct_command(options, partial(_run, options), "what was done stays done, and the same command goes on")
 
 
 def _run(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
     job, access = job_of(options), S3Access.from_environment()
-    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
-    admin = CatalogAdmin(*names, dynamo)
+    catalog = connect(options.catalog)
     means = Means(
-        lambda: entries_of(admin, job.location),
+        lambda: entries_of(catalog.admin, job.location),
         S3Folder(job.location, access),
         lambda checkpoint, table_id: position(checkpoint, table_id, access),
     )
@@ -74,7 +66,6 @@ def _run(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
             found = plan(job, means)
         tell(list(_planned(found, job)), {"event": "plan", **asdict(found)})
         return
-    catalog = connect(*names, dynamo)
     catalog.require_free(job.location, job.wait)
     find_segment(means.folder.store)  # or there is no table, which needs no Spark to be told
     with step(progress, "Starting Spark") as said:

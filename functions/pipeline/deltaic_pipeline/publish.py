@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
-from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
@@ -21,10 +21,9 @@ from deltaic_pipeline.spark.options import refused_options, unknown_options, unk
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect, entry_of
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
-from deltaic_pipeline.table.csv_header import wrong_header
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import Source, catalog_location, read, values_told
@@ -47,10 +46,9 @@ class Job:
     source: Source
     target: Target
     sql: str | None = None
-    name: TableName | None = None
-    history: bool = True
-    create_share: bool = False
-    storage: str = ""
+    entry: Entry | None = None
+    """None: the table is not shared."""
+
     run_id: str = ""
     wait: timedelta = timedelta(0)
 
@@ -63,13 +61,7 @@ def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
     return answer(rows.sparkSession, sql)
 
 
-def publish(
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    progress: Progress = silent,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Written:
+def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progress = silent) -> Written:
     """Publish: one new version of the table, acknowledged only while the lease was held, then the catalog entry.
 
     Properties that an existing table lacks are one version more, after the rows.
@@ -81,10 +73,9 @@ def publish(
     job.target.check()
     run_id = job.run_id or uuid.uuid4().hex
     location = catalog_location(job.target.location)
-    entry = _entry(job)
-    if entry is not None:
-        catalog.register.check(entry)
-    with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+    if job.entry is not None:
+        catalog.check(job.entry)
+    with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait) as attempt:
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
             reading = read(attempt.spark, job.source)
             rows = transform(reading.rows, job.sql)
@@ -98,7 +89,7 @@ def publish(
                 written = write(attempt.spark, rows, job.target, run_id)
             attempt.confirm()
             tell(described(written))
-        finish(attempt, job.target, entry, catalog, written.version, progress)
+        finish(attempt, job.target, job.entry, catalog, written.version, progress)
     return written
 
 
@@ -107,11 +98,6 @@ def _refuse_misnamed(columns: Iterable[str], target: Target, owner: str = "the r
         for name in names:
             if message := missing_in(name, columns, owner):
                 raise PipelineError(f"{option}: {message}")
-
-
-def _entry(job: Job) -> Entry | None:
-    location = catalog_location(job.target.location)
-    return None if job.name is None else Entry(job.name, location, job.history, job.storage, job.create_share)
 
 
 def described(written: Written) -> str:
@@ -131,19 +117,19 @@ def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
         told += map(places.absent_table if job.source.format == "delta" else places.absent_source, job.source.paths)
     if missing := [message for message in told if message]:
         raise NotFound("; ".join(missing))
-    if job.source.schema and job.source.format == "csv" and not repeated:
-        columns = [column.name for column in columns_of(job.source.schema)]
+    columns = [column.name for column in columns_of(job.source.schema)] if job.source.schema else []
+    if columns and job.source.format == "csv" and not repeated:
         for file in filter(None, map(places.beginning, job.source.paths)):
             if message := wrong_header(*file, columns, job.source.options):
                 raise PipelineError(message)
-    if job.source.schema and not job.sql:
-        _refuse_misnamed([column.name for column in columns_of(job.source.schema)], target)
+    if columns and not job.sql:
+        _refuse_misnamed(columns, target)
     table = None if target.rewrites else places.columns(target.location)
     if table is not None:
         kept = replace(target, partition_by=()) if target.evolve_schema else target
         _refuse_misnamed(table, kept, "the table" if target.evolve_schema else THE_TABLE)
-    if (entry := _entry(job)) is not None:
-        catalog.register.check(entry)
+    if job.entry is not None:
+        catalog.check(job.entry)
     catalog.require_free(target.location, job.wait)
 
 
@@ -166,10 +152,7 @@ def job_of(arguments: argparse.Namespace) -> Job:
         source=source,
         target=target,
         sql=arguments.sql,
-        name=TableName.parse(arguments.table) if arguments.table else None,
-        history=not arguments.no_history,
-        create_share=arguments.create_share,
-        storage=arguments.storage,
+        entry=entry_of(arguments, history=not arguments.no_history),
         run_id=arguments.run_id,
         wait=timedelta(seconds=arguments.wait),
     )
@@ -199,22 +182,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("publish").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct(
-        lambda progress, tell: _run(options, run_id, progress, tell),
-        as_json=False,
-        show_values=options.show_values,
-        stopped=going_on(run_id),
-    )
+    return conduct_command(options, partial(_run, options, run_id), going_on(run_id))
 
 
 def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
     job = job_of(options)
-    catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    catalog = connect(options.catalog)
     _refuse_what_is_known(job, catalog)
     with step(progress, "Starting Spark") as said:
         spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=said)
     publish(spark, replace(job, run_id=run_id), catalog, progress)
-    if job.name is not None and (line := catalog.register.next_step(job.name)):
+    if job.entry is not None and (line := catalog.next_step(job.entry.name)):
         tell([line], {})
 
 

@@ -6,19 +6,18 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 
-from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import NotFound
 from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session
-from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
+from deltaic_pipeline.table.catalog_entry import Catalog, connect, entry_of
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.usage_log.collection import Job, Summary, catalog_facts, collect
@@ -31,33 +30,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not (options.requests and options.fetches and options.to):
         line.error("--requests, --fetches and --to say where the logs are and where the table is")
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct(
-        lambda progress, tell: _run(options, run_id, progress, tell),
-        as_json=options.json,
-        show_values=options.show_values,
-        stopped=going_on(run_id),
-    )
+    return conduct_command(options, partial(_run, options, run_id), going_on(run_id))
 
 
 def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
-    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
-    admin = CatalogAdmin(*names, dynamo)
+    catalog, target = connect(options.catalog), catalog_location(options.to)
     with step(progress, "Reading the catalog") as step_tell:
-        facts = catalog_facts(admin)
+        facts = catalog_facts(catalog.admin)
         step_tell(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
-    signing = [settings().signing_role_arn, *(each.role_arn for each in admin.storages.list())]
+    if not target.startswith("s3://"):
+        raise PipelineError(f"--to {options.to} is not a location in S3: write s3://bucket/folder.")
+    signing = [settings().signing_role_arn, *(each.role_arn for each in catalog.admin.storages.list())]
     job = Job(
         requests=tuple(options.requests),
         fetches=tuple(options.fetches),
-        target=_location(options.to),
+        target=target,
         run_id=run_id,
-        name=TableName.parse(options.table) if options.table else None,
+        entry=entry_of(options),
         roles=tuple(options.role or (arn.rpartition("/")[2] for arn in signing if arn)),
-        storage=options.storage,
-        create_share=options.create_share,
         wait=timedelta(seconds=options.wait),
     )
-    catalog = connect(*names, dynamo)
     _refuse_what_is_known(job, catalog, named_run=bool(options.run_id))
     with step(progress, "Starting Spark") as step_tell:
         spark = session(
@@ -76,15 +68,8 @@ def _refuse_what_is_known(job: Job, catalog: Catalog, *, named_run: bool) -> Non
     if missing := [message for message in told if message]:
         raise NotFound("; ".join(missing))
     if job.entry is not None:
-        catalog.register.check(job.entry)
+        catalog.check(job.entry)
     catalog.require_free(job.target, job.wait)
-
-
-def _location(given: str) -> str:
-    location = catalog_location(given)
-    if not location.startswith("s3://"):
-        raise PipelineError(f"--to {given} is not a location in S3: write s3://bucket/folder.")
-    return location
 
 
 def _table(summary: Summary) -> Iterator[str]:

@@ -6,19 +6,17 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import View
 from deltaic.errors import Conflict, DeltaicError
-from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.command import Tell, conduct_command
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session
@@ -47,7 +45,7 @@ class Outcome:
         """Say it to people."""
         done = self.refreshed
         changed = f"+{done.inserted:,} ~{done.updated:,} -{done.deleted:,}"
-        read = ", ".join(f"{name} {version}" for name, version in done.source_versions.items())
+        read = ", ".join(f"{name} {version}" for name, version in done.sources.items())
         yield f"{self.view}"
         yield f"  version     {done.version} (rows {changed}; sources: {read})"
         yield f"  rows        {sum(done.rows.values()):,} in {done.bytes:,} bytes"
@@ -57,18 +55,13 @@ class Outcome:
 
     def event(self) -> dict[str, object]:
         """Say it to programs."""
-        done = self.refreshed
+        facts = asdict(self.refreshed)
         return {
             "event": "refreshed",
             "view": self.view,
-            "version": done.version,
-            "sources": dict(done.source_versions),
-            "fullBecause": done.full_because,
-            "inserted": done.inserted,
-            "updated": done.updated,
-            "deleted": done.deleted,
-            "rows": sum(done.rows.values()),
-            "bytes": done.bytes,
+            "fullBecause": facts.pop("full_because"),
+            **facts,
+            "rows": sum(self.refreshed.rows.values()),
             "recipients": self.recipients,
             "audiences": self.audiences,
             "seconds": round(self.seconds, 3),
@@ -78,18 +71,13 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("views").parse_args(arguments)
-    return conduct(
-        lambda progress, tell: _job(options, progress, tell),
-        as_json=options.json,
-        show_values=options.show_values,
-        stopped="views that were refreshed are, and the same command goes on",
-    )
+    stopped = "views that were refreshed are, and the same command goes on"
+    return conduct_command(options, partial(_job, options), stopped)
 
 
 def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
     spark: "SparkSession",
     view: View,
-    admin: CatalogAdmin,
     catalog: Catalog,
     run_id: str,
     *,
@@ -101,7 +89,7 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
     Raises `Conflict` when another job refreshes it or it was changed meanwhile, `LeaseLost`, `PipelineError`,
     `InvalidParameter` and `NotFound`. Whatever fails, recipients see what they saw, or less.
     """
-    began = time.monotonic()
+    began, admin = time.monotonic(), catalog.admin
     location = catalog_location(admin.views.table(view).location)
     with leased_run(spark, catalog, [location], run_id, progress, wait=wait) as attempt:
         task = begin(admin, view)
@@ -121,8 +109,8 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
 
 
 def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
-    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
-    admin = CatalogAdmin(*names, dynamo)
+    catalog = connect(options.catalog)
+    admin = catalog.admin
     with step(progress, "Reading the catalog") as report:
         views = named_views(admin, options.names) if options.names else list(admin.views.of_all())
         if options.due:
@@ -134,14 +122,13 @@ def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
         with step(progress, "Starting Spark") as report:
             spark = session("deltaic views", S3Access.from_environment(), memory=options.memory, report=report)
         wait = timedelta(seconds=options.wait)
-        refresh_views(spark, views, admin, connect(*names, dynamo), run_id, tell=tell, progress=progress, wait=wait)
+        refresh_views(spark, views, catalog, run_id, tell=tell, progress=progress, wait=wait)
     tell([] if views else ["no view is due"], {"event": "done", "run": run_id, "views": len(views)})
 
 
 def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
     spark: "SparkSession",
     views: Sequence[View],
-    admin: CatalogAdmin,
     catalog: Catalog,
     run_id: str,
     *,
@@ -157,31 +144,25 @@ def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
     failures: dict[str, DeltaicError] = {}
     for view in views:
         try:
-            done = refresh_view(spark, view, admin, catalog, run_id, progress=progress, wait=wait)
+            done = refresh_view(spark, view, catalog, run_id, progress=progress, wait=wait)
         except DeltaicError as failure:
             failures[view.title] = failure
             with suppress(DeltaicError):  # the failure itself matters more
-                admin.views.failed(view, failure.message)
+                catalog.admin.views.failed(view, failure.message)
             tell(
                 [f"{view.title}: not refreshed"] if len(views) > 1 else [],
                 {"event": "notRefreshed", "view": view.title, "code": failure.code, "message": failure.message},
             )
         else:
             tell(list(done.lines()), done.event())
-    _judge(failures, len(views))
-
-
-def _judge(failures: dict[str, DeltaicError], of: int) -> None:
-    """Raise what the exit code is made of; only if each failure was another writer's, running again is enough."""
-    if not failures:
-        return
-    if of == 1:
+    if len(failures) == len(views) == 1:
         raise next(iter(failures.values()))
-    told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
-    busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
-    raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}") from next(
-        iter(failures.values())
-    )
+    if failures:
+        told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
+        # Only if each failure was another writer's, running again is enough.
+        busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
+        refusal = f"{len(failures)} of {len(views)} views were not refreshed\n{told}"
+        raise (Conflict if busy else PipelineError)(refusal) from next(iter(failures.values()))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ from delta_sharing_conformance.client import BOTH, Reply, SharingClient, segment
 from delta_sharing_conformance.files import files_of
 from delta_sharing_conformance.shared import items
 
-from deltaic_ops.checks.verify_assets import assets, formats, iceberg_table
-from deltaic_ops.checks.verify_file import answered, message, signed_file
+from deltaic_ops.checks.verify_assets import answered, assets, formats, iceberg_table, message, signed_file
 from deltaic_ops.inspection.findings import Finding, judge, ok
 from deltaic_ops.local.variables import THIS_MACHINE
 

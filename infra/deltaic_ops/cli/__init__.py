@@ -65,7 +65,7 @@ COMMANDS = {
         "recipients.rights", "access", _RECIPIENTS, "Explain why a recipient can or cannot read a table."
     ),
     "expiring": _Command(
-        "recipients.expiring", "expiring", _RECIPIENTS, "List what expires soon: tokens, grants, recipients."
+        "recipients.used", "expiring", _RECIPIENTS, "List what expires soon: tokens, grants, recipients."
     ),
     "usage": _Command("jobs.usage", "app", _RECIPIENTS, "Report requests and downloaded bytes by recipient and table."),
     "pull": _Command("pull", "pull", _RECIPIENTS, "Download shared tables, volumes, skills or models."),

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,19 @@ class Wishes:
         """The stack that is meant."""
         return self.stack or DEFAULT_STACK
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that say the same to another program, of what was said."""
+        names = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_PROFILE": self.profile,
+            "AWS_REGION": self.region,
+            "CATALOG_TABLE": self.catalog,
+            "TOKENS_TABLE": self.tokens,
+            "DELTAIC_STACK": self.stack,
+        }
+        return {name: value for name, value in names.items() if value}
+
 
 class Connection:
     """One AWS account and region, and the tables in it.
@@ -70,20 +83,18 @@ class Connection:
         """`keys`: those of an AWS of which the variables tell all."""
         self._wishes = wishes
         self._variables = variables
-        self._session = cache(session)
+        self._session = session
         self._keys = keys
 
     @cached_property
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
-        told = self._wishes.catalog or self._variable("CATALOG_TABLE")
-        return told or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
+        return self._told[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
-        told = self._wishes.tokens or self._variable("TOKENS_TABLE")
-        return told or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
+        return self._told[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
@@ -98,10 +109,12 @@ class Connection:
     @property
     def tables_are_told(self) -> bool:
         """Whether options or variables name both tables, so that no stack is needed to find them."""
-        return bool(
-            (self._wishes.catalog or self._variable("CATALOG_TABLE"))
-            and (self._wishes.tokens or self._variable("TOKENS_TABLE"))
-        )
+        return all(self._told)
+
+    @property
+    def _told(self) -> tuple[str | None, str | None]:
+        wishes = self._wishes
+        return wishes.catalog or self._variable("CATALOG_TABLE"), wishes.tokens or self._variable("TOKENS_TABLE")
 
     @cached_property
     def sharing_endpoint(self) -> str:
@@ -134,14 +147,8 @@ class Connection:
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which another program reaches the same AWS and the same tables."""
-        names = {
-            "AWS_ENDPOINT_URL": self._wishes.endpoint_url,
-            "AWS_PROFILE": self._wishes.profile,
-            "AWS_REGION": self.region,
-            "CATALOG_TABLE": self.catalog_table,
-            "TOKENS_TABLE": self.tokens_table,
-        }
-        return {**self._variables, **{name: value for name, value in names.items() if value}}
+        tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
+        return {**self._variables, **self._wishes.variables, "AWS_REGION": self.region, **tables}
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
@@ -257,11 +264,10 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
             again = 'start it, as `deltaic serve` does, and take its variables again: eval "$(deltaic env)"'
             check_answered(endpoint, again)
         keys = _keys(wishes, environment or told)
-        if keys is not None:
-            yield Connection(wishes, variables, lambda: _session(wishes, environment, told), keys)
-        else:
-            session = _session(wishes, environment, told)
-            yield Connection(wishes, variables, lambda: session)
+        session = cache(partial(_session, wishes, environment, told))
+        if keys is None:
+            session()  # refused now, and not when a client is needed
+        yield Connection(wishes, variables, session, keys)
 
 
 def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:

@@ -45,7 +45,7 @@ def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
     deltaic console
     deltaic --stack deltaic-prod console --no-open
     """
-    from deltaic_ops.console.server import console as served
+    from deltaic_ops.console.application import console as served
 
     out = operator(ctx, as_json=False)
     about = _provider(out, endpoint, usage, runs, _typed(ctx))
@@ -99,9 +99,6 @@ def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequ
         server = out.sharing_endpoint(endpoint)
     except NotFound:
         server = ""
-    environment = dict(where.environment)
-    if out.wishes.stack is not None:
-        environment["DELTAIC_STACK"] = out.wishes.stack_name
 
     def examine() -> "Iterable[Finding]":
         from deltaic_ops.checks.doctor.examination import examine
@@ -117,6 +114,6 @@ def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequ
         usage=usage,
         runs=runs,
         options=options,
-        environment=environment,
+        environment=where.environment,
         examine=examine,
     )

@@ -208,17 +208,9 @@ class Operator:
 
         admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:
-            there: Iterable[Item]
-            match kind:
-                case "schema":
-                    there = admin.schemas.list(above[0])
-                case "table" | "volume" | "skill" | "model":
-                    there = getattr(admin, f"{kind}s").list(*above)
-                case "view":
-                    there = (each for each in admin.views.list(above[0]) if each.schema_name == above[1])
-                case _:
-                    there = getattr(admin, f"{kind}s").list()
-            names = [str(each.attributes()["name"]) for each in there]
+            within = above[:1] if kind == "view" else above
+            there = list(getattr(admin, f"{kind}s").list(*within))
+            names = [one.name for one in there if kind != "view" or one.schema_name == above[1]]
         except NotFound as higher:  # the share or the schema of what is missing
             missing = _MISSING.fullmatch(higher.message)
             return self._with_the_nearest(*missing.groups()) if missing else higher
@@ -251,7 +243,7 @@ def _finding_line(finding: "Finding", before_remedy: str) -> Text:
 
 def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
-    fields = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
+    fields = {_WORDS.get(name) or camel_case(name): told_value(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del fields["revoked"], fields["salt"]
         fields["state"] = item.state()
@@ -265,15 +257,16 @@ def wire(item: Item) -> dict[str, Any]:
 
 def told_fields(read: "DataclassInstance") -> dict[str, Any]:
     """Return what was read of something as scripts see it, named and told as `wire` does."""
-    return {camel_case(field.name): _told(getattr(read, field.name)) for field in fields(read)}
+    return {camel_case(field.name): told_value(getattr(read, field.name)) for field in fields(read)}
 
 
 def told_properties(recipient: Recipient) -> dict[str, Any]:
     """Return a recipient's properties, lists as lists."""
-    return {name: _told(value_of(text)) for name, text in recipient.properties.items()}
+    return {name: told_value(value_of(text)) for name, text in recipient.properties.items()}
 
 
-def _told(value: object) -> object:
+def told_value(value: object) -> object:
+    """Return a value as scripts see it: times in UTC, tuples as lists."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     return list(value) if isinstance(value, tuple) else value

@@ -3,6 +3,7 @@
 What is carried out is the very command that the plan shows, in a process of its own with the console's rights.
 """
 
+import secrets
 import shlex
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from deltaic.errors import NotFound
+from deltaic.errors import Conflict, NotFound
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +20,7 @@ from deltaic_ops.console.plans import ACTIONS, Action, Plan
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.works import Work
 
+_MOST_PLANS: Final = 200
 _PROGRAM: Final = (sys.executable, "-c", "from deltaic_ops.cli import main; main()")
 
 
@@ -48,7 +50,7 @@ def action(desk: Desk, request: Request) -> Response:
         plan=plan,
         fields=fields,
         command=command(desk.provider, plan),
-        number=desk.plans.opened(plan),
+        number=_opened(desk.plans, plan),
     )
 
 
@@ -58,13 +60,16 @@ def act(desk: Desk, request: Request) -> Response:
     _, wanted = _action(form)
     plan = wanted.plan(desk.provider, form)
     number = form.get("plan", "")
-    desk.plans.taken(number, plan)
+    shown = desk.plans.pop(number, None)
+    if shown is None:
+        raise Conflict("this was done already, or planned in an earlier run: plan it again")
+    if shown != plan:
+        raise Conflict("what it would do has changed since it was planned: plan it again")
     work = desk.works.begun(("act", number), plan.title, lambda _: (plan, carried_out(desk.provider, plan)))
     if is_soon_done(work):
         return _outcome(desk, request, number, work)
-    page = desk.page(request, "waiting.html", work=work, again=f"/outcome?plan={number}")
-    page.headers["refresh"] = f"1; url=/outcome?plan={number}"
-    return page
+    again = f"/outcome?plan={number}"
+    return desk.page(request, "waiting.html", refresh=f"1; url={again}", work=work, again=again)
 
 
 def outcome(desk: Desk, request: Request) -> Response:
@@ -99,6 +104,15 @@ def carried_out(provider: Provider, plan: Plan) -> Outcome:
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def _opened(plans: dict[str, Plan], plan: Plan) -> str:
+    """Return the number of a plan that is shown: it can be carried out once, as it was shown."""
+    number = secrets.token_urlsafe(16)
+    plans[number] = plan
+    if len(plans) > _MOST_PLANS:
+        plans.pop(next(iter(plans)), None)
+    return number
 
 
 def _outcome(desk: Desk, request: Request, number: str, work: Work) -> Response:

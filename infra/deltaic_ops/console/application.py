@@ -1,5 +1,7 @@
-"""The console as one application: the guard, the pages, and what is shown where a page is refused."""
+"""The console as one application on a port of this machine: the guard, the way in and out, the pages, and refusals."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -8,30 +10,43 @@ from deltaic.errors import DeltaicError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from deltaic_ops.console import acting, entering, looks, previews, recipients, runs, shares, tables, usages
+from deltaic_ops.console import acting, looks, previews, recipients, runs, shares, usages
 from deltaic_ops.console.desk import Desk, Handler
-from deltaic_ops.console.entrance import Entrance
-from deltaic_ops.console.guard import Guard
+from deltaic_ops.console.guard import Entrance, Guard, cookie_name
+from deltaic_ops.console.provider import Provider
+from deltaic_ops.local.embedded import bound
+from deltaic_ops.local.http_server import serving
 
 _STATIC: Final = Path(__file__).parent / "static"
 
 
+@contextmanager
+def console(provider: Provider, port: int, told: Callable[[str], None]) -> Iterator[str]:
+    """Serve the console as long as the block lasts; gives its address, and tells each link that lets somebody in.
+
+    The key stands in the link's fragment, which no browser sends to anybody. Raises OSError for a port that is taken.
+    """
+    with bound(port) as listener:
+        taken = listener.getsockname()[1]
+        address = f"http://127.0.0.1:{taken}"
+        entrance = Entrance(lambda key: told(f"{address}/#{key}"))
+        with serving(application(Desk(provider), entrance, taken), listener):
+            yield address
+
+
 def application(desk: Desk, entrance: Entrance, port: int) -> ASGIApp:
     """Return what answers on a port of this machine."""
-    pages: dict[str, Handler] = {}
-    forms: dict[str, Handler] = {}
-    for room in (shares, tables, recipients, previews, usages, runs, looks, acting):
+    pages: dict[str, Handler] = {"/": _first}
+    forms: dict[str, Handler] = {"/enter": partial(_enter, entrance), "/leave": partial(_leave, entrance)}
+    for room in (shares, recipients, previews, usages, runs, looks, acting):
         pages |= room.ROUTES
         forms |= getattr(room, "FORMS", {})
     routes = [
-        Route("/", partial(entering.first, desk)),
-        Route("/enter", partial(entering.enter, desk, entrance=entrance), methods=["POST"]),
-        Route("/leave", partial(entering.leave, desk, entrance=entrance), methods=["POST"]),
         *(Route(path, partial(handler, desk)) for path, handler in pages.items()),
         *(Route(path, partial(handler, desk), methods=["POST"]) for path, handler in forms.items()),
         Mount("/static", StaticFiles(directory=_STATIC)),
@@ -46,3 +61,25 @@ def application(desk: Desk, entrance: Entrance, port: int) -> ASGIApp:
 
     made = Starlette(routes=routes, exception_handlers={DeltaicError: refused, HTTPException: refused})
     return Guard(made, entrance, port)
+
+
+def _first(desk: Desk, request: Request) -> Response:
+    """Ask for the key; whoever is let in already goes on."""
+    if request.state.session is not None:
+        return RedirectResponse("/shares#", 303)  # else a browser keeps the fragment, and with it a key
+    return desk.page(request, "enter.html", refused=False)
+
+
+def _enter(entrance: Entrance, desk: Desk, request: Request) -> Response:
+    """Let in whoever has the key: a cookie that no script reads and no other site's page brings along."""
+    session = entrance.enter(request.state.form.get("key", ""))
+    if session is None:
+        return desk.page(request, "enter.html", 403, refused=True)
+    answer = RedirectResponse("/shares", 303)
+    answer.set_cookie(cookie_name(request.url.port or 80), session.id, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def _leave(entrance: Entrance, _: Desk, request: Request) -> Response:
+    entrance.leave(request.state.session)
+    return RedirectResponse("/", 303)

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from deltaic_ops.console.open_plans import OpenPlans
+from deltaic_ops.console.plans import Plan
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.works import FRESH_SECONDS, PATIENCE_SECONDS, Say, Work, Works
 from deltaic_ops.rights.seen import told_access
@@ -49,13 +49,17 @@ class Desk:
 
     provider: Provider
     works: Works = field(default_factory=Works)
-    plans: OpenPlans = field(default_factory=OpenPlans)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """Those that were shown and not carried out, by number."""
 
-    def page(self, request: Request, template: str, status: int = 200, **shown: Any) -> HTMLResponse:
-        """Return a page; text of `shown` is text wherever it stands."""
+    def page(
+        self, request: Request, template: str, status: int = 200, *, refresh: str = "", **shown: Any
+    ) -> HTMLResponse:
+        """Return a page, which asks again as `refresh` says; text of `shown` is text wherever it stands."""
         session = request.state.session
         always = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
-        return HTMLResponse(_look().get_template(template).render(**always, **shown), status)
+        content = _look().get_template(template).render(**always, **shown)
+        return HTMLResponse(content, status, {"refresh": refresh} if refresh else None)
 
     def found_out(
         self,
@@ -84,11 +88,20 @@ class Desk:
         at = None if work is None else datetime.fromtimestamp(work.began, UTC)
         return self.page(request, template, found=found, trouble=trouble, at=at, **shown)
 
+    def beside(self, work: Work, key: Hashable) -> tuple[bool, Any, str]:
+        """Return whether a work is done that a page shows beside other things, what it has found or its trouble, once.
+
+        The page must then ask again by itself where it is not done.
+        """
+        if not is_soon_done(work):
+            return False, None, ""
+        self.works.taken(key)
+        return True, *work.outcome()
+
     def waiting(self, request: Request, work: Work) -> Response:
         """Return the page of a work that is not done."""
-        page = self.page(request, "waiting.html", work=work, again=str(request.url.replace(scheme="", netloc="")))
-        page.headers["refresh"] = "1"
-        return page
+        again = str(request.url.replace(scheme="", netloc=""))
+        return self.page(request, "waiting.html", refresh="1", work=work, again=again)
 
 
 def is_soon_done(work: Work) -> bool:

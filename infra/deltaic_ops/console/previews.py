@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.desk import Desk, Handler, link
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.console.tables import table_of
+from deltaic_ops.console.shares import table_of
 from deltaic_ops.console.works import Say
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from deltaic.catalog.items import Grant, Recipient, Token
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.desk import Desk, Handler, is_soon_done, listed
+from deltaic_ops.console.desk import Desk, Handler, listed
 from deltaic_ops.console.usages import last_used
-from deltaic_ops.usage.last_use import DAYS as USED_WITHIN
+from deltaic_ops.usage.usage_report import DAYS as USED_WITHIN
 
 _SIZE: Final = 25
 """Recipients of a page, whose tokens are read too."""
@@ -58,13 +58,11 @@ def recipient(desk: Desk, request: Request) -> Response:
 
     tokens = admin.tokens.list(person.id)
     last = last_used(desk, person.id, [token.id for token in tokens])
-    used, trouble, is_done = None, "", is_soon_done(last)
-    if is_done:
-        desk.works.taken(("last use", person.id))
-        used, trouble = last.outcome()
-    page = desk.page(
+    is_done, used, trouble = desk.beside(last, ("last use", person.id))
+    return desk.page(
         request,
         "recipient.html",
+        refresh="" if is_done else "1",
         person=person,
         state=_state(person, now),
         now=now,
@@ -78,9 +76,6 @@ def recipient(desk: Desk, request: Request) -> Response:
         trouble=trouble,
         days=USED_WITHIN,
     )
-    if not is_done:
-        page.headers["refresh"] = "1"
-    return page
 
 
 def seen(desk: Desk, request: Request) -> Response:

@@ -12,8 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
 from deltaic_ops.console.works import FRESH_SECONDS, Work
-from deltaic_ops.usage.plots import bars, by_day, largest
-from deltaic_ops.usage.usage_page import summed
+from deltaic_ops.usage.plots import bars, by_day, largest, summed
 from deltaic_ops.usage.usage_report import Report, amount, names_in
 
 if TYPE_CHECKING:
@@ -39,17 +38,14 @@ def usage(desk: Desk, request: Request) -> Response:
         return desk.waiting(request, work)
     who = request.query_params.get("recipient", "")
     found, trouble = work.outcome()
+    shown = {"days": days, "choices": DAYS, "who": who, "found": found, "trouble": trouble}
     if trouble:
-        return desk.page(request, "usage.html", days=days, choices=DAYS, who=who, found=None, trouble=trouble)
+        return desk.page(request, "usage.html", **shown)
     uses = [use for use in found.report.uses if who in ("", use.recipient)]
     return desk.page(
         request,
         "usage.html",
-        days=days,
-        choices=DAYS,
-        who=who,
-        found=found,
-        trouble="",
+        **shown,
         uses=uses[:_MOST],
         more=len(uses) - _MOST,
         plots=_plots(found, who, uses),
@@ -69,7 +65,7 @@ def last_used(desk: Desk, recipient_id: str, tokens: Sequence[str]) -> Work:
     """Return the work that finds out when each token of a recipient was used last, by its id; "" for other keys."""
 
     def read(_: object) -> "Mapping[str, datetime]":
-        from deltaic_ops.usage.last_use import UsageOf, last_uses
+        from deltaic_ops.usage.usage_report import UsageOf, last_uses
 
         of = UsageOf("recipient_id", recipient_id)
         return last_uses(desk.provider.usage, desk.provider.environment, of, "token_id", tokens)

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.folder_admin import FolderAdmin
 from deltaic.catalog.catalog_lock import LockLost
 from deltaic.catalog.items import Table, View
 from deltaic.catalog.restrictions import NEVER
@@ -102,18 +101,13 @@ class Applying:
             self.warnings = before  # of what is refused, and tried again, nothing yet
 
     def _carry(self, step: Step) -> None:
-        one, path = step.difference, step.difference.path
+        one = step.difference
         if step.action == "delete":
-            self._delete(one.kind, path)
-            return
-        fields = dict(one.in_files or {})
-        special = getattr(self, f"_{step.action}_{one.kind}", None)
-        if one.kind in {"volume", "skill"}:
-            self._share_folder(step.action, one.kind, path, fields)
-        elif special is not None:
-            special(path, fields, one.in_catalog or {})
+            self._delete(one.kind, one.path)
+        elif step.action == "create":
+            self._create(one.kind, one.path, dict(one.in_files or {}))
         else:
-            getattr(getattr(self.admin, f"{one.kind}s"), step.action)(*path, **fields)
+            self._update(one.kind, one.path, dict(one.in_files or {}), one.in_catalog or {})
 
     def _delete(self, kind: str, path: tuple[str, ...]) -> None:
         admin = self.admin
@@ -141,12 +135,71 @@ class Applying:
         within = [name.lower() for name in path[1:]]
         return [view for view in self.admin.views.list(path[0]) if not within or view.schema_name.lower() in within]
 
-    def _update_share(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
-        self.admin.shares.update(*path, **_properties(fields, before))
+    def _create(self, kind: str, path: tuple[str, ...], fields: dict[str, Any]) -> None:
+        admin = self.admin
+        match kind:
+            case "schema":
+                del fields["follow"]  # a step of its own, as it shows something
+                admin.schemas.create(*path, **fields)
+            case "table":
+                admin.tables.create(*path, fit=self._fit, **fields)
+            case "view":
+                read = checked_sql(admin, self.schemas, fields["sql"], admin.views.source(fields["source"]))
+                self.views.append(admin.views.create(*path, properties=sorted(read.properties), **fields))
+            case "volume" | "skill":
+                facts = self._look(kind, path[-1], fields["location"], fields["storage"])
+                getattr(admin, f"{kind}s").create(*path, **facts, **fields)
+            case "version":
+                facts = {name: fields.pop(name) for name in ("run_id", "source")}
+                self._look(kind, "", fields["location"], fields["storage"])
+                admin.models.add_version(*_version(path), facts=facts, **fields)
+            case "recipient":
+                properties, comment = texts_of(fields.pop("properties")), fields.pop("comment")
+                limits = _limits({name: value for name, value in fields.items() if value}, {})
+                made = admin.recipients.create(*path, comment=comment, properties=properties)
+                if limits:
+                    admin.recipients.update(made.name, **limits)
+            case "policy":
+                issuer, claim = fields.pop("issuer"), fields.pop("subject_claim")
+                check_issuer(issuer, loopback=self.loopback)
+                admin.federation.create(admin.recipients.get(path[0]), issuer, claim=claim, **fields)
+            case "grant":
+                self._check_grant(path, fields)
+                ends_at = None if fields["ends_at"] is None else _moment(fields["ends_at"])
+                admin.grants.create(*path, partition_filter=fields["partition_filter"], ends_at=ends_at)
+            case _:
+                getattr(admin, f"{kind}s").create(*path, **fields)
 
-    def _create_schema(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        del fields["follow"]  # a step of its own, as it shows something
-        self.admin.schemas.create(*path, **fields)
+    def _update(self, kind: str, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
+        admin = self.admin
+        match kind:
+            case "share":
+                admin.shares.update(*path, **_properties(fields, before))
+            case "schema":
+                self._update_schema(path, fields, before)
+            case "table":
+                admin.tables.update(*path, fit=self._fit, followed=False, **fields)
+            case "view":
+                self._update_view(path, fields)
+            case "volume" | "skill":
+                folders = getattr(admin, f"{kind}s")
+                facts = self._moved(kind, path[-1], fields, lambda: folders.get(*path))
+                folders.update(*path, **facts, **fields)
+            case "version":
+                facts = {name: fields.pop(name) for name in ("run_id", "source") if name in fields}
+                self._moved(kind, "", fields, lambda: admin.models.version(*_version(path)))
+                admin.models.update_version(*_version(path), facts=facts, **fields)
+            case "recipient":
+                if "properties" in fields:
+                    fields["properties"] = texts_of(fields["properties"])
+                admin.recipients.update(*path, **_limits(_properties(fields, before), before))
+            case "policy":
+                admin.federation.update(admin.recipients.get(path[0]), path[1], **fields)
+            case "grant":
+                self._check_grant(path, fields)
+                admin.grants.update(*path, **_limits(fields, {}))
+            case _:
+                getattr(admin, f"{kind}s").update(*path, **fields)
 
     def _update_schema(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
         one = Difference("schema", path, dict(fields), before)
@@ -161,22 +214,7 @@ class Applying:
         if follow:
             self.admin.follows.enter(*path, **follow)
 
-    def _create_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self.admin.tables.create(*path, fit=self._fit, **fields)
-
-    def _update_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self.admin.tables.update(*path, fit=self._fit, followed=False, **fields)
-
-    def _fit(self, wanted: Table, before: Table | None) -> Table:
-        stored, told = fitted(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
-        self.warnings += told
-        return stored
-
-    def _create_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        read = checked_sql(self.admin, self.schemas, fields["sql"], self.admin.views.source(fields["source"]))
-        self.views.append(self.admin.views.create(*path, properties=sorted(read.properties), **fields))
-
-    def _update_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+    def _update_view(self, path: tuple[str, ...], fields: dict[str, Any]) -> None:
         views, history = self.admin.views, fields.pop("history", None)
         if "sql" in fields:
             read = checked_sql(self.admin, self.schemas, fields["sql"], views.source(views.get(*path).source))
@@ -187,63 +225,28 @@ class Applying:
         if history:
             self.admin.tables.update(*path, history=True)
 
-    def _share_folder(self, action: str, kind: str, path: tuple[str, ...], fields: dict[str, Any]) -> None:
-        admin = getattr(self.admin, f"{kind}s")
-        place = (fields["location"], fields["storage"]) if action == "create" else _new_place(admin, path, fields)
-        if place and kind == "skill":
-            fields["facts"], told = skill_facts(self.schemas(), path[-1], *place)
-            self.warnings += told
-        if place:
-            self._look(*place)
-        getattr(admin, action)(*path, **fields)
+    def _fit(self, wanted: Table, before: Table | None) -> Table:
+        stored, told = fitted(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
+        self.warnings += told
+        return stored
 
-    def _look(self, location: str, storage: str) -> None:
+    def _moved(self, kind: str, name: str, fields: _Fields, before: Callable[[], Any]) -> dict[str, Any]:
+        """Look at the place that a folder is to have, if that is another one."""
+        if not fields.keys() & {"location", "storage"}:
+            return {}
+        there = before()
+        return self._look(kind, name, fields.get("location", there.location), fields.get("storage", there.storage))
+
+    def _look(self, kind: str, name: str, location: str, storage: str) -> dict[str, Any]:
+        """Return what a skill's file says of it, as an argument; warn of what is odd about a folder."""
+        found: dict[str, Any] = {}
+        if kind == "skill":
+            found["facts"], told = skill_facts(self.schemas(), name, location, storage)
+            self.warnings += told
         self.warnings += unknown_bucket(self.admin, location)
         if not self.unchecked and is_empty(self.schemas(), location, storage):
             self.warnings.append(f"nothing lies in {location} yet")
-
-    def _create_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        facts = {name: fields.pop(name) for name in ("run_id", "source")}
-        self._look(fields["location"], fields["storage"])
-        self.admin.models.add_version(*_version(path), facts=facts, **fields)
-
-    def _update_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        facts: dict[str, Any] = {name: fields.pop(name) for name in ("run_id", "source") if name in fields}
-        if fields.keys() & {"location", "storage"}:
-            before = self.admin.models.version(*_version(path))
-            self._look(fields.get("location", before.location), fields.get("storage", before.storage))
-        self.admin.models.update_version(*_version(path), facts=facts, **fields)
-
-    def _create_recipient(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        properties, comment = texts_of(fields.pop("properties")), fields.pop("comment")
-        limits = _limits({name: value for name, value in fields.items() if value}, {})
-        made = self.admin.recipients.create(*path, comment=comment, properties=properties)
-        if limits:
-            self.admin.recipients.update(made.name, **limits)
-
-    def _update_recipient(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
-        if "properties" in fields:
-            fields["properties"] = texts_of(fields["properties"])
-        self.admin.recipients.update(*path, **_limits(_properties(fields, before), before))
-
-    def _create_policy(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        name, _id = path
-        issuer, claim = fields.pop("issuer"), fields.pop("subject_claim")
-        check_issuer(issuer, loopback=self.loopback)
-        self.admin.federation.create(self.admin.recipients.get(name), issuer, claim=claim, **fields)
-
-    def _update_policy(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        name, policy = path
-        self.admin.federation.update(self.admin.recipients.get(name), policy, **fields)
-
-    def _create_grant(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._check_grant(path, fields)
-        ends_at = None if fields["ends_at"] is None else _moment(fields["ends_at"])
-        self.admin.grants.create(*path, partition_filter=fields["partition_filter"], ends_at=ends_at)
-
-    def _update_grant(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        self._check_grant(path, fields)
-        self.admin.grants.update(*path, **_limits(fields, {}))
+        return found
 
     def _check_grant(self, path: tuple[str, ...], fields: _Fields) -> None:
         if rows := fields.get("partition_filter"):
@@ -253,14 +256,6 @@ class Applying:
 def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:
     share, schema, model, version = path
     return share, schema, model, int(version)
-
-
-def _new_place(admin: FolderAdmin[Any], path: tuple[str, ...], fields: _Fields) -> tuple[str, str] | None:
-    """Return location and storage that a folder is to have; None where both stay."""
-    if not fields.keys() & {"location", "storage"}:
-        return None
-    before = admin.get(*path)
-    return fields.get("location", before.location), fields.get("storage", before.storage)
 
 
 def _properties(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:

@@ -98,13 +98,13 @@ StorageName = Annotated[str, AfterValidator(names.key)]
 AccessModes = Annotated[list[Literal["url", "dir"]], _by(lambda modes: list(checked_access_modes(modes)))]
 RowFilter = Annotated[str, _by(checked_filter)]
 Moment = Annotated[datetime | None, BeforeValidator(_no_number), AfterValidator(_moment)]
-ShareName = Annotated[str, _by(names.check_share_name)]
-SchemaName = Annotated[str, _by(names.check_schema_name)]
-TableName = Annotated[str, _by(names.check_table_name)]
-VolumeName = Annotated[str, _by(lambda name: names.check_asset_name("volume", name))]
-SkillName = Annotated[str, _by(lambda name: names.check_asset_name("skill", name))]
-ModelName = Annotated[str, _by(lambda name: names.check_asset_name("model", name))]
-RecipientName = Annotated[str, _by(names.check_recipient_name)]
+ShareName = Annotated[str, _by(lambda name: names.check_name("share", name))]
+SchemaName = Annotated[str, _by(lambda name: names.check_name("schema", name))]
+TableName = Annotated[str, _by(lambda name: names.check_name("table", name))]
+VolumeName = Annotated[str, _by(lambda name: names.check_name("volume", name))]
+SkillName = Annotated[str, _by(lambda name: names.check_name("skill", name))]
+ModelName = Annotated[str, _by(lambda name: names.check_name("model", name))]
+RecipientName = Annotated[str, _by(lambda name: names.check_name("recipient", name))]
 
 
 class _Part(BaseModel):
@@ -290,7 +290,7 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
     "grant": GrantOf,
 }  # fmt: skip
-"""By the kinds of entries."""
+"""By the kinds of entries, each behind what it needs."""
 
 
 def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:

@@ -10,14 +10,11 @@ from deltaic.errors import Conflict, InvalidParameter
 from deltaic.protocol.names import split_table_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deltaic_ops.declared.entries import Difference, Key, differences, entries
+from deltaic_ops.declared.entries import Difference, Entry, Key, differences, entries
 from deltaic_ops.declared.meaning import Meaning, listed, meanings
 from deltaic_ops.declared.mistakes import Mistakes
 from deltaic_ops.declared.model import Declaration
 from deltaic_ops.declared.steps import Step, comes_back, steps
-
-_SET_ONCE: Mapping[str, tuple[str, ...]] = {"view": ("location", "source")}
-"""Fields that no command changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class Plan:
 def plan(files: Declaration, catalog: Declaration) -> Plan:
     """Return what makes the catalog what the files say; raises InvalidParameter for what cannot be changed."""
     found = differences(files, catalog)
-    sources = {one.key: str(one.fields["source"]) for one in entries(files) if one.kind == "view"}
-    wrong = [line for one in found for line in (*_unchangeable(one), *_sourceless(one, sources, files))]
+    there = {one.key: one for one in entries(files)}
+    wrong = [line for one in found if one.kind == "view" for line in (*_unchangeable(one), *_sourceless(one, there))]
     if wrong:
         raise Mistakes(wrong)
     remarks = [said for one in found if (said := comes_back(one, files))]
@@ -68,25 +65,22 @@ def ends_following(one: Difference) -> bool:
     return not after or any(after[field] != before[field] for field in ("source", "storage"))
 
 
-def _unchangeable(one: Difference) -> Iterator[str]:
-    if one.in_files is not None and one.in_catalog is not None:
-        for field in _SET_ONCE.get(one.kind, ()):
-            if field in one.in_files:
-                yield (
-                    f"{one.title}: its {field} is set once, and is {one.in_catalog[field]}: "
-                    "give the new one another name"
-                )
+def _unchangeable(view: Difference) -> Iterator[str]:
+    if view.in_files is not None and view.in_catalog is not None:
+        for field in ("location", "source"):
+            if field in view.in_files:
+                was = f"its {field} is set once, and is {view.in_catalog[field]}"
+                yield f"{view.title}: {was}: give the new one another name"
 
 
-def _sourceless(one: Difference, sources: Mapping[Key, str], files: Declaration) -> Iterator[str]:
+def _sourceless(view: Difference, there: Mapping[Key, Entry]) -> Iterator[str]:
     """Yield what is wrong with a new view, or a new SQL, whose source is in no file and comes by no follow."""
-    if one.kind == "view" and one.in_files and "sql" in one.in_files:
-        shares = {name.lower(): share for name, share in files.shares.items()}
-        share, schema, name = (part.lower() for part in split_table_name(sources[one.key]))
-        held = {key.lower(): some for key, some in shares[share].schemas.items()} if share in shares else {}
-        there = held.get(schema)
-        if not there or (not there.follow and name not in {table.lower() for table in there.tables}):
-            yield f"view {one.name}: its source {sources[one.key]} is no table of these files"
+    if view.in_files and "sql" in view.in_files:
+        source = str(there[view.key].fields["source"])
+        share, schema, name = (part.lower() for part in split_table_name(source))
+        held = there.get(("schema", (share, schema)))
+        if not (held and held.fields["follow"]) and ("table", (share, schema, name)) not in there:
+            yield f"view {view.name}: its source {source} is no table of these files"
 
 
 class _PlanFile(BaseModel):

@@ -1,22 +1,19 @@
 """The steps from a catalog to what files say, in an order in which rights are taken before any are given."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from deltaic.catalog.admin.follows import GLUE
 from deltaic.storage.locations import Location
 
 from deltaic_ops.declared.entries import Difference, Key, entries
-from deltaic_ops.declared.model import Declaration
-from deltaic_ops.declared.widening import widens
+from deltaic_ops.declared.model import PARTS, Declaration
 
 Action = Literal["delete", "create", "update"]
 
-_KINDS = (
-    "storage", "share", "schema", "table", "view", "volume", "skill", "model", "version", "recipient", "policy",
-    "grant",
-)  # fmt: skip
+_KINDS = tuple(PARTS)
 """Each behind what it needs."""
 
 
@@ -128,12 +125,59 @@ def _changes(found: Iterable[Difference], held: frozenset[str], files: Declarati
 def _goes_with(key: Key, gone: set[Key]) -> Key | None:
     """Return the highest entry that takes this one with it when it is deleted."""
     kind, path = key
-    if kind == "grant":
-        above: list[Key] = [("recipient", path[:1]), ("share", path[1:])]
-    elif kind in {"storage", "recipient"}:
-        above = []
-    elif kind == "policy":
-        above = [("recipient", path[:1])]
-    else:
-        above = [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])]
+    within: dict[str, list[Key]] = {
+        "grant": [("recipient", path[:1]), ("share", path[1:])],
+        "policy": [("recipient", path[:1])],
+        "storage": [],
+        "recipient": [],
+    }
+    above = within.get(kind, [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])])
     return next((one for one in above if one in gone and one != key), None)
+
+
+_SHARED = frozenset({"table", "view", "volume", "skill", "version"})
+"""Kinds whose entries show something to whoever holds their share."""
+
+_HARMLESS = frozenset({"comment", "display_name", "checkpoint", "key", "refresh", "max_staleness", "run_id"})
+_OPENED: Mapping[str, Any] = {"": 0, "signed": 1, "vended": 2}
+
+
+def widens(one: Difference, held: frozenset[str]) -> bool:
+    """Tell whether the catalog shows more to anybody once it is as the files say.
+
+    `held` are the shares that anybody holds, before or after, in small letters.
+    """
+    if one.in_files is None:
+        return False
+    if (one.kind in _SHARED or one.kind == "schema") and one.path[0].lower() not in held:
+        return False
+    if one.in_catalog is None:
+        return one.kind in {"grant", "policy", *_SHARED} or bool(one.in_files.get("follow"))
+    if one.kind == "share":
+        return False
+    return any(_shows_more(name, one.in_catalog[name], value) for name, value in one.in_files.items())
+
+
+def _shows_more(field: str, before: Any, after: Any) -> bool:
+    match field:
+        case "partition_filter":
+            return bool(before)
+        case "hidden_columns":
+            return not {name.lower() for name in before} <= {name.lower() for name in after}
+        case "access_modes" | "auxiliary_locations":
+            return not set(after) <= set(before)
+        case "history" | "follow":
+            return bool(after)
+        case "start_version":
+            return int(after) < int(before)
+        case "iceberg":
+            return bool(_OPENED[after] > _OPENED[before])
+        case "addresses":
+            return bool(before) and (not after or not set(after) <= set(before))
+        case "requests_per_minute" | "bytes_per_day":
+            return bool(before) and (not after or after > before)
+        case "ends_at":
+            moment = datetime.fromisoformat
+            return before is not None and (after is None or moment(after) > moment(before))
+        case _:
+            return field not in _HARMLESS

@@ -3,12 +3,10 @@
 `deltaic serve` needs the routes of template.yaml, `deltaic doctor` the parameters of a stack:
 
     template, api       routes, functions, tables, keys and roles as template.yaml declares them
-    intrinsics, names   resolve !Ref, !Sub, parameters and conditions
-    transform           what SAM makes of the template, computed offline
-    sam                 sam build and sam deploy
+    intrinsics          resolve !Ref, !Sub, parameters and conditions
+    sam                 sam build and sam deploy; what SAM makes of the template, computed offline
     outputs             the outputs by which commands find a stack
-    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it
-    removal             delete a stack, and what it leaves behind if asked
+    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it; delete it
 
 Nothing here knows shares or recipients.
 """

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltaic_ops.deploy.intrinsics import TemplateError
-from deltaic_ops.deploy.names import function_name
+from deltaic_ops.deploy.intrinsics import TemplateError, function_name
 
 ANY = "ANY"
 """As the method of a route: all that the path has no route of its own for."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, WaiterError
 from deltaic.catalog.aws_errors import refused
-from deltaic.errors import NotFound
+from deltaic.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -78,3 +78,36 @@ def _packages(written: Mapping[str, Any], resources: Mapping[str, str]) -> Itera
         code = said.get("Code") or said.get("Content")
         if logical_id in resources and isinstance(code, Mapping) and "S3Bucket" in code and "S3Key" in code:
             yield logical_id, (str(code["S3Bucket"]), str(code["S3Key"]))
+
+
+_DELETE = {
+    "AWS::DynamoDB::Table": (
+        "aws dynamodb update-table --table-name {0} --no-deletion-protection-enabled",
+        "aws dynamodb delete-table --table-name {0}",
+    ),
+    "AWS::SecretsManager::Secret": ("aws secretsmanager delete-secret --secret-id {0} --recovery-window-in-days 7",),
+    "AWS::Backup::BackupVault": (
+        "# first what is in it: aws backup list-recovery-points-by-backup-vault --backup-vault-name {0}",
+        "aws backup delete-backup-vault --backup-vault-name {0}",
+    ),
+    "AWS::S3::Bucket": ("aws s3 rb s3://{0} --force",),
+}
+
+
+def deletions(kept: Mapping[str, str]) -> list[str]:
+    """Return the commands that delete what outlives a stack (`DeployedStack.kept`), for good."""
+    return [line.format(name) for name, kind in kept.items() for line in _DELETE[kind]]
+
+
+def remove(client: "CloudFormationClient", stack: DeployedStack) -> None:
+    """Delete a stack and return when it is gone; raises Conflict, naming what could not be deleted."""
+    try:
+        client.delete_stack(StackName=stack.name)
+        client.get_waiter("stack_delete_complete").wait(StackName=stack.name, WaiterConfig={"Delay": 5})
+    except WaiterError:
+        raise Conflict(
+            f"not all of {stack.name} could be deleted: `aws cloudformation describe-stack-events --stack-name "
+            f"{stack.name}` says why; what is left can be removed by the same command"
+        ) from None
+    except ClientError as error:
+        raise refused(error) from error

@@ -4,6 +4,7 @@ The layer is built for the processor and the Python of the functions; an emulato
 machine's interpreter needs this machine's.
 """
 
+import logging
 import os
 import platform
 import subprocess
@@ -11,13 +12,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
-from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
+from deltaic_ops.deploy.emulated import REGION
+from deltaic_ops.deploy.intrinsics import pseudo_parameters
 from deltaic_ops.deploy.template import ROOT, TEMPLATE
-
-if TYPE_CHECKING:
-    import boto3
 
 Architecture = Literal["arm64", "x86_64"]
 SAM = Path(sys.executable).parent / "sam"
@@ -40,16 +39,6 @@ class BuildTarget:
         """Return the processor and the Python that run this code."""
         architecture: Architecture = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
         return cls(architecture, f"{sys.version_info.major}.{sys.version_info.minor}")
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    """One deployed stack."""
-
-    outputs: StackOutputs
-    api_id: str
-    roles: Mapping[str, str]
-    """ARN of the role of each function, by the function's logical id."""
 
 
 def build(folder: Path, target: BuildTarget) -> Path:
@@ -75,19 +64,18 @@ def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
     return packaged
 
 
-def deploy(  # noqa: PLR0913 -- what a deployment needs
+def deploy(
     built: Path,
     stack: str,
     parameters: Mapping[str, str],
-    session: "boto3.Session",
     environment: Mapping[str, str],
     *,
     bucket: str = "",
-) -> Deployment:
-    """Run `sam deploy` on what `build` made and return the stack; raises SamError.
+) -> None:
+    """Run `sam deploy` on what `build` made; raises SamError.
 
     `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
-    that is not AWS's own; `session` must reach the same account. Code is uploaded to `bucket`, else to SAM's own.
+    that is not AWS's own. Code is uploaded to `bucket`, else to SAM's own.
     """
     _sam(
         "deploy",
@@ -97,22 +85,6 @@ def deploy(  # noqa: PLR0913 -- what a deployment needs
         "--no-fail-on-empty-changeset",
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
-    )
-    return described(stack, session, environment)
-
-
-def described(stack: str, session: "boto3.Session", environment: Mapping[str, str]) -> Deployment:
-    """Return a stack that is deployed; raises NotFound."""
-    endpoint = environment.get("AWS_ENDPOINT_URL")
-    formation = session.client("cloudformation", endpoint_url=endpoint)
-    iam = session.client("iam", endpoint_url=endpoint)
-    resources = formation.describe_stack_resources(StackName=stack)["StackResources"]
-    physical = {said["LogicalResourceId"]: said["PhysicalResourceId"] for said in resources}
-    functions = [said["LogicalResourceId"] for said in resources if said["ResourceType"] == "AWS::Lambda::Function"]
-    return Deployment(
-        outputs=stack_outputs(formation, stack),
-        api_id=physical["Api"],
-        roles={name: iam.get_role(RoleName=physical[f"{name}Role"])["Role"]["Arn"] for name in functions},
     )
 
 
@@ -134,3 +106,25 @@ def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
         raise SamError(f"`sam {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} seconds") from None
     if run.returncode != 0:
         raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")
+
+
+_BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
+
+
+def translated(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return a packaged template after SAM's transform, nothing resolved.
+
+    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    import boto3
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
+    # SAM warns about usage metrics of its own that nobody publishes.
+    logging.getLogger("samtranslator").setLevel(logging.ERROR)
+    session = boto3.Session(region_name=REGION)
+    policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
+    translator = Translator(policies, Parser(), boto_session=session)
+    values = {**pseudo_parameters(), **parameters}
+    made: dict[str, Any] = translator.translate(document, parameter_values=values)
+    return made

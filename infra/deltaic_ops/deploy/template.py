@@ -10,8 +10,7 @@ from typing import Any
 
 from deltaic_ops.deploy.api import Authorizer, GatewayResponse, Route, routes_of_body, routes_of_events
 from deltaic_ops.deploy.emulated import ACCOUNT, REGION
-from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
-from deltaic_ops.deploy.names import names_of, pseudo_parameters
+from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, names_of, pseudo_parameters, read
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "source"
 ROOT = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[3]
@@ -24,7 +23,6 @@ TEMPLATE = ROOT / "template.yaml"
 class Function:
     """One Lambda function: where its code is and how it runs. `timeout` in seconds, `memory` in MB."""
 
-    logical_id: str
     name: str
     arn: str
     """What routes invoke: the alias, if one is published."""
@@ -33,36 +31,6 @@ class Function:
     environment: Mapping[str, str]
     timeout: int
     memory: int
-    layers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DynamoTable:
-    """One DynamoDB table: `request` are the arguments of CreateTable; `ttl_attribute` for UpdateTimeToLive."""
-
-    logical_id: str
-    name: str
-    request: Mapping[str, Any]
-    ttl_attribute: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """One secret whose value is generated: its name and how many characters it has."""
-
-    logical_id: str
-    name: str
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One role that is not a function's own: trust document and inline policies by name."""
-
-    logical_id: str
-    name: str
-    trust: Mapping[str, Any]
-    policies: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +45,12 @@ class Template:
     gateway_responses: Mapping[str, GatewayResponse]
     minimum_compression_size: int | None
     binary_media_types: tuple[str, ...]
-    tables: Mapping[str, DynamoTable]
-    secrets: Mapping[str, Secret]
-    roles: Mapping[str, Role]
+    tables: Mapping[str, Mapping[str, Any]]
+    """Properties of DynamoDB tables, by logical ids."""
+    secrets: Mapping[str, Mapping[str, Any]]
+    """Properties of generated secrets, by logical ids."""
+    roles: Mapping[str, Mapping[str, Any]]
+    """Properties of roles that are no function's own, by names."""
     signing_keys: tuple[str, ...]
     """The aliases of KMS keys that sign (P-256)."""
     buckets: tuple[str, ...]
@@ -135,9 +106,9 @@ def load_template(
         gateway_responses={name: GatewayResponse.read(one) for name, one in api.get("GatewayResponses", {}).items()},
         minimum_compression_size=api.get("MinimumCompressionSize"),
         binary_media_types=tuple(kind.replace("~1", "/") for kind in api.get("BinaryMediaTypes", ())),
-        tables={key: _table(key, one) for key, one in of_kind("AWS::DynamoDB::Table").items()},
-        secrets={key: _secret(key, one) for key, one in of_kind("AWS::SecretsManager::Secret").items()},
-        roles={key: _role(key, names[key], one) for key, one in of_kind("AWS::IAM::Role").items()},
+        tables=of_kind("AWS::DynamoDB::Table"),
+        secrets=of_kind("AWS::SecretsManager::Secret"),
+        roles={names[key]: one for key, one in of_kind("AWS::IAM::Role").items()},
         signing_keys=tuple(one["AliasName"] for one in of_kind("AWS::KMS::Alias").values()),
         buckets=tuple(names[key] for key in of_kind("AWS::S3::Bucket")),
         outputs={name: str(resolve(one["Value"])) for name, one in document.get("Outputs", {}).items() if applies(one)},
@@ -153,7 +124,6 @@ def _function(
         **properties.get("Environment", {}).get("Variables", {}),
     }
     return Function(
-        logical_id=logical_id,
         name=names[logical_id],
         arn=names.get(f"{logical_id}.Alias", names[f"{logical_id}.Arn"]),
         code=folder / together["CodeUri"],
@@ -161,32 +131,4 @@ def _function(
         environment={name: str(value) for name, value in environment.items()},
         timeout=int(together["Timeout"]),
         memory=int(together["MemorySize"]),
-        # SAM puts a function's own layers behind those of Globals.
-        layers=(*defaults.get("Layers", ()), *properties.get("Layers", ())),
     )
-
-
-def _table(logical_id: str, properties: Mapping[str, Any]) -> DynamoTable:
-    in_create_table = (
-        "TableName",
-        "BillingMode",
-        "AttributeDefinitions",
-        "KeySchema",
-        "GlobalSecondaryIndexes",
-        "LocalSecondaryIndexes",
-    )
-    return DynamoTable(
-        logical_id=logical_id,
-        name=properties["TableName"],
-        request={key: properties[key] for key in in_create_table if key in properties},
-        ttl_attribute=properties.get("TimeToLiveSpecification", {}).get("AttributeName"),
-    )
-
-
-def _secret(logical_id: str, properties: Mapping[str, Any]) -> Secret:
-    return Secret(logical_id, properties.get("Name", logical_id), properties["GenerateSecretString"]["PasswordLength"])
-
-
-def _role(logical_id: str, name: str, properties: Mapping[str, Any]) -> Role:
-    policies = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
-    return Role(logical_id, name, properties["AssumeRolePolicyDocument"], policies)

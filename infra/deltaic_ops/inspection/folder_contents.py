@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 from deltaic.errors import InvalidParameter, NotFound
-from deltaic.protocol.names import check_asset_name
+from deltaic.protocol.names import check_name
 
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
@@ -45,7 +45,7 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
     for key in ("name", "description", "license", "compatibility", "allowed-tools"):
         if not isinstance(said.get(key, ""), str):
             raise _wrong(f"'{key}' must be one text")
-    check_asset_name("skill", said.get("name", ""))
+    check_name("skill", said.get("name", ""))
     if said["name"] != name:
         raise _wrong(f"it is named '{said['name']}', and the skill is to be '{name}': both are the folder's name")
     if not said.get("description", "").strip():

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,9 @@ _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:? *(\d{1,3})")
 class JobRun:
     """One run as EMR Serverless knows it."""
 
-    id: str
+    job_run_id: str
+    """EMR's own."""
+
     name: str
     """Job, what it is about, the run's id; empty for a run that somebody else started."""
 
@@ -42,11 +44,6 @@ class JobRun:
     """From its start to its end, or until now."""
 
     attempt: int
-
-    @property
-    def run_id(self) -> str:
-        """The run's own id, which a repetition has too."""
-        return self.name.rpartition(" ")[2]
 
     @property
     def exit_code(self) -> int:
@@ -103,9 +100,9 @@ class JobRuns:
 
     def find(self, named: str, since: timedelta = timedelta(days=30)) -> JobRun:
         """Return the latest run with this id of EMR, this run id, or this dataset; raises NotFound."""
-        called = [run for run in self.recent(since) if named == run.id or named in run.name.split(" ")]
+        called = [run for run in self.recent(since) if named == run.job_run_id or named in run.name.split(" ")]
         if called:
-            return self.get(max(called, key=lambda run: run.created).id)
+            return self.get(max(called, key=lambda run: run.created).job_run_id)
         raise NotFound(f"no run of the last {since.days} days is called '{named}': see `deltaic pipeline list`")
 
     def cancel(self, job_run_id: str) -> None:
@@ -157,27 +154,11 @@ def _run(run: Any) -> JobRun:
     created = run["createdAt"]
     ended = run.get("endedAt") or (run["updatedAt"] if run["state"] in ENDED else datetime.now(UTC))
     return JobRun(
-        id=run.get("jobRunId") or run["id"],
+        job_run_id=run.get("jobRunId") or run["id"],
         name=run.get("name", ""),
         state=run["state"],
         details=run.get("stateDetails", ""),
         created=created,
-        seconds=max((ended - (run.get("startedAt") or created)).total_seconds(), 0.0),
+        seconds=round(max((ended - (run.get("startedAt") or created)).total_seconds(), 0.0), 1),
         attempt=run.get("attempt") or 1,
     )
-
-
-def words(runs: Sequence[JobRun]) -> list[dict[str, object]]:
-    """Return runs as scripts see them."""
-    return [
-        {
-            "jobRunId": run.id,
-            "name": run.name,
-            "state": run.state,
-            "details": run.details,
-            "created": f"{run.created:%Y-%m-%dT%H:%M:%SZ}",
-            "seconds": round(run.seconds, 1),
-            "attempt": run.attempt,
-        }
-        for run in runs
-    ]

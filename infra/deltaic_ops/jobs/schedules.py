@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_ops.deploy.outputs import JobsOutputs
@@ -17,16 +16,6 @@ WHEN = "<aws.scheduler.scheduled-time>"
 """Scheduler writes the time here for which it fires: a firing that is repeated has the same run id."""
 
 _LONGEST_NAME = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """One schedule as it stands."""
-
-    name: str
-    expression: str
-    timezone: str
-    state: str
 
 
 class Schedules:
@@ -64,14 +53,17 @@ class Schedules:
         with asking(f"a schedule of {dataset}"):
             self._client.delete_schedule(Name=name_of(dataset), GroupName=self._where.schedule_group)
 
-    def all(self) -> Iterator[Scheduled]:
-        """Yield the schedules by name."""
+    def all(self) -> Iterator[dict[str, str]]:
+        """Yield the schedules by name, as scripts see them."""
         with asking(f"the schedule group {self._where.schedule_group}"):
             for page in self._client.get_paginator("list_schedules").paginate(GroupName=self._where.schedule_group):
-                for one in page["Schedules"]:
-                    said = self._client.get_schedule(Name=one["Name"], GroupName=self._where.schedule_group)
+                for name in (one["Name"] for one in page["Schedules"]):
+                    said = self._client.get_schedule(Name=name, GroupName=self._where.schedule_group)
                     zone = said.get("ScheduleExpressionTimezone", "UTC")
-                    yield Scheduled(one["Name"], said["ScheduleExpression"], zone, said["State"])
+                    yield {
+                        "dataset": name, "expression": said["ScheduleExpression"], "timezone": zone,
+                        "state": said["State"],
+                    }  # fmt: skip
 
 
 def name_of(dataset: str) -> str:

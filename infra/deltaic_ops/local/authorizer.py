@@ -47,11 +47,8 @@ class TokenAuthorizer:
         self._template = template
         self._invoke = invoke
         self._kept: dict[str, tuple[float, Verdict]] = {}
-
-    @property
-    def header(self) -> str:
-        """The header that holds the token."""
-        return self._template.header
+        self.header = template.header
+        """The one that holds the token."""
 
     def authorize(self, token: str | None, method_arn: str) -> Mapping[str, str]:
         """Return the context that functions see; raises Refused."""

@@ -10,9 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from deltaic_ops.local.private import (
@@ -59,6 +58,19 @@ def bound(port: int = 0) -> socket.socket:
     return taken
 
 
+def answers(port: int, path: str) -> bool:
+    """Return whether an emulator answers at its health address, with an object in JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status == http.client.OK and isinstance(json.loads(answer.read()), dict)
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
 def _kept_port(path: Path) -> int:
     """Return the port that was taken before, if it is free, else another: what other shells were told shall hold."""
     with suppress(OSError, OverflowError, ValueError), bound(int(read_private(path))) as before:
@@ -71,7 +83,7 @@ def _kept_port(path: Path) -> int:
     return port
 
 
-class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
+class EmbeddedAws:
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
@@ -151,7 +163,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     def wait(self) -> None:
         """Return when it answers; raises StateUnusable if its state cannot be read, RuntimeError with the log's end."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while not self._healthy():
+        while not answers(self.port, HEALTH):
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
                 tail = self._log.read_text(errors="replace")[-2000:]
                 if self._process is not None and self._process.returncode == UNUSABLE:
@@ -175,17 +187,6 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
                 process.wait()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _healthy(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
-        try:
-            connection.request("GET", HEALTH)
-            answer = connection.getresponse()
-            return answer.status == http.client.OK and isinstance(json.loads(answer.read()), dict)
-        except (OSError, ValueError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
-
     def __enter__(self) -> Self:
         try:
             self.start()
@@ -195,7 +196,5 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()

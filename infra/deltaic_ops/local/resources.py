@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltaic_ops.deploy.emulated import ACCOUNT
-from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
+from deltaic_ops.deploy.template import Template
 from deltaic_ops.local.bucket_cors import let
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ Clients = Mapping[str, Any]
 
 PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled", "Iceberg": "enabled"}
 """What the template is told here: every bucket of the embedded AWS may be shared, and nothing costs anything."""
+
+
+_CREATE_TABLE = ("TableName", "BillingMode", "AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes")
+"""Properties of a table that are arguments of CreateTable here; others are AWS's care."""
 
 
 def connect(environment: Mapping[str, str]) -> Clients:
@@ -51,10 +55,10 @@ def prepare(template: Template, clients: Clients) -> None:
     """Create what is missing, bring roles up to date; raises botocore's ClientError."""
     for table in template.tables.values():
         _table(clients["dynamodb"], table)
-    for secret in template.secrets.values():
-        _secret(clients["secretsmanager"], secret)
-    for role in template.roles.values():
-        _role(clients["iam"], role)
+    for logical_id, secret in template.secrets.items():
+        _secret(clients["secretsmanager"], secret.get("Name", logical_id), secret)
+    for name, role in template.roles.items():
+        _role(clients["iam"], name, role)
     for alias in template.signing_keys:
         _signing_key(clients["kms"], alias)
     for bucket in (DATA_BUCKET, *template.buckets):
@@ -62,16 +66,17 @@ def prepare(template: Template, clients: Clients) -> None:
     let(clients["s3"], DATA_BUCKET, PAGES)
 
 
-def _table(dynamodb: Any, table: DynamoTable) -> None:
-    made = _unless_there("ResourceInUseException", lambda: dynamodb.create_table(**table.request))
-    if made and table.ttl_attribute:
-        said = {"Enabled": True, "AttributeName": table.ttl_attribute}
-        dynamodb.update_time_to_live(TableName=table.name, TimeToLiveSpecification=said)
+def _table(dynamodb: Any, table: Mapping[str, Any]) -> None:
+    request = {key: table[key] for key in _CREATE_TABLE if key in table}
+    made = _unless_there("ResourceInUseException", lambda: dynamodb.create_table(**request))
+    if made and (expiry := table.get("TimeToLiveSpecification")):
+        dynamodb.update_time_to_live(TableName=table["TableName"], TimeToLiveSpecification=expiry)
 
 
-def _secret(manager: Any, secret: Secret) -> None:
-    value = secrets.token_hex(secret.length)[: secret.length]
-    _unless_there("ResourceExistsException", lambda: manager.create_secret(Name=secret.name, SecretString=value))
+def _secret(manager: Any, name: str, secret: Mapping[str, Any]) -> None:
+    length = secret["GenerateSecretString"]["PasswordLength"]
+    value = secrets.token_hex(length)[:length]
+    _unless_there("ResourceExistsException", lambda: manager.create_secret(Name=name, SecretString=value))
 
 
 def _signing_key(kms: Any, alias: str) -> None:
@@ -81,9 +86,9 @@ def _signing_key(kms: Any, alias: str) -> None:
         kms.create_alias(AliasName=alias, TargetKeyId=made["KeyMetadata"]["KeyId"])
 
 
-def _role(iam: Any, role: Role) -> None:
+def _role(iam: Any, name: str, role: Mapping[str, Any]) -> None:
     """Create the role, or bring it up to date; its trust has the administrator, as whom functions run here."""
-    trust = copy.deepcopy(dict(role.trust))
+    trust = copy.deepcopy(role["AssumeRolePolicyDocument"])
     for statement in trust["Statement"]:
         named = statement.get("Principal", {}).get("AWS")
         if named is not None:
@@ -91,11 +96,12 @@ def _role(iam: Any, role: Role) -> None:
             statement["Principal"]["AWS"] = [*known, f"arn:aws:iam::{ACCOUNT}:root"]
     document = json.dumps(trust)
     if not _unless_there(
-        "EntityAlreadyExists", lambda: iam.create_role(RoleName=role.name, AssumeRolePolicyDocument=document)
+        "EntityAlreadyExists", lambda: iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)
     ):
-        iam.update_assume_role_policy(RoleName=role.name, PolicyDocument=document)
-    for name, policy in role.policies.items():
-        iam.put_role_policy(RoleName=role.name, PolicyName=name, PolicyDocument=json.dumps(policy))
+        iam.update_assume_role_policy(RoleName=name, PolicyDocument=document)
+    for policy in role.get("Policies", ()):
+        document = json.dumps(policy["PolicyDocument"])
+        iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
 
 
 def _unless_there(code: str, create: Callable[[], object]) -> bool:

@@ -1,5 +1,6 @@
 """The route table of the template: which route a request takes, on the path as it was sent."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -22,41 +23,23 @@ class RouteTable:
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._routes = [(route, _segments(route.path)) for route in routes]
-        self._routes.sort(key=lambda known: ([_rank(segment) for segment in known[1]], known[0].method == ANY))
+        self._routes = [(route, _pattern(route.path)) for route in sorted(routes, key=_order)]
 
     def match(self, method: str, path: str) -> Match | None:
         """Return the route of a method and raw path below the stage, or None."""
-        sent = _segments(path)
-        for route, segments in self._routes:
-            if route.method in {method, ANY}:
-                parameters = _parameters(segments, sent)
-                if parameters is not None:
-                    return Match(route, parameters)
+        for route, pattern in self._routes:
+            if route.method in {method, ANY} and (found := pattern.fullmatch(path)):
+                return Match(route, found.groupdict())
         return None
 
 
-def _rank(segment: str) -> int:
-    return segment.startswith("{") + segment.endswith("+}")
+def _order(route: Route) -> tuple[list[int], bool]:
+    ranks = [part.startswith("{") + part.endswith("+}") for part in route.path.strip("/").split("/")]
+    return ranks, route.method == ANY
 
 
-def _segments(path: str) -> list[str]:
-    return path.removeprefix("/").removesuffix("/").split("/")
-
-
-def _parameters(segments: list[str], sent: list[str]) -> dict[str, str] | None:
-    parameters = {}
-    if segments[-1].endswith("+}") and len(sent) >= len(segments):
-        rest = len(segments) - 1
-        parameters[segments[-1][1:-2]] = "/".join(sent[rest:])
-        segments, sent = segments[:rest], sent[:rest]
-    if len(segments) != len(sent):
-        return None
-    for known, value in zip(segments, sent, strict=True):
-        if not value:
-            return None
-        if known.startswith("{"):
-            parameters[known[1:-1]] = value
-        elif known != value:
-            return None
-    return parameters
+def _pattern(path: str) -> re.Pattern[str]:
+    """Return what a path matches: `{name}` takes a segment, `{name+}` all that is left."""
+    escaped = re.escape(path)
+    by_rest = re.sub(r"\\{(\w+)\\\+\\}", r"(?P<\1>.+?)", escaped)
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", by_rest) + "/?")

@@ -80,8 +80,7 @@ def local_stack(
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
-        arguments = _arguments(path, values)
-        gateway = _GatewayProcess(state, environment, arguments, listener, lock, limits=limits)
+        gateway = _GatewayProcess(state, environment, (path, values), listener, lock, limits=limits)
         parts.callback(gateway.stop)
         parts.callback(aws.stop)
         aws.start()
@@ -93,7 +92,7 @@ def local_stack(
             prepare(template, clients)
         except (RuntimeError, ClientError) as error:  # such as of a disk that is full
             raise StackFailed(str(error)) from error
-        outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.endpoint()}
+        outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.answer()}
         # The AWS ends with this process, so this is the one whose life tells whether it runs.
         parts.enter_context(announced(state, aws.endpoint, os.getpid(), outside))
         parts.callback(gateway.stop)  # before the AWS that its answers need
@@ -116,9 +115,9 @@ def gateway_over(
     together = {**template.environment, "SIGNING_ROLE_ARN": "", "ICEBERG_BUCKET": "", **deployed, **environment}
     private_folder(state)
     with _port(port) as listener, ExitStack() as parts:
-        gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener, limits=limits)
+        gateway = _GatewayProcess(state, together, (TEMPLATE, PARAMETERS), listener, limits=limits)
         parts.callback(gateway.stop)
-        endpoint = gateway.endpoint()
+        endpoint = gateway.answer()
         gateway.open()
         yield Stack(endpoint, {name: together[name] for name in _tables(template)}, {"gateway": gateway.pid})
 
@@ -158,11 +157,6 @@ def _port(port: int) -> socket.socket:
         ) from error
 
 
-def _arguments(template: Path, parameters: Mapping[str, str]) -> list[str]:
-    told = [part for name, value in parameters.items() for part in ("--parameter", f"{name}={value}")]
-    return ["--template", str(template), *told]
-
-
 def _tables(template: Template) -> Mapping[str, str]:
     names = ("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
     return {name: template.environment[name] for name in names if name in template.environment}
@@ -175,14 +169,19 @@ class _GatewayProcess:
         self,
         state: Path,
         environment: Mapping[str, str],
-        arguments: list[str],
+        template: tuple[Path, Mapping[str, str]],
         listener: socket.socket,
         *locks: int,
         limits: Limits,
     ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits, *arguments]
+        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits]
+        told += [
+            "--template",
+            str(template[0]),
+            *(f"--parameter={name}={value}" for name, value in template[1].items()),
+        ]
         # Nothing here slows or ends a long answer as Lambda does, unless whoever serves wants to see that.
         unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"} if limits == "none" else {}
         with listener, private_log(self._log) as log:
@@ -200,17 +199,13 @@ class _GatewayProcess:
         self.pid = self._process.pid
         self._opened = False
 
-    def endpoint(self) -> str:
-        """Wait until its functions are loaded; returns where it will serve, raises StackFailed if it cannot."""
-        return self._answer()
-
     def open(self) -> None:
         """Let it open its port; returns when it has, raises StackFailed if it cannot."""
         assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
         self._opened = True
         with suppress(BrokenPipeError):  # then it has ended, and its answer is missing
             os.write(self._process.stdin.fileno(), b"open\n")
-        self._answer()
+        self.answer()
 
     def stop(self) -> None:
         """Let it end what it answers, then end it."""
@@ -226,7 +221,8 @@ class _GatewayProcess:
             process.kill()
             process.wait()
 
-    def _answer(self) -> str:
+    def answer(self) -> str:
+        """Wait until its functions are loaded, or its port is open; return where it serves, or raise StackFailed."""
         assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
         line = self._process.stdout.readline()
         said = json.loads(line) if line else {"error": "it has ended"}

@@ -1,9 +1,7 @@
 """LocalStack in Docker: by Compose, from one pinned image (compose.yaml)."""
 
-import http.client
 import os
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Final
 
 from deltaic.errors import Conflict, Unavailable
 
-from deltaic_ops.local.embedded import free_port
+from deltaic_ops.local.embedded import answers, bound, free_port
 from deltaic_ops.localstack.running import Running
 
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")
@@ -47,27 +45,13 @@ def docker_answers() -> bool:
 
 def check_port(port: int) -> None:
     """Raise Conflict if a port of 127.0.0.1 is in use."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise Conflict(
-                f"port {port} is in use: stop the program that uses it, or choose another port with --port "
-                "(0 takes a free one)"
-            ) from None
-
-
-def healthy(port: int, path: str) -> bool:
-    """Return whether an emulator answers at its health address."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        connection.request("GET", path)
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+        bound(port).close()
+    except OSError:
+        raise Conflict(
+            f"port {port} is in use: stop the program that uses it, or choose another port with --port "
+            "(0 takes a free one)"
+        ) from None
 
 
 def _succeeds(*command: str) -> bool:
@@ -79,7 +63,7 @@ def _succeeds(*command: str) -> bool:
 
 def _wait(project: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not healthy(port, "/_localstack/health"):
+    while not answers(port, "/_localstack/health"):
         if time.monotonic() > deadline or not _compose(project, port, "ps", "--quiet", "--status", "running"):
             said = " ".join(_compose(project, port, "logs", "--no-color", "--tail", "5").split())
             token = "" if os.environ.get("LOCALSTACK_AUTH_TOKEN") else " (LOCALSTACK_AUTH_TOKEN is not set)"

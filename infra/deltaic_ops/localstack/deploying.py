@@ -18,15 +18,13 @@ from deltaic.errors import AlreadyExists, Conflict, Unavailable
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package
-from deltaic_ops.deploy.transform import translated
+from deltaic_ops.deploy.outputs import StackOutputs, reachable, stack_outputs
+from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translated
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
 from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
-    import boto3
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ARTIFACTS: Final = "deltaic-artifacts"
@@ -58,12 +56,13 @@ def deploy_sample(
     with step(progress, "Building the functions and their layer"):
         artifacts = built(folder / "build")
     with step(progress, f"Deploying the stack {stack}") as tell:
-        deployment = deployed(artifacts, stack, emulator, parameters)
-        endpoint = endpoint_of(deployment, emulator)
+        outputs = deployed(artifacts, stack, emulator, parameters)
+        # The API's address on the emulator, which its output cannot say.
+        endpoint = reachable(outputs.endpoint, emulator.endpoint)
         tell(endpoint)
     profile = folder / PROFILE
     with step(progress, f"Publishing a table and writing the profile of {READER}") as tell:
-        tell(f"{publish(deployment, emulator, profile)} rows, {profile}")
+        tell(f"{publish(outputs, emulator, endpoint, profile)} rows, {profile}")
     record = Deployed(stack, endpoint, str(profile.absolute()))
     announce(state, record)
     return record
@@ -83,7 +82,7 @@ def built(folder: Path) -> Path:
 
 def refuse_update(stack: str, running: Running) -> None:
     """Raise Conflict if the stack is there, whole or not: these emulators replace aliases when they update one."""
-    client = session(running).client("cloudformation", endpoint_url=running.endpoint)
+    client = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     with suppress(client.exceptions.ClientError):
         client.describe_stacks(StackName=stack)
         if not running.containers:
@@ -93,13 +92,13 @@ def refuse_update(stack: str, running: Running) -> None:
             )
 
 
-def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> Deployment:
+def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> StackOutputs:
     """Run `sam deploy` of what was built; raises Unavailable.
 
     For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
     those that the transform makes (tests/emulators corrects that for emulators that run as a process).
     """
-    client = session(running).client("s3", endpoint_url=running.endpoint)
+    client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
     for bucket in (ARTIFACTS, DATA_BUCKET):
         with suppress(client.exceptions.BucketAlreadyOwnedByYou):
             client.create_bucket(Bucket=bucket)
@@ -110,24 +109,19 @@ def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str
             folder.mkdir(exist_ok=True)
             document = translated(read(packaged), {**PARAMETERS, **parameters})
             (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
-        return deploy(
-            folder, stack, {**PARAMETERS, **parameters}, session(running), running.environment, bucket=ARTIFACTS
-        )
+        deploy(folder, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
     except SamError as error:
         raise Unavailable(_said(error)) from error
+    formation = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
+    return stack_outputs(formation, stack)
 
 
-def endpoint_of(deployment: Deployment, running: Running) -> str:
-    """Return what a profile must name: the API's address on the emulator, which its output cannot say."""
-    return reachable(deployment.outputs.endpoint, running.endpoint)
-
-
-def publish(deployment: Deployment, running: Running, profile: Path) -> int:
+def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Path) -> int:
     """Write a table of two versions, share it and write its reader's profile; returns its rows.
 
     What is there stays, but the reader gets a new token.
     """
-    admin = catalog(deployment, running)
+    admin = catalog(outputs, running)
     rows = write_rows(running)
     with suppress(AlreadyExists):
         admin.shares.create(SHARE, comment="What `deltaic localstack deploy` shares")
@@ -142,22 +136,17 @@ def publish(deployment: Deployment, running: Running, profile: Path) -> int:
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
     with profile_place(profile) as place:
-        place.write_profile(endpoint_of(deployment, running), admin.tokens.rotate(reader, overlap=timedelta(0)))
+        place.write_profile(endpoint, admin.tokens.create(reader, overlap=timedelta(0)))
     return rows
 
 
-def catalog(deployment: Deployment, running: Running) -> "CatalogAdmin":
+def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
     """Return the stack's catalog, as its administrator."""
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.dynamo import Dynamo
 
-    client = session(running).client("dynamodb", endpoint_url=running.endpoint)
-    return CatalogAdmin(deployment.outputs.catalog_table, deployment.outputs.tokens_table, Dynamo(lambda: client))
-
-
-def session(running: Running) -> "boto3.Session":
-    """Return a session as the emulator's administrator; pass `endpoint_url=running.endpoint` to its clients."""
-    return session_of(running.environment)
+    client = session_of(running.environment).client("dynamodb", endpoint_url=running.endpoint)
+    return CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client))
 
 
 def write_rows(running: Running) -> int:

@@ -1,13 +1,15 @@
-"""Whether a recipient may read a table now, and the rule that says so."""
+"""Whether a recipient may read a table now, the rule that says so, and how much of it there is to read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Recipient, Restrictions, Table
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
+from deltaic.protocol.gates import TableGate
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.rights.admission import check_admitted
 from deltaic.sharing.rights.rights import Rights
@@ -16,7 +18,49 @@ from msgspec.structs import replace
 
 from deltaic_ops.inspection.filter_checks import lacked, row_filters
 from deltaic_ops.inspection.shared_schema import SchemaReader
-from deltaic_ops.rights.counting import Counted, counted
+
+if TYPE_CHECKING:
+    from deltaic.delta.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a query of the latest version would give."""
+
+    version: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    """None where a file does not tell its rows."""
+
+    not_counted: str = ""
+    """Why nothing could be counted."""
+
+
+def counted(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> Counted:
+    """Count what rights leave of a table's latest version, whose log is read with the operator's credentials."""
+    gate = TableGate(table.name, table.history, first_version)
+    try:
+        found = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
+        gate.check_version(found.version or 0)
+    except DeltaicError as refusal:
+        return Counted(not_counted=refusal.message)
+    return found
+
+
+def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
+    from deltaic.sharing.page import live_rows
+    from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
+
+    check_hidden(rights, snapshot.protocol, snapshot.metadata)
+    visible = visibility_of(rights, snapshot.metadata)
+    files = size = rows = untold = 0
+    for batch in snapshot.files(visible.row_filter(None)):
+        files += batch.num_rows
+        size += sum(batch["size"].to_pylist())
+        untold += batch["stats"].null_count
+        rows += sum(live_rows(batch, place) for place in range(batch.num_rows))
+    return Counted(snapshot.version, files, size, None if untold else rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,21 @@
-"""What a recipient sees, as its own listings have it."""
+"""What a recipient sees, as its own listings have it, and the keys by which it comes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.asset_items import Asset, Model, Skill, Volume
-from deltaic.catalog.items import Grant, Recipient, Share, Table
+from deltaic.catalog.items import Grant, Invitation, OAuthClient, Policy, Recipient, Share, Table, Token
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
+from deltaic.scheduled.endings import Ending, endings_of
 from deltaic.sharing.rights.rights import Rights
 from deltaic.sharing.rights.row_filters import restricted_rights
+from deltaic.sign_in.jwt_bearers import logged_id
 
 from deltaic_ops.inspection.filter_checks import lacked, row_filters
 
@@ -66,13 +69,15 @@ def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Itera
 
     Nothing is asked for before it is wanted. Of a recipient that is cut off or has ended: what it would see otherwise.
     """
-    for share in _all(lambda after: reader.list_shares(person.id, after, _PAGE), lambda one: one.key):
+    for share in _all(partial(reader.list_shares, person.id), lambda one: one.key):
         with suppress(NotFound):  # revoked since
             grant = admin.grants.get(person.name, share.name)
-            for table in _tables(reader, person.id, share.name):
+            tables = partial(reader.list_tables, person.id, share.name, None)
+            for table in _all(tables, lambda one: one.key_in_share):
                 yield _seen(admin, reader, GrantedTable(table, grant, person.properties, person))
             for kind in (Volume, Skill, Model):
-                yield from _assets(reader, kind, person.id, share.name)
+                assets = partial(reader.list_assets, person.id, kind, share.name, None)
+                yield from _all(assets, lambda one: one.key_in_share)
 
 
 def told_access(table: Table) -> str:
@@ -99,22 +104,50 @@ def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
         return None
 
 
-def _tables(reader: CatalogReader, recipient_id: str, share: str) -> Iterator[Table]:
-    return _all(
-        lambda after: reader.list_tables(recipient_id, share, None, after, _PAGE), lambda table: table.key_in_share
-    )
-
-
-def _assets(reader: CatalogReader, kind: type[Asset], recipient_id: str, share: str) -> Iterator[Asset]:
-    return _all(
-        lambda after: reader.list_assets(recipient_id, kind, share, None, after, _PAGE), lambda one: one.key_in_share
-    )
-
-
-def _all(page: Callable[[str | None], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
+def _all(page: Callable[[str | None, int], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
     after: str | None = None
-    while found := page(after):
+    while found := page(after, _PAGE):
         yield from found
         if len(found) < _PAGE:
             return
         after = key(found[-1])
+
+
+SOON = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What opens a recipient's door now."""
+
+    tokens: Sequence[Token]
+    """Those that are live."""
+
+    links: Sequence[Invitation]
+    """Those that are open."""
+
+    clients: Sequence[OAuthClient]
+    policies: Sequence[Policy]
+
+    @property
+    def logged(self) -> Iterator[str]:
+        """The ids of tokens, clients and policies as logs of requests have them."""
+        yield from (token.id for token in self.tokens)
+        yield from (logged_id(one) for one in self.clients)
+        yield from (logged_id(one) for one in self.policies)
+
+
+def keys_of(admin: CatalogAdmin, person: Recipient, now: datetime) -> Keys:
+    """Return the keys that open the door now."""
+    return Keys(
+        [token for token in admin.tokens.list(person.id) if token.state(now) == "live"],
+        [link for link in admin.invitations.list(person.id) if link.state(now) == "open"],
+        admin.clients.list(person.id),
+        admin.federation.list(person.id),
+    )
+
+
+def ends_soon(admin: CatalogAdmin, person: Recipient, keys: Keys, now: datetime) -> list[Ending]:
+    """Return what of a recipient's ends within thirty days, the first to end first."""
+    grants = admin.grants.of_recipient(person.name)
+    return endings_of([person, *keys.tokens, *keys.links, *grants], now, now + SOON)

@@ -1,11 +1,11 @@
-"""What the usage table says, in few numbers: for each recipient and table, and for each day; read without Spark."""
+"""What the usage table says: sums for each recipient, table and day, and last uses; read without Spark."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.credentials.tokens import CHECK
@@ -17,24 +17,6 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
     from pyarrow.dataset import Dataset
-
-COLUMNS: Final = (
-    "time",
-    "day",
-    "kind",
-    "recipient_id",
-    "recipient",
-    "token_id",
-    "share",
-    "schema",
-    "table",
-    "status",
-    "explained_by",
-    "bytes_sent",
-    "files_signed",
-    "bytes_signed",
-)
-"""All that is read of the table."""
 
 ERROR: Final = 400
 """From this status on a request was refused."""
@@ -185,19 +167,22 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    by = ["kind", "is_refused", "day", "recipient_id", "recipient", "share", "schema", "table"]
-    sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
+    own = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
+    counted = ["files_signed", "bytes_signed", "bytes_sent"]
+    is_refused = (pc.field("kind") == "request") & (pc.field("status") >= ERROR)
+    computed = {
+        "is_refused": is_refused,
+        "refused": is_refused.cast(pa.int64()),
+        "unexplained": (pc.field("explained_by") == 0).cast(pa.int64()),
+    }
+    by, sums = [*own, "is_refused"], [*counted, "refused", "unexplained"]
+    columns = {name: pc.field(name) for name in (*own, *counted, "time")} | computed
     with usage_table(location, environment) as table:
         # By the folders of the days, so that the files of earlier ones are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
         wanted = recent & (is_check() if checks else ~is_check())
-        for batch in table.to_batches(columns=list(COLUMNS), filter=wanted):
+        for batch in table.to_batches(columns=columns, filter=wanted):
             rows: Any = pa.Table.from_batches([batch])
-            is_refused = pc.and_(pc.equal(rows["kind"], "request"), pc.greater_equal(rows["status"], ERROR))
-            refused = is_refused.cast(pa.int64())
-            unexplained = pc.equal(rows["explained_by"], 0).cast(pa.int64())
-            rows = rows.append_column("is_refused", is_refused).append_column("refused", refused)
-            rows = rows.append_column("unexplained", unexplained)
             grouped = rows.group_by(by).aggregate([([], "count_all"), ("time", "max"), *((one, "sum") for one in sums)])
             names = {"count_all": "rows", "time_max": "last", **{f"{one}_sum": one for one in sums}}
             yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()
@@ -210,3 +195,45 @@ def amount(size: float) -> str:
             return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
         size /= 1000
     return f"{size:,.1f} PB"
+
+
+DAYS = 30
+"""So many days, today among them, are looked at."""
+
+
+class UsageOf(NamedTuple):
+    """Whose uses are meant: a recipient's, or a table's."""
+
+    column: Literal["recipient_id", "table_id"]
+    id: str
+
+
+def last_uses(
+    location: str,
+    environment: Mapping[str, str],
+    of: UsageOf,
+    by: Literal["token_id", "recipient_id"],
+    wanted: Collection[str],
+) -> dict[str, datetime]:
+    """Return when each of those `wanted` last made a request that was not refused, or fetched.
+
+    The last use by what is none of those stands under "", if one of them was not used later. What checks of the
+    operator's asked is no use. Raises NotFound where there is no usage table, Unavailable.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found: dict[str, datetime] = {}
+    answered = ~pc.coalesce(pc.field("status") >= ERROR, pa.scalar(value=False))
+    meant = (pc.field(of.column) == of.id) & answered & ~is_check()
+    with usage_table(location, environment) as table:
+        for number in range(DAYS):
+            day = pc.field("day") == pa.scalar(datetime.now(UTC).date() - timedelta(number), pa.date32())
+            for batch in table.to_batches(columns=["time", by], filter=day & meant):
+                rows: Any = pa.Table.from_batches([batch])
+                for row in rows.group_by(by).aggregate([("time", "max")]).to_pylist():
+                    who, last = row[by] if row[by] in wanted else "", row["time_max"].astimezone(UTC)
+                    found[who] = max(found.get(who, last), last)
+            if found and found.keys() >= {*wanted}:
+                break
+    return found

@@ -1,25 +1,22 @@
 """The connection of a process to DynamoDB."""
 
+import random
 from functools import cache
 
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.settings import settings
-from deltaic.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
-from deltaic.storage.aws_client import catalog_client
+from deltaic.snapstart import call_after_restore, load_before_snapshot
+from deltaic.storage.aws_client import CATALOG, control_client
 
 load_before_snapshot("botocore.exceptions", "botocore.parsers", "botocore.session", "encodings.idna", "pyexpat", "ssl")
-reseed_after_restore()
+call_after_restore(random.seed)  # so that restored processes do not pause in step
 
 
 @cache
 def dynamo() -> Dynamo:
     """Return the connection; made at the first call."""
     config = settings()
-    return Dynamo(lambda: catalog_client(config.region, config.endpoint_url))
+    return Dynamo(lambda: control_client("dynamodb", config.region, config.endpoint_url, CATALOG))
 
 
-def _connect() -> None:
-    dynamo().connect()
-
-
-call_after_restore(_connect)
+call_after_restore(lambda: dynamo().client)

@@ -76,7 +76,7 @@ class Dynamo:
 
     @property
     def client(self) -> "DynamoDBClient":
-        """The client: botocore's, or one with the same operations and exceptions."""
+        """The client: botocore's, or one with the same operations and exceptions; made when first asked for."""
         if self._client is None:
             with self._lock:
                 if self._client is None:
@@ -86,10 +86,6 @@ class Dynamo:
                         meta.events.register("after-call.dynamodb", _check_whole, unique_id="deltaic-whole")
                     self._client = connected
         return self._client
-
-    def connect(self) -> None:
-        """Make the client ahead of the first call; nothing is called."""
-        _ = self.client
 
     def for_recipients(self) -> "Dynamo":
         """Return the same connection for the path of a recipient's request, whom no trouble of the server's is told."""

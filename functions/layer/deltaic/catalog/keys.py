@@ -39,11 +39,12 @@ class KeyPrefix(NamedTuple):
 
 
 TOKEN_ENTRIES: Final = KeyPrefix("recipient/", "token/")
-INVITATIONS: Final = KeyPrefix("recipient/", "invitation/")
-OAUTH_CLIENT_ENTRIES: Final = KeyPrefix("recipient/", "client/")
-POLICY_ENTRIES: Final = KeyPrefix("recipient/", "policy/")
 GRANTS: Final = KeyPrefix("recipient/", "grant/")
 ENDING_GRANTS: Final = KeyPrefix("recipient/", "grant/", "ends_at")
+
+
+OVERLAPS: Final = Key("overlaps", "overlaps")
+"""Where the revision of the entries lies that share a folder whole, or a table in part."""
 
 
 def segment(name: str) -> str:
@@ -63,9 +64,9 @@ def segment(name: str) -> str:
     return f"{head} {sha256(encoded).hexdigest()}"
 
 
-def share(name: str) -> Key:
-    """Where a share lies."""
-    return Key("shares", f"share/{segment(name)}")
+def named(kind: str, name: str) -> Key:
+    """Where a share, a recipient or a storage lies."""
+    return Key(f"{kind}s", f"{kind}/{segment(name)}")
 
 
 def schema(share_name: str, name: str) -> Key:
@@ -73,13 +74,8 @@ def schema(share_name: str, name: str) -> Key:
     return Key(f"share/{segment(share_name)}", f"schema/{segment(name)}")
 
 
-def table(share_name: str, schema_name: str, name: str) -> Key:
-    """Where a table lies."""
-    return Key(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/{segment(name)}")
-
-
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Where a volume, a skill, a model or the definition of a view lies."""
+    """Where a table, a volume, a skill, a model or the definition of a view lies."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
@@ -94,7 +90,7 @@ def share_entry(kind: str, share_name: str, name: str) -> Key:
 
 
 def recipient_entry(kind: str, identifier: str, name: str) -> Key:
-    """Where a token, a policy or a client lies in its recipient's list, by its id or its place."""
+    """Where a token, a policy, a client (by its id or its place) or a grant (by its share) lies with its recipient."""
     return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
 
 
@@ -108,29 +104,9 @@ def view_partition(share_name: str, table_id: str, audience: str) -> Key:
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
-def grant(recipient_id: str, share_name: str) -> Key:
-    """Where a grant lies as its recipient sees it."""
-    return Key(f"recipient/{segment(recipient_id)}", f"grant/{segment(share_name)}")
-
-
-def recipient(name: str) -> Key:
-    """Where a recipient lies."""
-    return Key("recipients", f"recipient/{segment(name)}")
-
-
 def recipient_id(identifier: str) -> Key:
     """Where it is recorded that a recipient of this id exists."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
-
-
-def storage(name: str) -> Key:
-    """Where a storage lies."""
-    return Key("storages", f"storage/{segment(name)}")
-
-
-def overlaps() -> Key:
-    """Where the revision of the entries lies that share a folder whole, or a table in part."""
-    return Key("overlaps", "overlaps")
 
 
 def share_overlaps(share_name: str) -> Key:

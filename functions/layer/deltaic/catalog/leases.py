@@ -6,6 +6,7 @@ An expiry is compared with the clock of whoever asks: the time to live must be l
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -37,20 +38,18 @@ class Leases:
         if not holder or ttl <= timedelta(0):
             raise InvalidParameter("a lease needs the name of its holder and a time to live")
         for _ in range(_RACES):
-            item = self._dynamo.get(self._table, self.key(location))
-            now = self._now()
-            if item is not None and "holder" in item and item["expires"] > now and item["holder"] != holder:
+            item = self._dynamo.get(self._table, self.key(location)) or {}
+            own = item.get("holder") == holder
+            if self._is_held(item) and not own:
                 raise _held(location, item)
-            own = item is not None and item.get("holder") == holder
-            attributes = {} if item is None else item
             try:
                 self._dynamo.transact([
                     update(
                         self._table,
                         self.key(location),
-                        assign={"holder": holder, "expires": now + _milliseconds(ttl), "location": location},
+                        assign={"holder": holder, "expires": self._now() + _milliseconds(ttl), "location": location},
                         add={"fence": 0 if own else 1},
-                        expect={name: attributes.get(name, ABSENT) for name in ("holder", "expires", "fence")},
+                        expect={name: item.get(name, ABSENT) for name in ("holder", "expires", "fence")},
                         create=True,
                     )
                 ])  # fmt: skip
@@ -73,14 +72,13 @@ class Leases:
     def release(self, location: str, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
         assign = {"holder": None, "expires": None}
-        try:
+        with suppress(ConditionFailed):
             self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
-        except ConditionFailed:
-            return
 
     def require_free(self, location: str) -> None:
         """Raise Conflict, which names the holder, where somebody holds the lease now."""
-        if (item := self._current(location)) is not None:
+        item = self._dynamo.get(self._table, self.key(location)) or {}
+        if self._is_held(item):
             raise _held(location, item)
 
     @staticmethod
@@ -89,9 +87,8 @@ class Leases:
         # s3, s3a and s3n name the same place, with or without a slash at the end; keys are case-sensitive there.
         return keys.lease(location if location == CATALOG else Location.parse(location).uri)
 
-    def _current(self, location: str) -> Attributes | None:
-        item = self._dynamo.get(self._table, self.key(location))
-        return item if item is not None and "holder" in item and item["expires"] > self._now() else None
+    def _is_held(self, item: Attributes) -> bool:
+        return "holder" in item and item["expires"] > self._now()
 
     def _now(self) -> int:
         return int(self._clock() * 1000)

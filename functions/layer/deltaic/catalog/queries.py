@@ -56,10 +56,6 @@ class Query(Item, frozen=True, kw_only=True):
     expires_at: datetime
 
 
-class _Overtaken(Exception):
-    """Another query of the same recipient was recorded first."""
-
-
 class QueryStore:
     """The queries of one catalog: GetItem, and PutItem where queries are submitted.
 
@@ -96,13 +92,13 @@ class QueryStore:
                 f"take {PARAMETERS_BYTES}: shorten the predicate hints, or ask without asyncquery=true."
             )
         for pause in pauses(_ATTEMPTS):
-            try:
-                return self._submit(query)
-            except _Overtaken:
-                time.sleep(pause)
+            if (recorded := self._submit(query)) is not None:
+                return recorded
+            time.sleep(pause)
         raise TooManyRequests(_CROWDED)
 
-    def _submit(self, query: Query) -> Query:
+    def _submit(self, query: Query) -> Query | None:
+        """Try to record a query; None where another of the same recipient was recorded first."""
         counted, now = keys.live_queries(query.recipient_id), self._now()
         live = LiveQueries.read(self._dynamo.get(self._table, counted), now)
         try:
@@ -128,7 +124,7 @@ class QueryStore:
             raise TooManyRequests(_CROWDED) from crowded
         except ConditionFailed as failed:
             if failed.index > 0:
-                raise _Overtaken from failed
+                return None
             if failed.item is None:
                 raise Unavailable("the query could not be recorded at the moment; try again") from failed
             return Query.read(failed.item)

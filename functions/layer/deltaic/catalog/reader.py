@@ -80,7 +80,7 @@ class CatalogReader:
             found = list(self._dynamo.query(self._table, keys.grants_and_record(recipient_id, after), limit=size + 1))
             grants = [item for item in found if item["sk"] != record.sk]
             ended = len(found) <= size or len(grants) < len(found)
-            share_keys = [keys.share(grant["share"]) for grant in grants[:size] if not self._has_ended(grant)]
+            share_keys = [keys.named("share", grant["share"]) for grant in grants[:size] if not self._has_ended(grant)]
             asked = share_keys if ended or admitted else [*share_keys, record]
             items = self._dynamo.batch_get(self._table, asked)
             if not admitted:
@@ -95,11 +95,13 @@ class CatalogReader:
 
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
-        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found").wanted)
+        return Share.read(
+            self._granted(recipient_id, share, keys.named("share", share), f"share '{share}' not found").wanted
+        )
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
-        self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
+        self._granted(recipient_id, share, keys.named("share", share), f"share '{share}' not found")
         return [Schema.read(item) for item in self._listed(keys.of_share("schema", share, after), limit)]
 
     def list_tables(
@@ -121,7 +123,7 @@ class CatalogReader:
             f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
             "please contact your share provider for further information."
         )
-        held = self._granted(recipient_id, share, keys.table(share, schema, table), unknown)
+        held = self._granted(recipient_id, share, keys.asset("table", share, schema, table), unknown)
         if held.wanted.get("unlisted"):
             raise NotFound(unknown)
         return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
@@ -177,7 +179,7 @@ class CatalogReader:
 
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
-        item = self._dynamo.get(self._table, keys.storage(name))
+        item = self._dynamo.get(self._table, keys.named("storage", name))
         if item is None:
             raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
         return Storage.read(item)
@@ -188,7 +190,9 @@ class CatalogReader:
         """Return the share's grant, and where the entries of a kind are; raises as `_granted` does."""
         unknown = f"share '{share}' not found"
         if schema is None:
-            return self._granted(recipient_id, share, keys.share(share), unknown), keys.in_share(kind, share, after)
+            return self._granted(recipient_id, share, keys.named("share", share), unknown), keys.in_share(
+                kind, share, after
+            )
         held = self._granted(recipient_id, share, keys.schema(share, schema), unknown, f"schema '{schema}' not found")
         return held, keys.in_schema(kind, share, schema, after)
 
@@ -208,7 +212,7 @@ class CatalogReader:
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
     ) -> "_Held":
         """Return the share's grant and the wanted item, by one request; raises NotFound, and what `admit` does."""
-        grant, record = keys.grant(recipient_id, share), keys.recipient_id(recipient_id)
+        grant, record = keys.recipient_entry("grant", recipient_id, share), keys.recipient_id(recipient_id)
         items = self._dynamo.batch_get(self._table, [grant, wanted, record])
         restrictions = self._admitted(items.get(record))
         if grant not in items or self._has_ended(items[grant]):

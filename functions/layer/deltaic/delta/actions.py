@@ -90,20 +90,9 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tags: Any = None
 
 
-_METADATA_ORDER: Final = (
-    "id",
-    "name",
-    "description",
-    "format",
-    "schemaString",
-    "partitionColumns",
-    "configuration",
-    "createdTime",
-)
 _NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
 _READER_WITH_FEATURES: Final = 3
 _WRITER_WITH_FEATURES: Final = 7
-_PROTOCOL_ORDER: Final = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
 
 
 def text(value: Any) -> str:
@@ -149,7 +138,7 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
         form,
         plain["name"],
         plain["description"],
-        _ordered(plain, action, _METADATA_ORDER),
+        _ordered(plain, action),
     )
 
 
@@ -167,12 +156,7 @@ def protocol_of(action: dict[str, Any], where: str) -> Protocol:
     except (TypeError, ValueError, AttributeError) as broken:
         message = f"the table's log cannot be read: {where} has a broken protocol: {broken!r}"
         raise TableUnreadable(message, where) from broken
-    return Protocol(
-        plain["minReaderVersion"],
-        plain["readerFeatures"],
-        plain["writerFeatures"],
-        _ordered(plain, action, _PROTOCOL_ORDER),
-    )
+    return Protocol(reader, plain["readerFeatures"], plain["writerFeatures"], _ordered(plain, action))
 
 
 def _features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
@@ -186,7 +170,7 @@ def _without_nulls(values: dict[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _ordered(plain: dict[str, Any], action: dict[str, Any], order: tuple[str, ...]) -> bytes:
-    unknown = {name: value for name, value in sorted(action.items()) if name not in order}
-    known = {name: plain[name] for name in order}
+def _ordered(known: dict[str, Any], action: dict[str, Any]) -> bytes:
+    """Return an action as JSON: what is known of it in one order, the rest by name."""
+    unknown = {name: value for name, value in sorted(action.items()) if name not in known}
     return msgspec.json.encode({name: value for name, value in (known | unknown).items() if value is not None})

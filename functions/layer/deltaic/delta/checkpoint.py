@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
-from deltaic.delta.commits import WINDOW_BYTES, metadata_in, protocol_in, slices
+from deltaic.delta.commits import WINDOW_BYTES, lines_of, metadata_in, protocol_in
 from deltaic.delta.log_files import read_listed, reading
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
@@ -128,18 +128,15 @@ class CheckpointReader(msgspec.Struct, dict=True):
         metadata: Metadata | None = None
         adds: list[Add] = []
         sidecars: list[Part] = []
-        for piece in slices(content):
-            with reading(path):
-                lines = _manifest.decode_lines(piece)
-            for line in lines:
-                if line.add is not None:
-                    adds.append(line.add)
-                elif line.sidecar is not None:
-                    sidecars.append(self._sidecar(line.sidecar.path, line.sidecar.size_in_bytes, line.sidecar.tags))
-                elif line.meta_data:
-                    metadata = metadata_in(line.meta_data, path) or metadata
-                elif line.protocol:
-                    protocol = protocol_in(line.protocol, path) or protocol
+        for line in lines_of(content, path, _manifest):
+            if line.add is not None:
+                adds.append(line.add)
+            elif line.sidecar is not None:
+                sidecars.append(self._sidecar(line.sidecar.path, line.sidecar.size_in_bytes, line.sidecar.tags))
+            elif line.meta_data:
+                metadata = metadata_in(line.meta_data, path) or metadata
+            elif line.protocol:
+                protocol = protocol_in(line.protocol, path) or protocol
         own: list[Part] = [LinesPart(batch_of(adds, path))] if adds else []
         return _Manifest((*own, *sidecars), protocol, metadata)
 

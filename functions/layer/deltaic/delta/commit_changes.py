@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, integer, metadata_of, protocol_of, text
+from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, integer, text
 from deltaic.delta.commit_cache import CommitCache, ReadFiles
-from deltaic.delta.commits import slices, windows
+from deltaic.delta.commits import FileActions, lines_of, metadata_in, object_in, protocol_in, windows
 from deltaic.delta.log_files import reading
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
@@ -66,20 +66,12 @@ class CommitChanges(msgspec.Struct, frozen=True):
         return [action for action in self.actions if not isinstance(action, FileChange) or _is_cdc(action)]
 
 
-class _CommitLine(msgspec.Struct, gc=False):
-    add: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    remove: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    cdc: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    meta_data: msgspec.Raw = msgspec.field(name="metaData", default_factory=msgspec.Raw)
-    protocol: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+class _CommitLine(FileActions, gc=False):
+    cdc: AddCdcFile | None = None
     commit_info: msgspec.Raw = msgspec.field(name="commitInfo", default_factory=msgspec.Raw)
 
 
-_lines: Final = msgspec.json.Decoder(_CommitLine)
-_add: Final = msgspec.json.Decoder(Add, strict=False)
-_remove: Final = msgspec.json.Decoder(Remove, strict=False)
-_cdc: Final = msgspec.json.Decoder(AddCdcFile, strict=False)
-_plain: Final = msgspec.json.Decoder(dict[str, Any])
+_lines: Final = msgspec.json.Decoder(_CommitLine, strict=False)
 
 
 class CommitRange(msgspec.Struct, frozen=True):
@@ -109,12 +101,10 @@ class CommitRange(msgspec.Struct, frozen=True):
             at, most = at + len(window), min(2 * most, _WINDOW_COMMITS)
 
 
-def list_changes(
-    store: TableStore, start: int, end: int, cache: CommitCache | None = None, table: str = ""
-) -> CommitRange:
+def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, table: str) -> CommitRange:
     """Return the commits `start` to `end`, both included, without a gap; requests as `times.list_times`.
 
-    With a cache, what it keeps of them is not fetched; `table` names the table there.
+    What the cache keeps of them is not fetched; `table` names the table there.
     Raises MalformedRequest for a range past the latest version, TableUnreadable for a missing commit, naming it.
     """
     listing, times = list_times(store, start, end)
@@ -125,7 +115,7 @@ def list_changes(
                 raise MalformedRequest(f"Cannot load table version {version} as it does not exist.")
             raise TableUnreadable(f"table files missing: {LOG}{version_prefix(version)}.json")
     commits = [listing.commits[version] for version in range(start, end + 1)]
-    contents = (cache or CommitCache(0)).reader(table, store, [commit.file for commit in commits])
+    contents = cache.reader(table, store, [commit.file for commit in commits])
     return CommitRange(contents, commits, times)
 
 
@@ -135,39 +125,17 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
     timestamp = file_time
     merged_nothing, mark = False, ""
     updates_none: list[bool] = []
-    for piece in slices(content):
-        with reading(path):
-            lines = _lines.decode_lines(piece)
-        for line in lines:
-            with reading(path):
-                actions += _actions(line, path)
-                if info := _raw(line.commit_info):
-                    about = _plain.decode(info)
-                    own = integer(about.get("inCommitTimestamp"))
-                    timestamp = own if isinstance(own, int) else timestamp
-                    merged_nothing = merged_nothing or _merged_nothing(about)
-                    updates_none.append(_updates_none(about))
-                    mark = text(about.get("userMetadata") or "")
+    for line in lines_of(content, path, _lines):
+        actions += [FileChange(action) for action in (line.add, line.remove, line.cdc) if action is not None]
+        actions += filter(None, (metadata_in(line.meta_data, path), protocol_in(line.protocol, path)))
+        if (about := object_in(line.commit_info, path)) is not None:
+            own = integer(about.get("inCommitTimestamp"))
+            timestamp = own if isinstance(own, int) else timestamp
+            merged_nothing = merged_nothing or _merged_nothing(about)
+            updates_none.append(_updates_none(about))
+            mark = text(about.get("userMetadata") or "")
     told = bool(updates_none) and all(updates_none)
     return CommitChanges(version, timestamp, tuple(actions), merged_nothing, told, len(content), mark)
-
-
-def _actions(line: _CommitLine, path: str) -> Iterator[Change]:
-    if raw := _raw(line.add):
-        yield FileChange(_add.decode(raw))
-    if raw := _raw(line.remove):
-        yield FileChange(_remove.decode(raw))
-    if raw := _raw(line.cdc):
-        yield FileChange(_cdc.decode(raw))
-    if raw := _raw(line.meta_data):
-        yield metadata_of(_plain.decode(raw), path)
-    if raw := _raw(line.protocol):
-        yield protocol_of(_plain.decode(raw), path)
-
-
-def _raw(value: msgspec.Raw) -> bytes:
-    raw = bytes(value)
-    return b"" if raw == b"null" else raw
 
 
 def _is_cdc(action: Change) -> bool:

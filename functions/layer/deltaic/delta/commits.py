@@ -5,7 +5,7 @@ line feed ends a line.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -38,7 +38,7 @@ class _Info(msgspec.Struct, gc=False, rename="camel"):
     commit_info: _Times | None = None
 
 
-_lines: Final = msgspec.json.Decoder(FileActions, strict=False)
+_Line = TypeVar("_Line")
 _info: Final = msgspec.json.Decoder(_Info, strict=False)
 _plain: Final = msgspec.json.Decoder(dict[str, Any])
 
@@ -56,23 +56,23 @@ def slices(content: bytes) -> Iterator[bytes]:
         start = end
 
 
-def file_actions(content: bytes, path: str) -> Iterator[FileActions]:
+def lines_of(content: bytes, path: str, lines: msgspec.json.Decoder[_Line]) -> Iterator[_Line]:
     """Yield the lines of a commit in their order; raises TableUnreadable, naming `path`, at a torn or foreign line."""
     for part in slices(content):
         with reading(path):
-            lines = _lines.decode_lines(part)
-        yield from lines
+            decoded = lines.decode_lines(part)
+        yield from decoded
 
 
 def metadata_in(raw: msgspec.Raw, path: str) -> Metadata | None:
     """Read a line's `metaData`; None where the line has none."""
-    plain = _object(raw, path)
+    plain = object_in(raw, path)
     return None if plain is None else metadata_of(plain, path)
 
 
 def protocol_in(raw: msgspec.Raw, path: str) -> Protocol | None:
     """Read a line's `protocol`; None where the line has none."""
-    plain = _object(raw, path)
+    plain = object_in(raw, path)
     return None if plain is None else protocol_of(plain, path)
 
 
@@ -91,7 +91,8 @@ def in_commit_timestamp(content: bytes, path: str) -> int:
     raise TableUnreadable(f"the table's log contradicts itself: {path} has no inCommitTimestamp though it is enabled")
 
 
-def _object(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
+def object_in(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
+    """Read an action as plain JSON values; None where the line has none."""
     value = bytes(raw)
     if not value or value == b"null":
         return None

@@ -49,13 +49,7 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def row(self) -> dict[str, str | int | None]:
         """The vector as such a row."""
-        return {
-            "storageType": self.storage_type,
-            "pathOrInlineDv": self.path_or_inline_dv,
-            "offset": self.offset,
-            "sizeInBytes": self.size_in_bytes,
-            "cardinality": self.cardinality,
-        }
+        return dict(msgspec.to_builtins(self))
 
     @property
     def unique_id(self) -> str:

@@ -21,7 +21,7 @@ class DeltaLog:
 
     def __init__(self, store: TableStore, cache: SnapshotCache | None = None, table: str = "") -> None:
         self._store = store
-        self._cache = cache
+        self._cache = cache or SnapshotCache(0)
         self._table = table
 
     def latest_version(self) -> int:
@@ -34,8 +34,7 @@ class DeltaLog:
         return segment.base, segment.commits
 
     def _latest(self) -> Segment:
-        hint = self._cache.hint(self._table) if self._cache is not None else None
-        return find_segment(self._store, hint=hint)
+        return find_segment(self._store, hint=self._cache.hint(self._table))
 
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
         """Return a version, the newest one by default.
@@ -45,9 +44,7 @@ class DeltaLog:
         not exist, TableUnreadable for a broken log, UnsupportedOperation for features that cannot be read.
         """
         base = at.base if at is not None and version is not None else None
-        if self._cache is not None:
-            return self._cache.snapshot(self._table, self._store, version, base=base)
-        return Snapshot.open(self._store, find_segment(self._store, version, base=base))
+        return self._cache.snapshot(self._table, self._store, version, base=base)
 
     @cached_property
     def history(self) -> History:
@@ -56,5 +53,4 @@ class DeltaLog:
 
     def commits(self, start: int, end: int) -> CommitRange:
         """Return the commits `start` to `end`, both included, in order; see list_changes."""
-        cache = self._cache.commits if self._cache is not None else None
-        return list_changes(self._store, start, end, cache, self._table)
+        return list_changes(self._store, start, end, self._cache.commits, self._table)

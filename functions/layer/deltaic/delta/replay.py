@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from deltaic import compute as pc
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, text, text_map
-from deltaic.delta.commits import file_actions, metadata_in, protocol_in
+from deltaic.delta.commits import FileActions, lines_of, metadata_in, protocol_in
 from deltaic.delta.logical_files import LogicalFile, Seen, candidates, canonical_path, drop_rows, vector_id
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.errors import TableUnreadable
@@ -21,6 +21,7 @@ from deltaic.errors import TableUnreadable
 _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
 
 _PER_NAME: Final = 300
+_lines: Final = msgspec.json.Decoder(FileActions, strict=False)
 
 
 class Gone(NamedTuple):
@@ -119,7 +120,7 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
         first: dict[LogicalFile, Add | Remove] = {}
         newest_protocol: Protocol | None = None
         newest_metadata: Metadata | None = None
-        for line in file_actions(content, path):
+        for line in lines_of(content, path, _lines):
             if (action := line.add or line.remove) is not None:
                 vector = action.deletion_vector
                 file = LogicalFile(canonical_path(action.path), vector.unique_id if vector else None)

@@ -120,7 +120,8 @@ def _find(store: TableStore, version: int | None, hint: int | None = None) -> Se
     if version is None:
         return segment_of(listing)
     if listing.latest is not None and version > listing.latest:
-        raise _absent(version, read_listing(store.list_log(version_prefix(listing.latest))).latest or listing.latest)
+        latest = read_listing(store.list_log(version_prefix(listing.latest))).latest or listing.latest
+        raise _gap(version, version) if version < latest else _no_such_version(version, latest)
     try:
         return _segment(listing, version)
     except _NoBase as truncated:
@@ -182,11 +183,6 @@ def _gap(missing: int, version: int) -> TableUnreadable:
         f"table files missing: {LOG}{version_prefix(missing)}.json: the log has a gap, so version {version} of the "
         "table cannot be read"
     )
-
-
-def _absent(version: int, latest: int) -> DeltaicError:
-    """Say why a version has no commit: it lies before the latest one, or the table has not come that far."""
-    return _gap(version, version) if version < latest else _no_such_version(version, latest)
 
 
 def _no_such_version(version: int, latest: int) -> MalformedRequest:

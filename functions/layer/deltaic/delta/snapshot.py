@@ -231,7 +231,8 @@ class Snapshot:
             start = Position(self.base, 0, 0, 0)
         if start.base != self.base:
             raise checkpoint_replaced()
-        return Scan(*self._tail_and_parts, wanted, batch_rows, self._cache, self._table).run(start)
+        tail, parts = self._tail_and_parts
+        return Scan(tail.files, tail.unmentioned, parts, wanted, batch_rows, self._cache, self._table).run(start)
 
     @cached_property
     def _checksum(self) -> Checksum | None:

@@ -30,10 +30,11 @@ _AHEAD: Final = 16 << 20
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
     """Return the totals of the live files of a tail and a checkpoint's parts, counted where those are few."""
-    num_files = tail.files.num_rows
-    size = pc.sum(tail.files["size"]).as_py() or 0
-    more_files, more_size = _as_told(tail, parts, exact) or _counted(tail, parts)
-    return Totals(num_files + more_files, size + more_size)
+    told = _as_told(tail, parts, exact)
+    counts = [told] if told else [
+        _of_lines(tail, part.files) if isinstance(part, LinesPart) else _of_parquet(tail, part) for part in parts
+    ]  # fmt: skip
+    return _sum([_kept(tail.files, None), *counts])
 
 
 def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it is kept
@@ -53,11 +54,11 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
     counts = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
     summed = _as_told_of(tail, parts, wanted, cache, table, exact, files_follow=files_follow)
     if summed is not None:
-        return Totals(counts[0][0] + summed[0], counts[0][1] + summed[1])
+        return _sum([*counts, summed])
     for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
         if isinstance(part, LinesPart):
             files = pc.filter(part.files, wanted.by_partition(part.files["partitionValues"]))
-            counts.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
+            counts.append(_of_lines(tail, files))
         else:
             groups = part.groups_of_adds() if bounded is None else bounded
             if not groups:
@@ -66,6 +67,10 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
             chosen = {group: selection.of(group).rows for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}
             counts.append(_of_parquet(tail, part, some, files_follow=files_follow))
+    return _sum(counts)
+
+
+def _sum(counts: Sequence[tuple[int, int]]) -> Totals:
     return Totals(sum(files for files, _ in counts), sum(size for _, size in counts))
 
 
@@ -162,13 +167,8 @@ def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] |
     return (files, size) if min(files, size) >= 0 else None
 
 
-def _counted(tail: Tail, parts: Sequence[Part]) -> tuple[int, int]:
-    found = [_of_lines(tail, part) if isinstance(part, LinesPart) else _of_parquet(tail, part) for part in parts]
-    return sum(files for files, _ in found), sum(size for _, size in found)
-
-
-def _of_lines(tail: Tail, part: LinesPart) -> tuple[int, int]:
-    return _kept(part.files, tail.unmentioned(part.files["path"], part.files["deletionVector"]))
+def _of_lines(tail: Tail, files: pa.RecordBatch) -> tuple[int, int]:
+    return _kept(files, tail.unmentioned(files["path"], files["deletionVector"]))
 
 
 def _kept(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:

@@ -61,17 +61,14 @@ class GzipMember:
         packed: bytes = self._pack.flush(isal_zlib.Z_SYNC_FLUSH)
         if tight is not self.tight:
             self.tight = tight
-            self._pack = _tight(self._window[-WINDOW_BYTES:]) if tight else _fast(self._window[-WINDOW_BYTES:])
+            window = self._window[-WINDOW_BYTES:]
+            self._pack = _tight(window) if tight else isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
         return packed
 
     def end(self) -> bytes:
         """Return the rest of the member, with its check and length."""
         rest: bytes = self._opening + self._pack.flush()
         return rest + self._check.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
-
-
-def _fast(window: bytes) -> Any:
-    return isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
 
 
 def _tight(window: bytes) -> Any:

@@ -38,11 +38,7 @@ _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
 load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
 
-def _refused(error: DeltaicError, _request: PublicRequest | None) -> Response:
-    return error_response(error)
-
-
-def buffered(endpoint: str, use_case: UseCase, refused: Refused = _refused) -> Handler:
+def buffered(endpoint: str, use_case: UseCase, refused: Refused = error_response) -> Handler:
     """Return the Lambda handler of an endpoint whose answers are small; `refused` answers with a failure."""
     return StreamingMangum(readable_by_pages(application(endpoint, use_case, refused=refused)), stream=False)
 
@@ -86,7 +82,7 @@ def application(  # noqa: PLR0913 -- how an endpoint's answers leave
     stream: bool = False,
     most_bytes: int = 0,
     page_bytes: int = 0,
-    refused: Refused = _refused,
+    refused: Refused = error_response,
 ) -> App:
     """Return the ASGI app of one endpoint.
 
@@ -124,7 +120,7 @@ def _exchange(endpoint: str, scope: Scope) -> Exchange:
     return Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
 
 
-def _failure(exchange: Exchange, error: Exception, refused: Refused = _refused) -> Response:
+def _failure(exchange: Exchange, error: Exception, refused: Refused = error_response) -> Response:
     """Record what went wrong before an answer began, and return the answer."""
     if isinstance(error, DeltaicError):
         answer = refused(error, exchange.request)

@@ -1,6 +1,5 @@
 """The endpoints of Iceberg's clients: how they read their requests, and how failures are told to them."""
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote, urlencode
@@ -54,46 +53,32 @@ def list_iceberg(request: Request) -> Response:
         case ["shares", share, "namespaces", schema, "views"] if request.method == "GET":
             namespaces.get_namespace(sharing(), request.caller, unquote(share), unquote(schema))
             return answer(iceberg_bodies.tables(schema, ()))
-    found = _ROUTES.get(request.route) if request.method in READS else None
-    if found is None:
+    body = _read(request) if request.method in READS else None
+    if body is None:
         raise UnsupportedOperation("shared tables are read only, and this server has no such call of Iceberg's catalog")
-    body = found(request)
     return answer(body) if request.method == "GET" else Response(HTTPStatus.NO_CONTENT)
 
 
-def _config(request: Request) -> bytes:
-    share = request.query.get("warehouse")
-    if not share:
-        raise NotFound("name the share that is to be read as the catalog's warehouse")
-    return namespaces.configuration(sharing(), request.caller, share)
-
-
-def _namespaces(request: Request) -> bytes:
-    share, parent = request.names["share"], request.query.get("parent")
-    if not parent:
-        return namespaces.list_namespaces(sharing(), request.caller, share)
-    namespaces.get_namespace(sharing(), request.caller, share, parent)
-    return iceberg_bodies.namespaces(())  # they have one level
-
-
-def _namespace(request: Request) -> bytes:
-    return namespaces.get_namespace(sharing(), request.caller, request.names["share"], request.names["namespace"])
-
-
-def _tables(request: Request) -> bytes:
-    return namespaces.list_open_tables(sharing(), request.caller, request.names["share"], request.names["namespace"])
-
-
-def _table(request: Request) -> bytes:
-    namespaces.check_table(sharing(), request.caller, table_name(request))
-    return b""
-
-
-_SHARE: Final = "/iceberg/v1/shares/{share}/namespaces"
-_ROUTES: Final[dict[str, Callable[[Request], bytes]]] = {
-    "/iceberg/v1/config": _config,
-    _SHARE: _namespaces,
-    f"{_SHARE}/{{namespace}}": _namespace,
-    f"{_SHARE}/{{namespace}}/tables": _tables,
-    f"{_SHARE}/{{namespace}}/tables/{{table}}": _table,  # HEAD alone: GET is another function's
-}
+def _read(request: Request) -> bytes | None:
+    """Return the answer to a read by its route; None for a route that has none here."""
+    names, caller = request.names, request.caller
+    match request.route.removeprefix("/iceberg/v1"):
+        case "/config":
+            share = request.query.get("warehouse")
+            if not share:
+                raise NotFound("name the share that is to be read as the catalog's warehouse")
+            return namespaces.configuration(sharing(), caller, share)
+        case "/shares/{share}/namespaces":
+            parent = request.query.get("parent")
+            if not parent:
+                return namespaces.list_namespaces(sharing(), caller, names["share"])
+            namespaces.get_namespace(sharing(), caller, names["share"], parent)
+            return iceberg_bodies.namespaces(())  # they have one level
+        case "/shares/{share}/namespaces/{namespace}":
+            return namespaces.get_namespace(sharing(), caller, names["share"], names["namespace"])
+        case "/shares/{share}/namespaces/{namespace}/tables":
+            return namespaces.list_open_tables(sharing(), caller, names["share"], names["namespace"])
+        case "/shares/{share}/namespaces/{namespace}/tables/{table}":  # HEAD alone: GET is another function's
+            namespaces.check_table(sharing(), caller, table_name(request))
+            return b""
+    return None

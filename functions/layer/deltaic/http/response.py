@@ -36,8 +36,8 @@ def json_response(body: bytes) -> Response:
     return Response(headers={"content-type": json_bodies.JSON_TYPE}, body=body)
 
 
-def error_response(error: DeltaicError) -> Response:
-    """Answer with the error's status and the protocol's error object."""
+def error_response(error: DeltaicError, _request: object = None) -> Response:
+    """Answer with the error's status and the protocol's error object, whatever was asked."""
     headers = {"content-type": json_bodies.JSON_TYPE}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

@@ -96,8 +96,6 @@ class Streamed:
 class Whole:
     """Where an answer goes that leaves in one piece; AnswerTooLarge as soon as it exceeds `limit` bytes."""
 
-    begun = False
-
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self.status = 500
@@ -113,13 +111,6 @@ class Whole:
         self.body += data
         if self._limit is not None and len(self.body) > self._limit:
             raise AnswerTooLarge
-
-    async def fail(self, error: Exception) -> None:
-        """Never reached, for nothing has begun."""
-        raise error
-
-    async def accepted(self) -> None:
-        """Nobody need be waited for."""
 
 
 class State(enum.Enum):
@@ -151,12 +142,13 @@ class ResponseCycle:
             if self._state is State.COMPLETE:
                 # Failing a stream that is whole would mark a good answer as broken.
                 logger.exception("the app failed after its answer")
-            elif self._out.begun:
+            elif isinstance(self._out, Streamed) and self._out.begun:
                 await self._out.fail(error)
             else:
                 raise
-        # Beyond the time limit, too: whoever asks for the next invocation before this one was taken is killed.
-        await self._out.accepted()
+        if isinstance(self._out, Streamed):
+            # Beyond the time limit, too: whoever asks for the next invocation before this one was taken is killed.
+            await self._out.accepted()
 
     async def _run(self, app: App) -> None:
         self._limit = asyncio.timeout(self._seconds)

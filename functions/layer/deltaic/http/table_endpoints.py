@@ -1,5 +1,7 @@
 """The table endpoints: how they read their requests, and which answers stream."""
 
+from functools import partial
+
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.protocol import json_bodies
@@ -9,8 +11,8 @@ from deltaic.protocol.clients import follows_pages, reads_statistics
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.requests import MetadataRequest, QueryResultRequest, VersionRequest
 from deltaic.settings import settings
-from deltaic.sharing import metadata, query, version
-from deltaic.sharing.answer import Answer, AskedHeaders
+from deltaic.sharing import metadata, query
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.change_feed import changes
 from deltaic.sharing.runtime import connect_sessions, sharing
@@ -24,7 +26,7 @@ VERSION_HEADER = "delta-table-version"
 
 def get_table_version(request: Request) -> Response:
     """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
-    number = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    number = metadata.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
     request.caller.audit.add(version=number)
     return Response(headers={VERSION_HEADER: str(number)})
 
@@ -32,14 +34,14 @@ def get_table_version(request: Request) -> Response:
 def get_table_metadata(request: Request) -> Response:
     """GET .../metadata."""
     answer = metadata.get_metadata(
-        sharing(), request.caller, _table(request), MetadataRequest.parse(request.query), _answer_headers(request)
+        sharing(), request.caller, _table(request), MetadataRequest.parse(request.query), partial(_options, request)
     )
     return Response(headers=_headers(request, answer), body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
     """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
-    options = _answer_headers(request).options()
+    options = _options(request)
     asked = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
     return _stream(request, query.query(sharing(), request.caller, _table(request), asked, options))
 
@@ -57,7 +59,7 @@ def get_query(request: Request) -> Stream:
             _table(request),
             request.names["queryId"],
             request=QueryResultRequest.parse(request.body),
-            headers=_answer_headers(request),
+            read_options=partial(_options, request),
         ),
     )
 
@@ -67,7 +69,7 @@ def list_table_changes(request: Request) -> Stream:
     return _stream(
         request,
         changes.list_changes(
-            sharing(), request.caller, _table(request), ChangesRequest.parse(request.query), _answer_headers(request)
+            sharing(), request.caller, _table(request), ChangesRequest.parse(request.query), partial(_options, request)
         ),
     )
 
@@ -76,12 +78,12 @@ def _table(request: Request) -> TableName:
     return TableName(request.names["share"], request.names["schema"], request.names["table"])
 
 
-def _answer_headers(request: Request) -> AskedHeaders:
+def _options(request: Request) -> ResponseOptions:
     client = request.headers.get("user-agent", "")
-    return AskedHeaders(
+    return ResponseOptions.parse(
         request.headers.get(HEADER),
         request.headers.get(FILE_ID_HASH_HEADER),
-        page_budget=request.page_budget if follows_pages(client) else None,
+        request.page_budget if follows_pages(client) else None,
         statistics=settings().unread_statistics == "enabled" or reads_statistics(client),
         user_agent=client,
     )

@@ -21,7 +21,6 @@ from deltaic.iceberg.file_index import (
 )
 from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
 from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPlace, content_key
-from deltaic.iceberg.name_mapping import merged
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
 from deltaic.iceberg.refusals import TooManyFiles, misread
 from deltaic.iceberg.table_schema import IcebergSchema, iceberg_schema
@@ -60,7 +59,7 @@ def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileI
         raise InvalidParameter(f"version {version.version} is not later than {before.version}")
     schema = iceberg_schema(version.metadata)
     made = _Generation(means, version, schema, before).run()
-    mapping = merged(before.name_mapping, schema.name_mapping)
+    mapping = _merged(before.name_mapping, schema.name_mapping)
     if mapping is None:
         # A name means another column now: files of both cannot be read by one table.
         return made.index(schema, schema.name_mapping)
@@ -75,7 +74,7 @@ def with_earlier(means: Means, version: TableVersion, index: FileIndex) -> FileI
     if version.version >= index.snapshots[0].version:
         raise InvalidParameter(f"version {version.version} is not before {index.snapshots[0].version}")
     schema = iceberg_schema(version.metadata)
-    mapping = merged(schema.name_mapping, index.name_mapping)
+    mapping = _merged(schema.name_mapping, index.name_mapping)
     if mapping is None:
         raise misread(
             f"version {version.version} has a column by the name of another one of later versions",
@@ -206,3 +205,25 @@ class _Generation:
 def _pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     for at in range(0, len(items), FILES_A_MANIFEST):
         yield items[at : at + FILES_A_MANIFEST]
+
+
+def _merged(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """Return a name mapping that holds for files of both; None where a name stands for two fields.
+
+    It says which field a column of a file without field ids is (Iceberg specification, "Column Projection").
+    """
+    fields = {field["field-id"]: field for field in one}
+    names = {name: field["field-id"] for field in one for name in field["names"]}
+    for field in other:
+        if any(names.get(name, field["field-id"]) != field["field-id"] for name in field["names"]):
+            return None
+        own = fields.setdefault(field["field-id"], field)
+        if own is field:
+            continue
+        if own["names"] != field["names"]:
+            return None
+        below = _merged(own.get("fields", ()), field.get("fields", ()))
+        if below is None:
+            return None
+        fields[field["field-id"]] = {**field, **({"fields": below} if below else {})}
+    return list(fields.values())

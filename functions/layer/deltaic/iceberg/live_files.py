@@ -1,6 +1,7 @@
 """The live files of a version as entries of manifests: each known by a digest, encoded where that is asked for."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -29,7 +30,7 @@ from deltaic.pruning.partition_facts import values
 
 _MOST_NAMED: Final = 1_000
 _MOST_KNOWN: Final = 100_000
-"""Partitions whose encoding is kept."""
+"""Partitions that are kept as read, and as encoded."""
 
 
 class LiveVector(msgspec.Struct, frozen=True):
@@ -167,9 +168,9 @@ def _sort_key(partition: Partition) -> tuple[Any, ...]:
 class _Partitions:
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
-        self._encoder = PartitionEncoder(schema.partitions)
-        self._read: dict[tuple[str | None, ...], Partition] = {}
-        self._encoded: dict[Partition, bytes] = {}
+        self.encoded = lru_cache(_MOST_KNOWN)(PartitionEncoder(schema.partitions).encode)
+        """Returns a partition as entries have it."""
+        self._partition = lru_cache(_MOST_KNOWN)(self._read)
 
     def of(self, maps: pa.MapArray) -> list[Partition]:
         """Return the partition of each file."""
@@ -178,15 +179,6 @@ class _Partitions:
         texts = [self._texts(maps, column.physical_name) for column in self._columns]
         return [self._partition(combination) for combination in zip(*texts, strict=True)]
 
-    def encoded(self, partition: Partition) -> bytes:
-        """Return a partition as entries have it."""
-        found = self._encoded.get(partition)
-        if found is None:
-            if len(self._encoded) >= _MOST_KNOWN:
-                self._encoded.clear()
-            found = self._encoded[partition] = self._encoder.encode(partition)
-        return found
-
     def _texts(self, maps: pa.MapArray, name: str) -> Sequence[str | None]:
         found = values(maps, name)
         if found is not None:
@@ -194,13 +186,8 @@ class _Partitions:
             return texts
         return [dict(pairs or ()).get(name) for pairs in maps.to_pylist()]
 
-    def _partition(self, texts: tuple[str | None, ...]) -> Partition:
-        found = self._read.get(texts)
-        if found is None:
-            if len(self._read) >= _MOST_KNOWN:
-                self._read.clear()
-            found = self._read[texts] = tuple(map(_value, texts, self._columns))
-        return found
+    def _read(self, texts: tuple[str | None, ...]) -> Partition:
+        return tuple(map(_value, texts, self._columns))
 
 
 def _value(text: str | None, column: Any) -> Any:

@@ -58,7 +58,8 @@ def _by_combination(shows: Shows, by_column: Iterable[pa.StringArray]) -> pa.Boo
     for own in others:
         distinct = own.dictionary.to_pylist()
         # Numbers of pairs, made small again: their product fits into 64 bits however many files there are.
-        pairs = pc.dictionary_encode(_pairs(codes, own.indices, len(distinct)))
+        numbers = pc.multiply(pc.cast(codes, pa.int64()), len(distinct))
+        pairs = pc.dictionary_encode(pc.add(numbers, pc.cast(own.indices, pa.int64())))
         combinations = [
             (*combinations[pair // len(distinct)], distinct[pair % len(distinct)])
             for pair in pairs.dictionary.to_pylist()
@@ -66,10 +67,6 @@ def _by_combination(shows: Shows, by_column: Iterable[pa.StringArray]) -> pa.Boo
         codes = pairs.indices
     shown = pa.array([shows(texts) for texts in combinations], pa.bool_())
     return pc.take(shown, codes)
-
-
-def _pairs(left: pa.Array, right: pa.Array, count: int) -> pa.Array:
-    return pc.add(pc.multiply(pc.cast(left, pa.int64()), count), pc.cast(right, pa.int64()))
 
 
 def by_file(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:

@@ -34,8 +34,7 @@ class Capabilities(msgspec.Struct, frozen=True):
         Spaces around anything are dropped (the reference loses such entries), unknown keys are ignored, of a repeated
         key the last counts. Unknown formats beside a known one are ignored.
 
-        Raises:
-            InvalidParameter: formats are named, and none of them is known.
+        Raises InvalidParameter: formats are named, and none of them is known.
         """
         values: dict[str, list[str]] = {}
         for entry in (header or "").lower().split(";"):
@@ -51,14 +50,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, async_query: bool = False) -> str:
-    """Return the header of an answer.
-
-    Args:
-        response_format: The format the answer is in.
-        end_stream_action: The client asked for an `endStreamAction` by this header and gets one: it must then fail
-            when the line is missing.
-        async_query: The query was accepted asynchronously.
-    """
+    """Return the header of an answer; a client that is promised an `endStreamAction` by it must fail without one."""
     # Python clients look for the letters "delta" in this header, so nothing else may contain them.
     text = f"responseformat={response_format}"
     if end_stream_action:
@@ -71,8 +63,7 @@ def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, a
 def file_id_hash(header: str | None) -> FileIdHash | None:
     """Return the file id scheme asked for, to be echoed; None without the header.
 
-    Raises:
-        InvalidParameter: the header is there, blank ones included, and names neither scheme.
+    Raises InvalidParameter: the header is there, blank ones included, and names neither scheme.
     """
     if header is None:
         return None

@@ -30,7 +30,7 @@ class Span(msgspec.Struct, frozen=True):
     end: int | Instant | None
 
 
-class ChangesRequest(msgspec.Struct, frozen=True):
+class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Read Change Data Feed; the ends of the range are texts as sent until `span` reads them."""
 
     starting_version: str | None
@@ -46,8 +46,7 @@ class ChangesRequest(msgspec.Struct, frozen=True):
     def parse(cls, query: Mapping[str, str]) -> Self:
         """Read the query string; other parameters (`readChangeFeed` of Spark) are ignored.
 
-        Raises:
-            InvalidParameter: `maxFiles` is no number or not positive.
+        Raises InvalidParameter: `maxFiles` is no number or not positive.
         """
         max_files = number(query.get("maxFiles"), INT32_MAX)
         check_max_files(max_files)
@@ -70,14 +69,8 @@ class ChangesRequest(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> Mapping[str, object]:
         """What may not change from page to page: every parameter but the page size and the token itself."""
-        return {
-            "startingVersion": self.starting_version,
-            "startingTimestamp": self.starting_timestamp,
-            "endingVersion": self.ending_version,
-            "endingTimestamp": self.ending_timestamp,
-            "includeHistoricalMetadata": self.include_historical_metadata,
-            "includeHistoricalProtocol": self.include_historical_protocol,
-        }
+        parameters = msgspec.to_builtins(self)
+        return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 
     def span(self) -> Span:
         """Return start and end as numbers and moments (step 5); raises `InvalidParameter`."""
@@ -99,8 +92,7 @@ class ChangesRequest(msgspec.Struct, frozen=True):
     def check_range(gate: TableGate, start: int, end: int | None, latest: int) -> tuple[int, int]:
         """Return the first and last version, inclusive; an end after the latest version is clipped (step 7).
 
-        Raises:
-            InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
+        Raises InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
         """
         check_start(start, latest)
         last = latest if end is None else min(end, latest)

@@ -7,7 +7,7 @@ with a Delta library, so they must be valid Delta actions whose features and pro
 from collections.abc import Mapping
 from typing import Any, Final
 
-from deltaic.protocol.parquet_lines import placement
+from deltaic.protocol.parquet_lines import placement, present
 from deltaic.protocol.wire_actions import FileAction, WireDeletionVector, WireMetadata
 
 READER_PROPERTIES: Final = frozenset(
@@ -33,16 +33,6 @@ provider's own properties are nobody else's business.
 
 _TABLE_FEATURES_READER: Final = 3
 _TABLE_FEATURES_WRITER: Final = 7
-_METADATA_FIELDS: Final = (
-    "id",
-    "name",
-    "description",
-    "format",
-    "schemaString",
-    "partitionColumns",
-    "configuration",
-    "createdTime",
-)
 
 
 def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
@@ -65,20 +55,17 @@ def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
 
 def metadata(table: WireMetadata) -> dict[str, Any]:
     """Return the wrapped metaData action as logged, its properties cut down to `READER_PROPERTIES`."""
-    action = {
-        "id": table.id,
-        "name": table.name,
-        "description": table.description,
-        "format": {"provider": "parquet", "options": {}},
-        "createdTime": None,
-        **table.raw,
-        "schemaString": table.schema_string,
-        "partitionColumns": list(table.partition_columns),
-        "configuration": {
-            name: value for name, value in table.configuration.items() if name.lower() in READER_PROPERTIES
-        },
-    }
-    fields = {name: action[name] for name in _METADATA_FIELDS if action[name] is not None}
+    logged = table.raw
+    fields = present(
+        id=logged.get("id", table.id),
+        name=logged.get("name", table.name),
+        description=logged.get("description", table.description),
+        format=logged.get("format", {"provider": "parquet", "options": {}}),
+        schemaString=table.schema_string,
+        partitionColumns=list(table.partition_columns),
+        configuration={name: text for name, text in table.configuration.items() if name.lower() in READER_PROPERTIES},
+        createdTime=logged.get("createdTime"),
+    )
     return {"deltaMetadata": fields, **placement(table)}
 
 
@@ -88,17 +75,14 @@ def file(action: FileAction) -> dict[str, Any]:
     A deletion vector on storage has an id of its own: Spark fails without it. Tags are the provider's and not sent.
     """
     vector = action.deletion_vector
-    wrapper = {
-        "id": action.id,
-        "deletionVectorFileId": None if vector is None else vector.file_id,
-        "version": action.version,
-        "timestamp": action.timestamp,
-        "expirationTimestamp": action.expiration,
-    }
-    return {
-        **{name: value for name, value in wrapper.items() if value is not None},
-        "deltaSingleAction": _single_action(action),
-    }
+    wrapper = present(
+        id=action.id,
+        deletionVectorFileId=None if vector is None else vector.file_id,
+        version=action.version,
+        timestamp=action.timestamp,
+        expirationTimestamp=action.expiration,
+    )
+    return {**wrapper, "deltaSingleAction": _single_action(action)}
 
 
 def _single_action(action: FileAction) -> dict[str, Any]:
@@ -109,14 +93,13 @@ def _single_action(action: FileAction) -> dict[str, Any]:
     }
     if action.kind == "cdf":
         return {"cdc": {**place, "dataChange": False}}  # Delta's protocol: "should always be set to false"
-    rest: dict[str, Any] = {
-        "dataChange": action.data_change,
-        "stats": None if action.kind == "remove" else action.stats,
-        "deletionVector": None if action.deletion_vector is None else _vector(action.deletion_vector),
-        "baseRowId": action.base_row_id,
-        "defaultRowCommitVersion": action.default_row_commit_version,
-    }
-    rest = {name: value for name, value in rest.items() if value is not None}
+    rest = present(
+        dataChange=True,
+        stats=None if action.kind == "remove" else action.stats,
+        deletionVector=None if action.deletion_vector is None else _vector(action.deletion_vector),
+        baseRowId=action.base_row_id,
+        defaultRowCommitVersion=action.default_row_commit_version,
+    )
     if action.kind == "remove":
         return {
             "remove": {**place, "deletionTimestamp": action.modification_time, "extendedFileMetadata": True, **rest}
@@ -125,11 +108,10 @@ def _single_action(action: FileAction) -> dict[str, Any]:
 
 
 def _vector(vector: WireDeletionVector) -> dict[str, Any]:
-    content = {
-        "storageType": vector.storage_type,
-        "pathOrInlineDv": vector.path_or_inline,
-        "offset": vector.offset,
-        "sizeInBytes": vector.size_in_bytes,
-        "cardinality": vector.cardinality,
-    }
-    return {name: value for name, value in content.items() if value is not None}
+    return present(
+        storageType=vector.storage_type,
+        pathOrInlineDv=vector.path_or_inline,
+        offset=vector.offset,
+        sizeInBytes=vector.size_in_bytes,
+        cardinality=vector.cardinality,
+    )

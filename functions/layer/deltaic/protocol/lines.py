@@ -15,12 +15,12 @@ from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.wire_actions import FileAction, WireMetadata
 
 
-class EndStreamAction(msgspec.Struct, frozen=True):
+class EndStreamAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The last line of an answer, for clients that asked for it."""
 
     refresh_token: str | None = None
     next_page_token: str | None = None
-    min_url_expiration: int | None = None
+    min_url_expiration_timestamp: int | None = None
     """Milliseconds at which the first of the answer's URLs dies; None without URLs."""
     error_message: str | None = None
     """Why the answer is not complete: the client must fail."""
@@ -36,13 +36,7 @@ def line(value: Mapping[str, Any]) -> bytes:
 def protocol(
     response_format: ResponseFormat, delta_protocol: Mapping[str, Any] | None = None, *, version: int | None = None
 ) -> bytes:
-    """Return the protocol line.
-
-    Args:
-        response_format: The answer's format.
-        delta_protocol: The log's protocol action; required in delta format, unused in parquet format.
-        version: Its version, only where `includeHistoricalProtocol` was asked for; delta format only.
-    """
+    """Return the protocol line; in delta format the log's, with `version` where it is asked for."""
     if response_format == "delta":
         return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
     return line({"protocol": parquet_lines.PROTOCOL})
@@ -64,14 +58,7 @@ def file(response_format: ResponseFormat, action: FileAction) -> bytes:
 
 def end_stream_action(end: EndStreamAction) -> bytes:
     """Return the endStreamAction line, the same in both formats; with nothing to say it is an empty object."""
-    content = {
-        "refreshToken": end.refresh_token,
-        "nextPageToken": end.next_page_token,
-        "minUrlExpirationTimestamp": end.min_url_expiration,
-        "errorMessage": end.error_message,
-        "httpStatusErrorCode": end.http_status_error_code,
-    }
-    return line({"endStreamAction": {name: value for name, value in content.items() if value is not None}})
+    return line({"endStreamAction": msgspec.to_builtins(end)})
 
 
 def query_status(query_id: str) -> bytes:

@@ -27,34 +27,32 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHOWN: Final = 60
 
 
-def check_share_name(name: str) -> str:
-    """Return `name` if a share may have it, else raise `InvalidParameter`."""
-    return _check_name("share", name)
+def check_name(kind: str, name: str) -> str:
+    """Return `name` if a share, schema, table, volume, skill, model or recipient (`kind`) may have it.
 
-
-def check_schema_name(name: str) -> str:
-    """Return `name` if a schema may have it, else raise `InvalidParameter`."""
-    return _without_period("schema", _check_name("schema", name))
-
-
-def check_table_name(name: str) -> str:
-    """Return `name` if a table may have it, else raise `InvalidParameter`."""
-    return _without_period("table", _check_name("table", name))
-
-
-def check_asset_name(kind: str, name: str) -> str:
-    """Return `name` if a volume, a skill or a model (`kind`) may have it, else raise `InvalidParameter`."""
+    Else raises `InvalidParameter`.
+    """
     if kind == "skill" and not (len(name) <= MAX_SKILL_NAME and _SKILL.fullmatch(name)):
         raise InvalidParameter(
             f"the skill name {_quoted(name)} is not allowed: lower-case letters, digits and single hyphens between "
             f"them, at most {MAX_SKILL_NAME}."
         )
-    return _without_period(kind, _check_name(kind, name))
-
-
-def check_recipient_name(name: str) -> str:
-    """Return `name` if a recipient may have it (the rule for shares), else raise `InvalidParameter`."""
-    return _check_name("recipient", name)
+    if not name:
+        raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
+    _check_text(f"the {kind} name", name, MAX_NAME)
+    match = _FORBIDDEN.search(name)
+    if match:
+        raise InvalidParameter(
+            f"the {kind} name {_quoted(name)} holds {_character(match[0])} at position {match.start()}; "
+            "spaces, '/', control characters and DELETE are not allowed."
+        )
+    if kind != "recipient" and _UNWRITABLE.search(name):
+        raise InvalidParameter(
+            f"no client can write the {kind} name {_quoted(name)}: use no '#', and not only periods."
+        )
+    if "." in name and kind not in {"share", "recipient"}:
+        raise InvalidParameter(f"the {kind} name {_quoted(name)} holds a period, which is not allowed there.")
+    return name
 
 
 def split_table_name(text: str) -> tuple[str, str, str]:
@@ -94,29 +92,6 @@ def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
 def key(name: str) -> str:
     """Return what two spellings of one name share: names are case-insensitive, their spelling is kept for answers."""
     return name.lower()
-
-
-def _check_name(kind: str, name: str) -> str:
-    if not name:
-        raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
-    _check_text(f"the {kind} name", name, MAX_NAME)
-    match = _FORBIDDEN.search(name)
-    if match:
-        raise InvalidParameter(
-            f"the {kind} name {_quoted(name)} holds {_character(match[0])} at position {match.start()}; "
-            "spaces, '/', control characters and DELETE are not allowed."
-        )
-    if kind != "recipient" and _UNWRITABLE.search(name):
-        raise InvalidParameter(
-            f"no client can write the {kind} name {_quoted(name)}: use no '#', and not only periods."
-        )
-    return name
-
-
-def _without_period(kind: str, name: str) -> str:
-    if "." in name:
-        raise InvalidParameter(f"the {kind} name {_quoted(name)} holds a period, which is not allowed there.")
-    return name
 
 
 def _check_text(what: str, text: str, limit: int) -> str:

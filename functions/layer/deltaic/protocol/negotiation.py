@@ -45,17 +45,10 @@ def choose_format(
 ) -> ResponseFormat:
     """Return the format of the answer.
 
-    Args:
-        capabilities: What the client sent.
-        misread_as_parquet: The table's live features that a parquet-format client would misread, such as deletion
-            vectors that exist or column mapping that is on.
-        needed_for_delta: The table's live reader features, in any spelling. With any of them a client that offers
-            both formats gets delta, unless it does not announce them.
-        user_agent: What the client says it is, for the remedy alone.
-
-    Raises:
-        UnsupportedOperation: none of the requested formats can carry the table to this client; the message names the
-            features and what to ask for instead.
+    `misread_as_parquet` are the table's live features that a client of the parquet format would misread, such as
+    deletion vectors; `needed_for_delta` are its live reader features, in any spelling: with any of them a client that
+    offers both formats gets delta, unless it does not announce them. `user_agent` serves the remedy alone. Raises
+    UnsupportedOperation where no format can carry the table to this client, naming features and remedy.
     """
     misread, needed = _relevant(misread_as_parquet), _relevant(needed_for_delta)
     announced = {canonical(feature) for feature in capabilities.reader_features} | SELF_CHECKED

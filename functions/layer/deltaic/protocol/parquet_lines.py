@@ -15,7 +15,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
     """Return the Metadata object; of the table's properties only `enableChangeDataFeed` is defined for this format."""
     return {
         "id": table.id,
-        **_present(name=table.name, description=table.description),
+        **present(name=table.name, description=table.description),
         "format": {"provider": "parquet"},
         "schemaString": table.schema_string,
         "partitionColumns": list(table.partition_columns),
@@ -26,7 +26,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
 
 def placement(table: WireMetadata) -> dict[str, Any]:
     """Return the fields that both formats add to a table's metadata: version, totals and where it can be accessed."""
-    return _present(
+    return present(
         version=table.version,
         size=table.size,
         numFiles=table.num_files,
@@ -53,7 +53,7 @@ def file(action: FileAction) -> dict[str, Any]:
         "id": action.id,
         "partitionValues": dict(action.partition_values),
         "size": action.size,
-        **_present(
+        **present(
             stats=action.stats if action.kind in {"file", "add"} else None,
             version=action.version,
             timestamp=action.timestamp,
@@ -72,5 +72,6 @@ def _serves_changes(table: WireMetadata) -> bool:
     )
 
 
-def _present(**fields: Any) -> dict[str, Any]:
+def present(**fields: Any) -> dict[str, Any]:
+    """Return an object of the fields that are there."""
     return {name: value for name, value in fields.items() if value is not None}

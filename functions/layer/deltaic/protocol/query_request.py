@@ -21,10 +21,12 @@ from deltaic.protocol.gates import TableGate
 from deltaic.protocol.instants import Instant, parse_instant
 from deltaic.protocol.request_body import Body
 
-_MESSAGE: Final = "QueryTableRequest"
+_NOT_OF_ALL_PAGES: Final = frozenset({
+    "maxFiles", "pageToken", "includeRefreshToken", "namesRefreshToken", "refreshToken", "idempotencyKey",
+})  # fmt: skip
 
 
-class QueryRequest(msgspec.Struct, frozen=True):
+class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Read Data from a Table: a snapshot (latest, by version, by timestamp), or a range of data changes."""
 
     predicate_hints: tuple[str, ...]
@@ -53,11 +55,10 @@ class QueryRequest(msgspec.Struct, frozen=True):
     def parse(cls, content: bytes, *, async_query: bool = False) -> Self:
         """Read a body; `async_query` is the capability of that name.
 
-        Raises:
-            MalformedRequest: no JSON object, or a field of the wrong type.
-            InvalidParameter: fields that exclude each other, or numbers out of range.
+        Raises MalformedRequest for no JSON object or a field of the wrong type, InvalidParameter for fields that
+        exclude each other and numbers out of range.
         """
-        body = Body.decode(content, _MESSAGE)
+        body = Body.decode(content, "QueryTableRequest")
         limit = body.int64("limitHint")
         starting = body.int64("startingVersion")
         ending = body.int64("endingVersion")
@@ -98,16 +99,7 @@ class QueryRequest(msgspec.Struct, frozen=True):
     @property
     def fingerprint(self) -> Mapping[str, object]:
         """What may not change from page to page: every parameter but the page size and the tokens themselves."""
-        return {
-            "predicateHints": self.predicate_hints,
-            "jsonPredicateHints": self.json_predicate_hints,
-            "limitHint": self.limit_hint,
-            "version": self.version,
-            "timestamp": self.timestamp,
-            "startingVersion": self.starting_version,
-            "endingVersion": self.ending_version,
-            "includeHistoricalProtocol": self.include_historical_protocol,
-        }
+        return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _NOT_OF_ALL_PAGES}
 
     def _check(self, *, async_query: bool) -> None:
         chosen = [item for item in (self.version, self.timestamp, self.starting_version) if item is not None]
@@ -149,8 +141,7 @@ class QueryRequest(msgspec.Struct, frozen=True):
     def check_range(self, latest: int) -> tuple[int, int]:
         """Return the first and the last version of a range query, inclusive (step 6).
 
-        Raises:
-            InvalidParameter: the range starts or ends after the latest version. (Unlike here, /changes clips its end.)
+        Raises InvalidParameter: it starts or ends after the latest version. (Unlike here, /changes clips its end.)
         """
         start = self.starting_version or 0
         end = latest if self.ending_version is None else self.ending_version

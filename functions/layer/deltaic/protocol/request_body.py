@@ -27,8 +27,7 @@ class Body(msgspec.Struct, frozen=True):
     def decode(cls, content: bytes, message: str, *, optional: bool = False) -> Self:
         """Read a body; `optional` takes an empty one for `{}`.
 
-        Raises:
-            MalformedRequest: nothing, no JSON, or JSON that is not an object.
+        Raises MalformedRequest: nothing, no JSON, or JSON that is not an object.
         """
         if not content.strip():
             if optional:

@@ -55,8 +55,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
     def starting_instant(self, gate: TableGate) -> Instant | None:
         """Return the moment asked for, None for the latest version (1: after the table was found).
 
-        Raises:
-            InvalidParameter: the table's history is not shared, or the text is not a timestamp.
+        Raises InvalidParameter: the table's history is not shared, or the text is not a timestamp.
         """
         if self.starting_timestamp is None:
             return None
@@ -109,12 +108,7 @@ class QueryResultRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read the optional body.
-
-        Raises:
-            MalformedRequest: not JSON, or a field of the wrong type.
-            InvalidParameter: `maxFiles must be positive.`
-        """
+        """Read the optional body; raises MalformedRequest, and InvalidParameter for `maxFiles` that is not positive."""
         body = Body.decode(content, "GetQueryInfoRequest", optional=True)
         max_files, page_token = body.int32("maxFiles"), body.string("pageToken")
         check_max_files(max_files)

@@ -66,7 +66,6 @@ class FileAction(msgspec.Struct, frozen=True):
     """Milliseconds at which the URL (and the deletion vector's) dies."""
     modification_time: int = 0
     """Milliseconds; for `add` in delta format; for `remove` it is the deletion time."""
-    data_change: bool = True
     deletion_vector: WireDeletionVector | None = None
     """Delta format only; never for `cdf`."""
     base_row_id: int | None = None

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from deltaic.pruning.expressions import Literal
+from deltaic.pruning.values import INTEGER_BITS, MAX_PRECISION
 
 _TYPES: Final = {
     "BOOLEAN": "boolean",
@@ -26,8 +27,6 @@ _TYPES: Final = {
     "TIMESTAMPLTZ": "timestamp",
     "TIMESTAMPNTZ": "timestamp_ntz",
 }
-_INTEGERS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
-_MAX_PRECISION: Final = 38
 _NULL: Final = Literal(None, "string")
 
 Trust = Callable[[Any], bool]
@@ -78,7 +77,7 @@ def literal(node: Any, trusted: Trust) -> Literal:
 
 
 def _is_number(type_: str) -> bool:
-    return type_ in _INTEGERS or type_ in {"float", "double"} or type_.startswith("decimal")
+    return type_ in INTEGER_BITS or type_ in {"float", "double"} or type_.startswith("decimal")
 
 
 def _number(text: str) -> Literal:
@@ -92,9 +91,9 @@ def _number(text: str) -> Literal:
     precision = max(len(digits.digits), scale)
     if "." not in text:
         for type_ in ("integer", "long"):
-            if abs(int(text)) < 1 << _INTEGERS[type_]:
+            if abs(int(text)) < 1 << INTEGER_BITS[type_]:
                 return Literal(text, type_)
-    if precision > _MAX_PRECISION:
+    if precision > MAX_PRECISION:
         raise Misread
     return Literal(text, f"decimal({precision},{scale})")
 
@@ -108,7 +107,7 @@ def _cast(literal: Literal, type_: str) -> Literal:
         return Literal(literal.text, type_)
     if literal.type == "date" and type_ in {"timestamp", "timestamp_ntz"}:
         return Literal(literal.text, type_)
-    if literal.type in _INTEGERS and type_ in _INTEGERS and abs(int(literal.text)) < 1 << _INTEGERS[type_]:
+    if literal.type in INTEGER_BITS and type_ in INTEGER_BITS and abs(int(literal.text)) < 1 << INTEGER_BITS[type_]:
         return Literal(literal.text, type_)
     if numeric and type_.startswith("decimal"):
         return Literal(literal.text, type_)

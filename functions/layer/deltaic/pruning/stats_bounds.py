@@ -36,6 +36,7 @@ _MINUTE: Final = 60_000_000
 _WHOLE_OFFSETS: Final = 78_796_800 * 1_000_000
 """1972-07-01T00:00:00Z in microseconds since the epoch: since then all zones are whole minutes away from UTC."""
 _LAST: Final = 0x10FFFF
+_NAMED: Final = {"Infinity": inf, "-Infinity": -inf}
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
@@ -88,7 +89,7 @@ def _as_written(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Arra
     if type_.axis is Axis.TEXT:
         return pa.array([None if v is None else above(v) for v in values] if upper else values, pa.string())
     if type_.axis is Axis.DOUBLE:
-        numbers = [v if type(v) is not str else _named(v) for v in values]
+        numbers = [v if type(v) is not str else _NAMED.get(v) for v in values]
         if type_.name == "float":
             numbers = [single(v) if v else v for v in numbers]
         found = pa.array(numbers, pa.float64())
@@ -136,10 +137,6 @@ def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
     if type_.name == "date":
         return pc.cast(pc.cast(points, pa.int32()), pa.date32())
     return pc.cast(points, kinds.get(type_.name, points.type))
-
-
-def _named(text: str) -> float | None:
-    return {"Infinity": inf, "-Infinity": -inf}.get(text)
 
 
 def _as_of_a_float(doubles: pa.Array, *, upper: bool) -> pa.Array:

@@ -172,7 +172,7 @@ class _Look:
             if entry is not None:
                 why = f"{SAME_NAME}:" if entry.followed else "its name is taken by the table in"
                 return _outcome(found, "refused", f"{why} {entry.location}")
-            names.check_table_name(found.name)
+            names.check_name("table", found.name)
             self._check_new(found.location)
         except _PASSING as passing:
             return _outcome(found, "unknown", _said(passing))

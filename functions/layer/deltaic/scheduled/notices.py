@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import KnownVersions, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.items import Table
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.store import TableStore
@@ -42,7 +42,7 @@ def tell_endings(admin: CatalogAdmin, put: Put, days: int, now: datetime) -> int
 
 
 def tell_versions(
-    versions: KnownVersions,
+    versions: TablePlaces,
     log: Callable[[TablePlace], TableStore],
     put: Put,
     remaining: Callable[[], float],

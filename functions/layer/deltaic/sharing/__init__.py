@@ -12,7 +12,7 @@
     answer            the chunks, the version, and the last line if the answer breaks off
 
 `change_feed` answers ranges of versions, `folders` volumes, skills and models, `iceberg_clients` Iceberg's REST
-catalog; `listing`, `metadata` and `version` answer the small requests. `audit_record` collects what the access log
+catalog; `listing` and `metadata` answer the small requests. `audit_record` collects what the access log
 says. HTTP is not known here (`deltaic.http`), nor how entries are stored (`deltaic.catalog`) or logs are read
 (`deltaic.delta`).
 """

@@ -1,6 +1,7 @@
 """What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 import msgspec
 
@@ -17,24 +18,6 @@ _BROKEN = b"!aborted: the answer is not complete; ask again\n"
 """A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
 
 
-class AskedHeaders(msgspec.Struct, frozen=True):
-    """The headers of a request that shape its answer, as sent; each endpoint reads them when it is their turn."""
-
-    capabilities: str | None
-    file_id_hash: str | None
-    page_budget: PageBudget | None = None
-    """Counts the answer as it leaves, for a client that is known to follow pages that it did not ask for."""
-    statistics: bool = True
-    """Whether the client reads those of files, or is sent them all the same."""
-    user_agent: str = ""
-
-    def options(self) -> "ResponseOptions":
-        """Read both; raises InvalidParameter."""
-        capabilities = Capabilities.parse(self.capabilities)
-        paged = self.page_budget if self.page_budget is not None and self.page_budget.page_bytes else None
-        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics, self.user_agent)
-
-
 class ResponseOptions(msgspec.Struct, frozen=True):
     """What the headers of a request ask of its answer."""
 
@@ -46,6 +29,14 @@ class ResponseOptions(msgspec.Struct, frozen=True):
     """Whether lines in parquet format have those of their files."""
     user_agent: str = ""
     """What the client says it is: a refusal tells it what it can do."""
+
+    @classmethod
+    def parse(
+        cls, capabilities: str | None, file_ids: str | None, page_budget: PageBudget | None = None, **more: Any
+    ) -> Self:
+        """Read the headers as sent, and take `more` of the options as they are; raises InvalidParameter."""
+        paged = page_budget if page_budget is not None and page_budget.page_bytes else None
+        return cls(Capabilities.parse(capabilities), file_id_hash(file_ids), paged, **more)
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
         """Return what a page token of this request is bound to."""
@@ -62,6 +53,10 @@ class ResponseOptions(msgspec.Struct, frozen=True):
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:
         """Return how files are named: as asked for, else as the reference names them in this format."""
         return self.file_id_hash or response_format
+
+
+ReadOptions = Callable[[], ResponseOptions]
+"""Reads the headers of a request, when it is their turn; raises InvalidParameter."""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
-from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
 from deltaic.sharing.rights.admission import Admission
@@ -119,12 +118,8 @@ class Sharing(msgspec.Struct, frozen=True):
             ttl=self.url_ttl,
             now=now,
         )
-        # By these three the lines of S3's access log are led back to this request (decision 60).
-        table.caller.audit.add(
-            session=self.sessions.name_of(recipient_id, table.storage),
-            signedAt=stamp(now.timestamp()),
-            signedUntil=stamp(urls.expires_at_ms / 1000),
-        )
+        session = self.sessions.name_of(recipient_id, table.storage)
+        table.caller.audit.signed(session, now.timestamp(), urls.expires_at_ms / 1000)
         return urls
 
 

@@ -1,15 +1,30 @@
-"""What is told of a table without its files: the protocol and metaData lines of one version."""
+"""What is told of a table without its files: its version, and the protocol and metaData lines of one version."""
 
-from deltaic.protocol.requests import MetadataRequest
-from deltaic.sharing.answer import Answer, AskedHeaders
+from deltaic.protocol.requests import MetadataRequest, VersionRequest
+from deltaic.sharing.answer import Answer, ReadOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.snapshots import find, negotiate, open_log
 
 
+def get_version(sharing: Sharing, caller: Caller, name: TableName, request: VersionRequest) -> int:
+    """Return the latest version, or the first at or after a timestamp; streaming clients poll it.
+
+    PROTOCOL.md, "Query Table Version".
+    """
+    table = sharing.table(caller, name)
+    instant = request.starting_instant(table.gate)
+    log = open_log(sharing, table)
+    if instant is None:
+        return log.latest_version()
+    version = log.history.version_at_or_after(instant.ceil_ms)
+    request.check_version(table.gate, version)
+    return version
+
+
 def get_metadata(
-    sharing: Sharing, caller: Caller, name: TableName, request: MetadataRequest, headers: AskedHeaders
+    sharing: Sharing, caller: Caller, name: TableName, request: MetadataRequest, read_options: ReadOptions
 ) -> Answer:
     """Return both lines (PROTOCOL.md, "Query Table Metadata"), at the latest version, a version, or as of a time.
 
@@ -17,7 +32,7 @@ def get_metadata(
     """
     table = sharing.table(caller, name)
     request.check_gate(table.gate)
-    options = headers.options()
+    options = read_options()
     snapshot = find(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
     response_format = negotiate(snapshot.live_features, options)

@@ -28,10 +28,9 @@ from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.inline_deletion_vectors import with_inline_vectors
-from deltaic.sharing.lines.file_lines import file_lines
 from deltaic.sharing.lines.fitting_lines import fitting_lines
 from deltaic.sharing.lines.line_cache import VersionLines
-from deltaic.sharing.lines.rendering import FileStyle
+from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.page_budget import PageBudget
 from deltaic.sharing.rights.table_visibility import TableVisibility, visibility_of
@@ -164,7 +163,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         batches: Iterable[FileBatch] = plan.page
         if plan.style.restricted and plan.style.response_format == "delta":
             batches = with_inline_vectors(self.sharing, self.table, batches)
-        found = file_lines(batches, plan.urls, plan.style, plan.kept, metrics, whole=plan.whole)
+        found = _file_lines(plan, batches, metrics)
         yield from found if plan.page_budget is None else fitting_lines(found, plan.page, plan.page_budget, metrics)
         ends = self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action
         if ends or plan.page_budget is not None:
@@ -187,7 +186,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             lines.EndStreamAction(
                 refresh_token=refresh_token,
                 next_page_token=next_token,
-                min_url_expiration=plan.urls.expires_at_ms if expires else None,
+                min_url_expiration_timestamp=plan.urls.expires_at_ms if expires else None,
             )
         )
 
@@ -223,3 +222,17 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
     def _binding(self) -> PageBinding:
         return self.options.binding(self.table, self.call, self.request.fingerprint)
+
+
+def _file_lines(plan: _SnapshotPlan, batches: Iterable[FileBatch], metrics: ResponseMetrics) -> Iterator[bytes]:
+    """Yield the signed lines of files, in chunks, and count them; batches are not read where all lines are kept."""
+    kept = plan.kept if plan.whole else None
+    known = None if kept is None else kept.whole()
+    metrics.files = 0
+    if known is not None:
+        yield from render_kept(known, plan.urls, plan.style, metrics)
+        return
+    for batch in batches:
+        yield from render(batch, plan.urls, plan.style, metrics, plan.kept)
+    if kept is not None:
+        kept.keep_whole()

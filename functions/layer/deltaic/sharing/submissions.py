@@ -16,7 +16,7 @@ from deltaic.protocol.continuations import PageClaims, check_rights
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.requests import QueryResultRequest
 from deltaic.protocol.sealed_tokens import checksum
-from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
+from deltaic.sharing.answer import Answer, ReadOptions, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.reading import reading
@@ -64,13 +64,13 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     query_id: str,
     *,
     request: QueryResultRequest,
-    headers: AskedHeaders,
+    read_options: ReadOptions,
 ) -> Answer:
     """Answer a submitted query as if it had been asked for now, at its version and in its format, or a page of it.
 
     Rights are those of now. The page size and the file ids are those of the submission where this request names none.
     """
-    options_now = headers.options()
+    options_now = read_options()
     table = sharing.table(caller, name)
     table.require_url_access()
     query = sharing.queries().get(caller.recipient_id, table.entry.id, query_id)

@@ -235,11 +235,6 @@ class AwsClient:
         return signed
 
 
-def catalog_client(region: str, endpoint: str) -> Any:
-    """Return a client for DynamoDB: this one or botocore's."""
-    return control_client("dynamodb", region, endpoint, CATALOG)
-
-
 def control_client(service: str, region: str, endpoint: str = "", timeouts: Timeouts = CONTROL) -> Any:
     """Return a client of a service: this one, or botocore's for an AWS that a user of this machine has configured.
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from deltaic.storage.aws_credentials import Credentials
@@ -13,6 +13,7 @@ from deltaic.storage.endpoints import StorageConfig, origin
 
 _ASKED_AGAIN_SECONDS = 600
 _ANSWER = TypeVar("_ANSWER")
+_STARTING = threading.Lock()
 
 
 @lru_cache(maxsize=64)
@@ -63,24 +64,16 @@ def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Cr
     )
 
 
-class _Loop:
-    """One event loop in a thread of its own, started at the first parallel read of the process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def get(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="deltaic-objects", daemon=True).start()
-            return self._loop
-
-
-_LOOP = _Loop()
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Start the process's event loop, in a thread of its own, at the first parallel read."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="deltaic-objects", daemon=True).start()
+    return loop
 
 
 def on_loop(work: Coroutine[Any, Any, _ANSWER]) -> _ANSWER:
     """Run `work` on the process's loop and wait for it; never call it from there."""
-    return asyncio.run_coroutine_threadsafe(work, _LOOP.get()).result()
+    with _STARTING:
+        loop = _loop()
+    return asyncio.run_coroutine_threadsafe(work, loop).result()

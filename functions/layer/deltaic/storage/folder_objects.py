@@ -62,7 +62,8 @@ def list_page(  # noqa: PLR0913 -- where, and what of it
         **({"ContinuationToken": after} if after else {}),
     }
     try:
-        answer = _client(storage, _in_host(storage, location.bucket), credentials).list_objects_v2(**request)
+        in_host = not origin(storage, location.bucket, public=False).path.endswith(f"/{location.bucket}/")
+        answer = _client(storage, in_host, credentials).list_objects_v2(**request)
     except Exception as error:
         raise _translated(error, location) from error
     cut = len(location.key_prefix)
@@ -136,10 +137,6 @@ def _client(storage: StorageConfig, in_host: bool, credentials: Credentials) -> 
         aws_secret_access_key=credentials.secret_access_key,
         aws_session_token=credentials.session_token or None,
     )
-
-
-def _in_host(storage: StorageConfig, bucket: str) -> bool:
-    return not origin(storage, bucket, public=False).path.endswith(f"/{bucket}/")
 
 
 def _translated(error: Exception, location: Location) -> Exception:

@@ -261,19 +261,27 @@ def _decoded(path: str) -> str:
 
 def _normalised(key: str, path: str) -> str:
     """Follow `.` and `..` and merge slashes, as Hadoop's Path does; what would leave the bucket is refused."""
-    if not _FOLLOWED.isdisjoint(segments := key.split("/")):
-        trail: list[str] = []
-        for segment in segments:
-            if segment == "..":
-                if not trail:
-                    raise UnsupportedOperation("the table's log points to a file outside its bucket", _shown(path))
-                trail.pop()
-            elif segment not in {"", "."}:
-                trail.append(segment)
-        key = "/".join(trail)
-    if not key:
+    followed = follow(key)
+    if followed is None:
+        raise UnsupportedOperation("the table's log points to a file outside its bucket", _shown(path))
+    if not followed:
         raise TableUnreadable("the log names a file without a path", _shown(path))
-    return key
+    return followed
+
+
+def follow(path: str) -> str | None:
+    """Follow `.` and `..` in a path below a bucket and merge its slashes; None where it leads out of the bucket."""
+    if _FOLLOWED.isdisjoint(segments := path.split("/")):
+        return path
+    trail: list[str] = []
+    for segment in segments:
+        if segment == ".." and not trail:
+            return None
+        if segment == "..":
+            trail.pop()
+        elif segment not in {"", "."}:
+            trail.append(segment)
+    return "/".join(trail)
 
 
 def _shown(path: str) -> str:

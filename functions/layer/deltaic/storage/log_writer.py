@@ -7,7 +7,7 @@ from deltaic.errors import TableUnreadable, Unavailable
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.connections import connection
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.locations import ObjectName, TableLocations
+from deltaic.storage.locations import TableLocations
 from deltaic.storage.object_store_errors import failure
 
 
@@ -58,9 +58,7 @@ class LogWriter:
                 f"s3://{name.bucket}/{name.key}: the bucket's policy, or the role or the keys of the table's storage",
             ) from error
         except Exception as error:
-            raise _failure(error, name, self._storage.region) from error
-
-
-def _failure(error: Exception, name: ObjectName, region: str) -> Exception:
-    meant = failure(error, name, region)
-    return meant if not isinstance(meant, FileNotFoundError) else Unavailable("the storage failed; try again")
+            meant = failure(error, name, self._storage.region)
+            if isinstance(meant, FileNotFoundError):
+                meant = Unavailable("the storage failed; try again")
+            raise meant from error

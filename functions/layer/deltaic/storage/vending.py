@@ -14,7 +14,7 @@ import msgspec
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, arn_partition
-from deltaic.storage.locations import Location, TableLocations, access_point
+from deltaic.storage.locations import Location, TableLocations, access_point, follow
 from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
@@ -63,16 +63,11 @@ def requested_location(locations: TableLocations, requested: str = "") -> Locati
         return locations.root
     scheme, separator, rest = requested.partition("://")
     bucket, _, path = rest.partition("/")
-    segments: list[str] = []
-    for segment in path.split("/"):
-        if segment == "..":
-            if not segments:
-                raise InvalidParameter(OUTSIDE)
-            segments.pop()
-        elif segment not in {"", "."}:
-            segments.append(segment)
+    followed = follow(path)
+    if followed is None:
+        raise InvalidParameter(OUTSIDE)
     try:
-        location = Location.parse(f"{scheme}{separator}{bucket}/{'/'.join(segments)}")
+        location = Location.parse(f"{scheme}{separator}{bucket}/{followed}")
     except InvalidParameter:
         raise InvalidParameter(OUTSIDE) from None
     if not any(each.contains(location) for each in locations):

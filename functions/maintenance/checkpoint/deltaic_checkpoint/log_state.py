@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.paths import LOG
 from deltaic.delta.segment import Segment
+from deltaic.delta.store import TableStore
 from deltaic.errors import UnsupportedOperation
-
-from deltaic_checkpoint.log_copy import LogCopy
 
 Action = dict[str, Any]
 
@@ -53,16 +52,22 @@ class LogState:
     actions: int = 0
 
     @classmethod
-    def read(cls, copy: LogCopy, segment: Segment) -> "LogState":
+    def read(cls, store: TableStore, segment: Segment) -> "LogState":
         """Replay a segment; raises UnsupportedOperation, saying why, for a log that this replay does not understand."""
         state = cls()
         for file in segment.checkpoint.files if segment.checkpoint else ():
-            for kind, action in _rows(copy, file.name):
+            for kind, action in _rows(store, file.name):
                 state._take(kind, action)
         for commit in segment.commits:
             if commit.start != commit.end:
                 raise UnsupportedOperation("commits of the log are gone, and compaction files stand for them")
-            state._take_commit(_lines(copy, commit.file.name), commit.file.name)
+            seen: set[File] = set()
+            for kind, action in _lines(store, commit.file.name):
+                if kind in {"add", "remove"}:
+                    if (changed := _file(action)) in seen:
+                        raise UnsupportedOperation(f"{commit.file.name} names a file twice")
+                    seen.add(changed)
+                state._take(kind, action)
         return state
 
     def lost_in(self, other: "LogState", tombstones_until: int) -> str:
@@ -82,16 +87,6 @@ class LogState:
             or _difference("transactions of writers", self.transactions, other.transactions)
             or _difference("metadata of domains", self.domains, other.domains)
         )
-
-    def _take_commit(self, actions: Iterator[tuple[str, Action]], name: str) -> None:
-        seen: set[File] = set()
-        for kind, action in actions:
-            if kind in {"add", "remove"}:
-                file = _file(action)
-                if file in seen:
-                    raise UnsupportedOperation(f"{name} names a file twice")
-                seen.add(file)
-            self._take(kind, action)
 
     def _take(self, kind: str, action: Action) -> None:
         self.actions += 1
@@ -115,18 +110,18 @@ class LogState:
             raise UnsupportedOperation(f"the log holds actions of the kind '{kind}'")
 
 
-def _lines(copy: LogCopy, name: str) -> Iterator[tuple[str, Action]]:
-    for line in copy.get(LOG + name).split(b"\n"):
+def _lines(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
+    for line in store.get(LOG + name).split(b"\n"):
         if line.strip():
             for kind, action in msgspec.json.decode(line).items():
                 if action is not None:
                     yield kind, _plain(action)
 
 
-def _rows(copy: LogCopy, name: str) -> Iterator[tuple[str, Action]]:
+def _rows(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
     if not name.endswith(".parquet"):
         raise UnsupportedOperation("the log's last checkpoint is in parts of its own (a manifest with sidecars)")
-    with pq.ParquetFile(pa.BufferReader(copy.get(LOG + name))) as file:
+    with pq.ParquetFile(pa.BufferReader(store.get(LOG + name))) as file:
         for batch in file.iter_batches(1024):
             for row in batch.to_pylist():
                 for kind, action in row.items():

@@ -3,18 +3,18 @@
 import contextlib
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Final, Literal, get_args
 
-from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
+from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import find_segment, read_hint
 from deltaic.delta.store import TableStore
 from deltaic.errors import Conflict, DeltaicError, InvalidParameter, UnsupportedOperation
+from deltaic.storage.log_writer import LogWriter
 
 from deltaic_checkpoint.making import make
 
@@ -32,25 +32,13 @@ REMEDY: Final = "write its checkpoints with `deltaic pipeline maintain` instead,
 Did = Literal["written", "not due", "held", "refused", "failed"]
 
 
-class Writer(Protocol):
-    """Where checkpoints are sent: the log of one table."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Write an object that is not there yet; False if one is."""
-        ...
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Write an object."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """What a round works with."""
 
-    checkpointing: Checkpointing
+    checkpointing: TablePlaces
     leases: Leases
-    log: Callable[[TablePlace], tuple[TableStore, Writer]]
+    log: Callable[[TablePlace], tuple[TableStore, LogWriter]]
     """Return the log of a place to read and to write; raises DeltaicError."""
 
     remaining: Callable[[], float]
@@ -75,35 +63,22 @@ class Outcome:
     """What it failed with."""
 
 
-@dataclass(slots=True)
-class Round:
-    """What came of all of them."""
+def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome], None]) -> dict[str, int]:
+    """Look at every table that takes part, while there is time, and return of how many tables each came.
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    left: int = 0
-    """Tables for which no time was left; they come first in the next round."""
-
-    def summary(self) -> dict[str, Any]:
-        """Return of how many tables each came."""
-        counts = Counter(outcome.did for outcome in self.outcomes)
-        return {**{did: counts[did] for did in get_args(Did)}, "left": self.left}
-
-
-def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome], None]) -> Round:
-    """Look at every table that takes part, while there is time; `report` is called with what came of each.
-
-    One table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when
-    it cannot say which tables take part.
+    `report` is called with what came of each; those for which no time was `left` come first in the next round. One
+    table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when it
+    cannot say which tables take part.
     """
-    done, places = Round(), dependencies.checkpointing.places()
+    counts, places = dict.fromkeys([*get_args(Did), "left"], 0), dependencies.checkpointing.to_checkpoint()
     for number, place in enumerate(places):
         if dependencies.remaining() < LEAST_SECONDS:
-            done.left = len(places) - number
+            counts["left"] = len(places) - number
             break
         outcome = _outcome(dependencies, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
         report(outcome)
-        done.outcomes.append(outcome)
-    return done
+        counts[outcome.did] += 1
+    return counts
 
 
 def _outcome(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome:
@@ -133,7 +108,7 @@ def _tend(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome
 
 
 def _checkpoint(
-    dependencies: Dependencies, place: TablePlace, holder: str, store: TableStore, writer: Writer
+    dependencies: Dependencies, place: TablePlace, holder: str, store: TableStore, writer: LogWriter
 ) -> Outcome:
     """Make and send the checkpoint of the latest version, with the lease held."""
     segment = find_segment(store)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltaic.errors import DeltaicError
-from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic.protocol.names import check_name, split_table_name
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
 from deltaic_pipeline.table.limits import LIMIT, limit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
@@ -60,7 +60,7 @@ def _zone(name: str) -> str:
 def _share(name: str) -> str:
     try:
         share, schema, table = split_table_name(name)
-        return f"{check_share_name(share)}.{check_schema_name(schema)}.{check_table_name(table)}"
+        return f"{check_name('share', share)}.{check_name('schema', schema)}.{check_name('table', table)}"
     except DeltaicError as refusal:
         raise ValueError(refusal.message) from None
 

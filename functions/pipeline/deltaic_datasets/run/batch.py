@@ -2,13 +2,11 @@
 
 import time
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import catalog_location
@@ -29,9 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def build(
-    spark: "SparkSession", run: Run, catalog: Catalog, progress: Progress, ttl: timedelta = TIME_TO_LIVE
-) -> Summary:
+def build(spark: "SparkSession", run: Run, catalog: Catalog, progress: Progress) -> Summary:
     """Build the dataset: one new version of the table (a stream: one for each batch), then the catalog entry.
 
     Raises `ExpectationFailed`, `Conflict` when another writer holds the table or another table has the name,
@@ -45,7 +41,7 @@ def build(
     refuse_unshareable(run, catalog)
     entry = _entry(run)
     locations = [location, *([catalog_location(dataset.quarantine_location)] if dataset.quarantines else [])]
-    with leased_run(spark, catalog, locations, run.run_id, progress, wait=run.wait, ttl=ttl) as attempt:
+    with leased_run(spark, catalog, locations, run.run_id, progress, wait=run.wait) as attempt:
         if dataset.stream is not None:
             summary = Stream(attempt, run, target, progress).build(dataset.stream)
             with attempt.refusals():
@@ -61,7 +57,7 @@ def refuse_unshareable(run: Run, catalog: Catalog) -> None:
     entry = _entry(run)
     if entry is not None:
         try:
-            catalog.register.check(entry)
+            catalog.check(entry)
         except (Conflict, InvalidParameter, NotFound) as refusal:
             raise type(refusal)(f"{run.origin(('target', 'share'))}: {refusal.message}") from None
 

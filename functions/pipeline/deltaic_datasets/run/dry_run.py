@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.sql_rules import drop_reaching
-from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.merging import keyed
 from deltaic_pipeline.table.missing_keys import missing_keys
-from deltaic_pipeline.table.schema_diff import Difference, differences
+from deltaic_pipeline.table.schema_diff import Difference, differences, entering
 from deltaic_pipeline.table.sources import read
 from deltaic_pipeline.table.table_properties import pending
 from deltaic_pipeline.table.target import Target

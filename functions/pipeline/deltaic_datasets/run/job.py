@@ -6,21 +6,20 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
-from deltaic.settings import settings
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
-from deltaic_pipeline.table.csv_header import wrong_header
-from deltaic_pipeline.table.file_schemas import nanoseconds_in
+from deltaic_pipeline.table.file_schemas import nanoseconds_in, wrong_header
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import refuse_same
 from deltaic_terminal.progress import Progress, step
@@ -44,12 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("run").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct(
-        lambda progress, tell: job(options, run_id, progress, tell),
-        as_json=options.json,
-        show_values=options.show_values,
-        stopped="nothing was changed" if options.dry_run else going_on(run_id),
-    )
+    stopped = "nothing was changed" if options.dry_run else going_on(run_id)
+    return conduct_command(options, partial(job, options, run_id), stopped)
 
 
 def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> Summary | None:
@@ -65,7 +60,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
     runs = options.runs or dataset.runs_location
     named = bool(options.run_id) and dataset.stream is None
     run = Run(dataset, run_id, timedelta(seconds=options.wait), origin, runs if named else "")
-    catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    catalog = connect(options.catalog)
     if options.runs:
         others = {"the target": dataset.target.location, "the quarantine": dataset.quarantine_location}
         refuse_same(options.runs, others)
@@ -85,7 +80,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
             recording.spark = spark_of(options, said)
         summary = recording.summary = build(recording.spark, run, catalog, recording.progress)
     shared = None if options.json or not dataset.target.share else TableName.parse(dataset.target.share)
-    after = catalog.register.next_step(shared) if shared else ""
+    after = catalog.next_step(shared) if shared else ""
     quarantine = dataset.quarantine_location
     event = {"event": "done", **asdict(summary)} | ({"quarantine": quarantine} if summary.quarantined else {})
     tell([*summary_lines(summary, quarantine), *[after] * bool(after)], event)

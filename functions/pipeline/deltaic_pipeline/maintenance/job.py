@@ -14,16 +14,14 @@ from deltaic_terminal.progress import Progress, step
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import optimize
 from deltaic_pipeline.maintenance.optimize import Optimized
-from deltaic_pipeline.maintenance.positions import StreamPosition
-from deltaic_pipeline.maintenance.retention import Entries, Reader, readers, window
+from deltaic_pipeline.maintenance.retention import Entries, Reader, StreamPosition, readers, window
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.maintenance.table_stats import Survey, survey
-from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
+from deltaic_pipeline.maintenance.vacuum import Count, Sorted, needed, unneeded
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
-from deltaic_pipeline.table.s3_folder import Folder
+from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.table_properties import set_properties
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class Means:
     """What a job looks at a table with."""
 
     entries: Callable[[], Entries]
-    folder: Folder
+    folder: S3Folder
     position: Callable[[str, str], StreamPosition]
     """From a stream's checkpoint folder and the table's id to where the stream is."""
 
@@ -110,14 +108,7 @@ class Summary:
     seconds: float = 0.0
 
 
-def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's files are looked at with
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    means: Means,
-    progress: Progress,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Summary:
+def maintain(spark: "SparkSession", job: Job, catalog: Catalog, means: Means, progress: Progress) -> Summary:
     """Maintain one table, under its lease from the first look to the last deletion.
 
     Safe to repeat at any point. Raises `Conflict` when another writer holds the table, `LeaseLost` when the lease was
@@ -125,7 +116,7 @@ def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's fi
     be read: then nothing is deleted.
     """
     began, store = time.monotonic(), means.folder.store
-    with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+    with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait) as attempt:
         with step(progress, "Reading the log") as tell:
             before = survey(store)
             retention = _retention(job, means, before)
@@ -165,12 +156,14 @@ def vacuum(job: Job, means: Means, progress: Progress, confirm: Callable[[], Non
         step(progress, "Deleting files that nobody needs") as tell,
         unneeded(means.folder, stays, retention.older_than) as (files, names),
     ):
-
-        def proceed(count: int) -> None:
+        done = 0
+        for batch in names:
             confirm()
-            tell(f"{count:,} of {files.unneeded.files:,} files")
-
-        delete(means.folder, names, proceed)
+            tell(f"{done:,} of {files.unneeded.files:,} files")
+            means.folder.delete(batch)
+            done += len(batch)
+        confirm()
+        tell(f"{done:,} of {files.unneeded.files:,} files")
     return retention, files
 
 

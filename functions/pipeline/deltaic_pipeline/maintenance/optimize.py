@@ -1,8 +1,8 @@
 """OPTIMIZE, a checkpoint, and properties that protect a table: what Spark does so that it stays cheap to read."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from deltaic.delta.property_intervals import format_interval, parse_interval
 from deltaic_pipeline.maintenance.retention import Reader
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import USER_METADATA
+from deltaic_pipeline.table.table_properties import USER_METADATA, configured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,11 +106,6 @@ def _done(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id
     return ""
 
 
-@contextmanager
-def marked(spark: "SparkSession", run_id: str) -> Iterator[None]:
+def marked(spark: "SparkSession", run_id: str) -> AbstractContextManager[None]:
     """Name the run in the log of what is committed in the block."""
-    spark.conf.set(USER_METADATA, mark(run_id))
-    try:
-        yield
-    finally:
-        spark.conf.unset(USER_METADATA)
+    return configured(spark, {USER_METADATA: mark(run_id)})

@@ -4,9 +4,11 @@ Whatever was current within the window may still be in somebody's hands: a URL, 
 submitted, a Spark job that opened the table. History that is shared, and a stream that is behind, reach further back.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Table
@@ -17,7 +19,9 @@ from deltaic.errors import MalformedRequest
 from deltaic.protocol.continuations import PAGE_TTL, REFRESH_TTL
 from deltaic.storage.locations import Location
 
-from deltaic_pipeline.maintenance.positions import StreamPosition
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.table.s3_folder import S3Folder
 
 if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -56,6 +60,15 @@ class Reader:
         return self.version if self.changes else self.version + 1
 
 
+@dataclass(frozen=True, slots=True)
+class StreamPosition:
+    """Where a stream goes on when it is started again."""
+
+    checkpoint: str
+    version: int
+    """It still needs this version, and every commit from it on."""
+
+
 def entries_of(admin: "CatalogAdmin", location: str) -> Entries:
     """Look through the whole catalog, which knows no table by its location: a request or two for each share."""
     here = Location.parse(location)
@@ -64,7 +77,9 @@ def entries_of(admin: "CatalogAdmin", location: str) -> Entries:
         for table in admin.tables.list(share.name):
             if Location.parse(table.location) == here:
                 shared.append(table)
-            elif any(_overlap(here, Location.parse(other)) for other in table.auxiliary_locations):
+            elif any(
+                here.contains(each) or each.contains(here) for each in map(Location.parse, table.auxiliary_locations)
+            ):
                 clones.append(table)
     return Entries(shared, clones)
 
@@ -110,5 +125,38 @@ def current_at(log: DeltaLog, moment: int) -> int:
         return 0
 
 
-def _overlap(one: Location, other: Location) -> bool:
-    return one.contains(other) or other.contains(one)
+def position(checkpoint: str, table_id: str, access: S3Access) -> StreamPosition:
+    """Return where the stream of a checkpoint folder (local or s3://) goes on in the table of this id.
+
+    A stream that has committed no batch yet may need every version: 0. Raises `PipelineError` for a folder that is no
+    checkpoint of a stream from this table.
+    """
+    names, read = _in_s3(checkpoint, access) if "://" in checkpoint else _local(checkpoint)
+    offsets, commits = (
+        {int(name.removeprefix(folder)) for name in names if name.removeprefix(folder).isdecimal()}
+        for folder in ("offsets/", "commits/")
+    )
+    if not offsets:
+        raise PipelineError(f"{checkpoint} is no checkpoint of a stream: no file of the folder offsets is there.")
+    committed = offsets & commits
+    try:
+        # Spark's OffsetSeqLog: a version, a line of metadata, then a line for each source.
+        lines = read(f"offsets/{max(committed or offsets)}").decode().split("\n")[2:]
+        sources = [json.loads(line) for line in lines if line.startswith("{")]
+        found = [int(one["reservoirVersion"]) for one in sources if one.get("reservoirId") == table_id]
+    except (ValueError, KeyError, AttributeError) as broken:
+        raise PipelineError(f"{checkpoint} cannot be read: {broken}") from broken
+    if not found:
+        raise PipelineError(f"{checkpoint} belongs to a stream that does not read this table.")
+    return StreamPosition(checkpoint, min(found) if committed else 0)
+
+
+def _local(checkpoint: str) -> tuple[list[str], Callable[[str], bytes]]:
+    root = Path(checkpoint)
+    names = [f"{folder}/{file.name}" for folder in ("offsets", "commits") for file in root.glob(f"{folder}/*")]
+    return names, lambda name: (root / name).read_bytes()
+
+
+def _in_s3(checkpoint: str, access: S3Access) -> tuple[list[str], Callable[[str], bytes]]:
+    folder = S3Folder(checkpoint, access)
+    return [found.name for found in folder.objects()], folder.store.get

@@ -6,14 +6,13 @@ that a writer that is at work, with a lease or without, loses nothing. What lies
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import IO
 
-from deltaic.delta.actions import Add, AddCdcFile, Remove
 from deltaic.delta.commit_changes import FileChange, commit_changes
 from deltaic.delta.commits import slices, windows
 from deltaic.delta.deletion_vectors import DeletionVector, file_path
@@ -26,7 +25,7 @@ from deltaic.errors import UnsupportedOperation
 from deltaic.storage.locations import TableLocations
 
 from deltaic_pipeline.maintenance.retention import Reader
-from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, Folder
+from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, S3Folder
 
 LOG_FOLDER = "_delta_log"
 CHANGE_DATA = "_change_data"
@@ -39,6 +38,9 @@ COMMITS_AT_ONCE = 32
 
 Names = set[int]
 """Object names by their digests: two that collide keep a file too many, and never one too few."""
+
+Named = tuple[str, tuple[str, str] | None]
+"""A file's path as the log has it, and of its deletion vector the storage type and the path or content."""
 
 
 @dataclass(slots=True)
@@ -81,25 +83,24 @@ def needed(store: TableStore, locations: TableLocations, readers: Sequence[Reade
     The oldest version of all readers, or the oldest that can still be made, is replayed; of later commits everything
     that they name is kept. Names are held by digests, a million in some 100 MB.
     """
-    latest, others = Names(), Names()
-    newest = Snapshot(store, find_segment(store))
-    _add_live(newest, locations, latest)
+    newest, others = Snapshot(store, find_segment(store)), Names()
+    latest = Names(_digests(_live(newest), locations))
     listing = read_listing(store.list_log())
     oldest = 0 if 0 in listing.commits else min(checkpoint.version for checkpoint in listing.checkpoints)
     first = min(reader.version for reader in readers)
     first_commit = min(reader.first_commit for reader in readers)
     if first < newest.version:
-        _add_live(Snapshot(store, find_segment(store, max(first, oldest))), locations, others)
+        others.update(_digests(_live(Snapshot(store, find_segment(store, max(first, oldest)))), locations))
     commits = [one for one in chain(listing.commits.values(), listing.compactions) if one.end >= first_commit]
     for window in windows(commits, COMMITS_AT_ONCE):
         contents = read_all_listed(store, [commit.file for commit in window])
         for commit, content in zip(window, contents, strict=True):
-            _add_named(content, commit, locations, others)
+            others.update(_digests(_named(content, commit), locations))
     return Needed(latest, others)
 
 
 @contextmanager
-def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
+def unneeded(folder: S3Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
     """List the folder once; give the counts, and the names of what nobody needs, a request's worth at a time.
 
     `older_than` is in milliseconds since the epoch. Names wait in a file, not in memory.
@@ -124,46 +125,27 @@ def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[S
         yield counts, _batches(name for _, name in _others(spool, tables))
 
 
-def delete(folder: Folder, batches: Iterator[Sequence[str]], proceed: Callable[[int], None]) -> None:
-    """Delete what `unneeded` gave; `proceed` is told how many are done before each request, and may raise."""
-    done = 0
-    for batch in batches:
-        proceed(done)
-        folder.delete(batch)
-        done += len(batch)
-    proceed(done)
-
-
-def _add_live(snapshot: Snapshot, locations: TableLocations, names: Names) -> None:
+def _live(snapshot: Snapshot) -> Iterator[Named]:
     for batch in snapshot.files():
         for path, vector in zip(batch["path"].to_pylist(), batch["deletionVector"].to_pylist(), strict=True):
-            _add_path(path, locations, names)
-            if vector is not None:
-                _add_vector(vector["storageType"], vector["pathOrInlineDv"], locations, names)
+            yield path, None if vector is None else (vector["storageType"], vector["pathOrInlineDv"])
 
 
-def _add_named(content: bytes, commit: Commit, locations: TableLocations, names: Names) -> None:
-    changes = (change for piece in slices(content) for change in commit_changes(piece, commit.path, 0, 0).actions)
-    for change in changes:
-        if not isinstance(change, FileChange):
-            continue
-        action: Add | Remove | AddCdcFile = change.action
-        _add_path(action.path, locations, names)
-        vector: DeletionVector | None = getattr(action, "deletion_vector", None)
-        if vector is not None:
-            _add_vector(vector.storage_type, vector.path_or_inline_dv, locations, names)
+def _named(content: bytes, commit: Commit) -> Iterator[Named]:
+    for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in slices(content)):
+        if isinstance(change, FileChange):
+            vector: DeletionVector | None = getattr(change.action, "deletion_vector", None)
+            yield change.action.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)
 
 
-def _add_path(path: str, locations: TableLocations, names: Names) -> None:
-    with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
-        names.add(_digest(locations.resolve(path).key[len(locations.root.key_prefix) :]))
-
-
-def _add_vector(storage_type: str, path_or_inline: str, locations: TableLocations, names: Names) -> None:
-    path = file_path(storage_type, path_or_inline)
-    if path is not None:
-        with suppress(UnsupportedOperation):
-            names.add(_digest(locations.object_name(path).key[len(locations.root.key_prefix) :]))
+def _digests(named: Iterable[Named], locations: TableLocations) -> Iterator[int]:
+    above = len(locations.root.key_prefix)
+    for path, vector in named:
+        with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
+            yield _digest(locations.resolve(path).key[above:])
+        if vector is not None and (file := file_path(*vector)) is not None:
+            with suppress(UnsupportedOperation):
+                yield _digest(locations.object_name(file).key[above:])
 
 
 def _is_ours(name: str) -> bool:

@@ -1,5 +1,6 @@
 """Casts of values to another type in SQL: fields go by their names, nothing is lost, and all can be compared."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.spark.quoting import literal, quoted
@@ -113,7 +114,7 @@ def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
     """Return an expression that SQL can group and compare by: maps as their sorted entries, variants as text."""
     from pyspark.sql import types
 
-    if not _unlike(kind):
+    if not any(isinstance(each, types.MapType | types.VariantType) for _, each in within(kind)):
         return expression
     name = f"x{depth}"
     match kind:
@@ -135,15 +136,17 @@ def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
             return f"concat(schema_of_variant({expression}), ' ', to_json({expression}))"
 
 
-def _unlike(kind: "DataType") -> bool:
+def within(kind: "DataType", path: str = "") -> "Iterator[tuple[str, DataType]]":
+    """Yield a type and all types within it, each by its path: `address.city`, `doses.element.day`."""
     from pyspark.sql import types
 
+    yield path, kind
     match kind:
-        case types.MapType() | types.VariantType():
-            return True
-        case types.ArrayType():
-            return _unlike(kind.elementType)
         case types.StructType():
-            return any(_unlike(field.dataType) for field in kind.fields)
-        case _:
-            return False
+            for field in kind.fields:
+                yield from within(field.dataType, f"{path}.{field.name}" if path else field.name)
+        case types.ArrayType():
+            yield from within(kind.elementType, f"{path}.element")
+        case types.MapType():
+            yield from within(kind.keyType, f"{path}.key")
+            yield from within(kind.valueType, f"{path}.value")

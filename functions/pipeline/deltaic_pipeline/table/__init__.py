@@ -3,7 +3,7 @@
 One CSV file merged into a table by key, by module:
 
     locations           source and target exist and are of the right kind, before Spark starts
-    csv_header          the header has the columns of the schema
+    file_schemas        the header has the columns of the schema
     sources, malformed  rows in their types by the grammars of typed_texts; rows that do not fit, with file and line
     lease, leased_run   only this job writes the table
     schema_diff         the rows have the table's columns, or the schema may evolve

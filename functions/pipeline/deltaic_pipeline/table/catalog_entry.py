@@ -1,21 +1,23 @@
 """The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
 
 import contextlib
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.leases import Leases as CatalogLeases
+from deltaic.catalog.leases import Leases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
 from deltaic.protocol import names
-from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic.protocol.names import check_name, split_table_name
+from deltaic.settings import settings
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.table.lease import Leases
+from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.sources import catalog_location
 
 
@@ -31,7 +33,7 @@ class TableName:
     def parse(cls, text: str) -> Self:
         """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
         share, schema, table = split_table_name(text)
-        return cls(check_share_name(share), check_schema_name(schema), check_table_name(table))
+        return cls(check_name("share", share), check_name("schema", schema), check_name("table", table))
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.table}"
@@ -48,25 +50,22 @@ class Entry:
     create_share: bool = False
 
 
-class Register(Protocol):
-    """The part of the catalog that a job needs."""
-
-    def check(self, entry: Entry) -> None:
-        """Raise what would keep the entry from being made; called before anything is written."""
-
-    def register(self, entry: Entry) -> Sequence[str]:
-        """Create what is missing and return what that was; a table that is there with this location stays."""
-
-    def next_step(self, name: TableName) -> str:
-        """Return what is to be done before anybody can read the table; empty if somebody may."""
+def entry_of(options: Namespace, *, history: bool = True) -> Entry | None:
+    """Return the entry that a command line asks for; None where it shares nothing."""
+    if not options.table:
+        return None
+    location = catalog_location(options.to)
+    return Entry(TableName.parse(options.table), location, history, options.storage, options.create_share)
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The two things that a job wants of the catalog."""
+    """What a job wants of the catalog in DynamoDB: the leases of its tables, and the entries that it makes."""
 
     leases: Leases
-    register: Register
+    admin: CatalogAdmin
+    lease_life: timedelta = TIME_TO_LIVE
+    """How long a lease lasts that is not renewed."""
 
     def require_free(self, location: str, wait: timedelta) -> None:
         """Refuse before Spark starts: raise `Conflict` where a table is being written and nobody waits for the end.
@@ -76,15 +75,8 @@ class Catalog:
         with contextlib.suppress(*[Conflict] * bool(wait)):
             self.leases.require_free(catalog_location(location))
 
-
-@dataclass(frozen=True, slots=True)
-class CatalogRegister:
-    """The register in DynamoDB."""
-
-    admin: CatalogAdmin
-
     def check(self, entry: Entry) -> None:
-        """See `Register`."""
+        """Raise what would keep the entry from being made; called before anything is written."""
         name = entry.name
         try:
             table = self.admin.tables.get(name.share, name.schema, name.table)
@@ -113,7 +105,10 @@ class CatalogRegister:
             raise NotFound(f"there is no storage '{entry.storage}'{did_you_mean(entry.storage, storages)}")
 
     def register(self, entry: Entry) -> Sequence[str]:
-        """See `Register`. Somebody else may create the same entries at the same moment."""
+        """Create what is missing and return what that was; a table that is there with this location stays.
+
+        Somebody else may create the same entries at the same moment.
+        """
         name, made = entry.name, []
         if entry.create_share:
             with contextlib.suppress(AlreadyExists):
@@ -130,16 +125,15 @@ class CatalogRegister:
         return made
 
     def next_step(self, name: TableName) -> str:
-        """See `Register`."""
+        """Return what is to be done before anybody can read the table; empty if somebody may."""
         with contextlib.suppress(DeltaicError):
             if next(self.admin.grants.of_share(name.share), None) is None:
                 return f"nobody may read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
         return ""
 
 
-def connect(catalog_table: str, tokens_table: str, dynamo: Dynamo | None = None) -> Catalog:
-    """Return the catalog in these DynamoDB tables, reached as the environment says unless `dynamo` is given."""
-    shared = dynamo or Dynamo()
-    return Catalog(
-        CatalogLeases(catalog_table, shared), CatalogRegister(CatalogAdmin(catalog_table, tokens_table, shared))
-    )
+def connect(catalog_table: str | None = None, tokens_table: str = "", dynamo: Dynamo | None = None) -> Catalog:
+    """Return the catalog in these DynamoDB tables, else in those that the environment names."""
+    shared, catalog_table = dynamo or Dynamo(), catalog_table or settings().catalog_table
+    admin = CatalogAdmin(catalog_table, tokens_table or settings().tokens_table, shared)
+    return Catalog(Leases(catalog_table, shared), admin)

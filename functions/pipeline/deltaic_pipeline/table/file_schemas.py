@@ -1,17 +1,18 @@
 """Compares the files that Spark is about to read with the declared schema, one by one (decision 199).
 
-Spark fills a column that a file lacks with nulls, and leaves out fields that the schema lacks.
+Spark fills a column that a file lacks with nulls, and leaves out fields that the schema lacks. What is certain by a
+file's first or last bytes is told before Spark starts.
 """
 
+import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import all_said, spark_failures
-from deltaic_pipeline.table.csv_header import NO_HEADER
+from deltaic_pipeline.spark.errors import all_said, other_length, other_name, spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,35 @@ NANOSECONDS = (
     "has timestamps in nanoseconds, which Delta tables do not have: write the files with microseconds, in pandas by "
     "to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
 )
+_BEYOND_THE_HEADER = frozenset({
+    "dateformat", "emptyvalue", "inferschema", "locale", "mode", "nanvalue", "negativeinf", "nullvalue", "positiveinf",
+    "preferdate", "samplingratio", "timestampformat", "timestampntzformat", "timezone",
+})  # fmt: skip
+NO_HEADER = "has 0 bytes, and a header is due. Deliver it again, or set the option `header: false`."
+_READ_HERE = frozenset({"delimiter", "enforceschema", "header", "quote", "sep"})
+
+
+def wrong_header(file: str, begins: bytes, columns: Sequence[str], options: Mapping[str, str]) -> str | None:
+    """Return what Spark would say of a file that begins so; None if it says nothing, or if only Spark can tell."""
+    told = {name.lower(): value for name, value in options.items()}
+    separator, quote = told.get("sep", told.get("delimiter", ",")), told.get("quote", '"')
+    checked = told.get("header", "true").lower() == "true" and told.get("enforceschema", "false").lower() == "false"
+    if not checked or told.keys() - _BEYOND_THE_HEADER - _READ_HERE or len(separator) != 1 or len(quote) != 1:
+        return None
+    if not begins:
+        return f"{file} {NO_HEADER}"
+    lines = [line for line in re.split(rb"\r\n?|\n", begins)[:-1] if line.strip()]
+    try:
+        [header] = csv.reader([lines[0].decode()], delimiter=separator, quotechar=quote, strict=True)
+    except (IndexError, UnicodeDecodeError, csv.Error):
+        return None
+    if not header[0].isprintable() or not all(header) or any(quote in name for name in header):
+        return None  # a byte order mark, names that are nulls, quotes that each reader takes in its own way
+    if len(header) != len(columns):
+        return other_length(file, len(header), len(columns))
+    pairs = zip(header, columns, strict=True)
+    differing = ((found, wanted) for found, wanted in pairs if found.lower() != wanted.lower())
+    return next((other_name(file, wanted, found, columns) for found, wanted in differing), None)
 
 
 def nanoseconds_in(file: str, ends: bytes) -> str | None:

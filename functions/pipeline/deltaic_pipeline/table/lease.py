@@ -16,30 +16,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol
 
+from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, DeltaicError
 
 from deltaic_pipeline.failures import LeaseLost
 
 TIME_TO_LIVE = timedelta(seconds=60)
 RETRY_SECONDS = 1.0
-
-
-class Leases(Protocol):
-    """The leases of a catalog. `holder` is unique to one job and says who it is."""
-
-    def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Take the lease of a free or expired location; raises `Conflict` that names the other holder."""
-
-    def renew(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Prolong it to `ttl` from now; raises `Conflict` if the holder no longer has it."""
-
-    def release(self, location: str, holder: str) -> None:
-        """Give it back, if the holder still has it."""
-
-    def require_free(self, location: str) -> None:
-        """Raise `Conflict` that names the holder where there is one."""
 
 
 def holder_name(run_id: str) -> str:

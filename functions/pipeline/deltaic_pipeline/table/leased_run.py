@@ -16,7 +16,7 @@ from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry
-from deltaic_pipeline.table.lease import TIME_TO_LIVE, Lease, acquire, holder_name
+from deltaic_pipeline.table.lease import Lease, acquire, holder_name
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import describe, properties_of
 from deltaic_pipeline.table.target import CHANGE_DATA_FEED, Target
@@ -47,12 +47,9 @@ class Attempt:
             with refusals():
                 yield
         except PipelineError:
-            self._require()
+            for lease in self.leases:
+                lease.require()
             raise
-
-    def _require(self) -> None:
-        for lease in self.leases:
-            lease.require()
 
 
 @contextmanager
@@ -64,13 +61,12 @@ def leased_run(  # noqa: PLR0913 -- what is held, for whom, and for how long
     progress: Progress,
     *,
     wait: timedelta = timedelta(0),
-    ttl: timedelta = TIME_TO_LIVE,
 ) -> Iterator[Attempt]:
     """Acquire the leases of all locations for the block, in the order given; the first one names the job.
 
     When one is lost Spark's jobs of this attempt are cancelled. Raises `Conflict` as `acquire` does.
     """
-    group = uuid.uuid4().hex
+    group, ttl = uuid.uuid4().hex, catalog.lease_life
     with ExitStack() as stack:
         leases = []
         for location in locations:
@@ -110,7 +106,7 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
     if entry is not None:
         try:
             with step(progress, f"Registering {entry.name}") as tell:
-                made = catalog.register.register(entry)
+                made = catalog.register(entry)
                 details = [f"made {', '.join(made)}"] if made else []
                 if entry.history and not target.change_data_feed and not _records_changes(attempt.spark, target):
                     details.append(f"recipients get no changes, for the table lacks {CHANGE_DATA_FEED}=true")

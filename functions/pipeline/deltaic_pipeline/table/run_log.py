@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from deltaic.catalog.leases import Leases
 from deltaic.errors import NotFound, Unavailable
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.table.lease import Leases, acquire, holder_name
+from deltaic_pipeline.table.lease import acquire, holder_name
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target

@@ -1,9 +1,9 @@
 """A table's folder in S3: every object in it, listed page by page, and objects deleted by their names."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from deltaic.delta.store import TableStore
+from botocore.exceptions import BotoCoreError, ClientError
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
@@ -31,49 +31,22 @@ class Stored(NamedTuple):
     """When it was written, in milliseconds since the epoch, by the store's clock."""
 
 
-class Writer(Protocol):
-    """Where a log is written."""
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Write an object that is not there yet; False if one is."""
-
-    def replace(self, path: str, content: bytes) -> None:
-        """Write an object, whether it is there or not."""
-
-
-class Folder(Protocol):
-    """All objects below a table's root."""
-
-    @property
-    def store(self) -> TableStore:
-        """The same objects, as the log is read from them."""
-
-    @property
-    def writer(self) -> Writer:
-        """Where the log is written."""
-
-    def objects(self) -> Iterator[Stored]:
-        """List every object, in no promised order; raises `PipelineError`."""
-
-    def delete(self, names: Sequence[str]) -> None:
-        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
-
-
 class S3Folder:
     """The folder of a table in S3, or in a store that speaks its language."""
 
     def __init__(self, location: str, access: S3Access) -> None:
+        """`store` reads the table, and `writer` writes its log."""
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
-        places, credentials = TableLocations(self._location), _credentials(access)
+        keys = Credentials(access.access_key_id or "", access.secret_access_key or "", access.session_token or "")
+        credentials = (lambda: keys) if access.access_key_id and access.secret_access_key else own_credentials
+        places = TableLocations(self._location)
         self.store = ObjectTableStore(places, storage, credentials)
         self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
-        """See `Folder`; one request for each thousand objects."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
+        """List every object, in no promised order: one request for each thousand; raises `PipelineError`."""
         prefix = self._location.key_prefix
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
         try:
@@ -85,9 +58,7 @@ class S3Folder:
             raise PipelineError(f"{self._location.uri} cannot be listed: {failure}") from failure
 
     def delete(self, names: Sequence[str]) -> None:
-        """See `Folder`."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
+        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
         keys = [f"{self._location.key_prefix}{name}" for name in names]
         try:
             answer = self._client.delete_objects(
@@ -112,10 +83,3 @@ def _client(access: S3Access) -> "S3Client":
         aws_session_token=access.session_token,
         config=Config(s3={"addressing_style": "path"} if access.endpoint else {}),
     )
-
-
-def _credentials(access: S3Access) -> Callable[[], Credentials]:
-    if not (access.access_key_id and access.secret_access_key):
-        return own_credentials
-    keys = Credentials(access.access_key_id, access.secret_access_key, access.session_token or "")
-    return lambda: keys

@@ -1,15 +1,17 @@
-"""The differences between rows and the table that they are to enter, and the rows in the table's columns."""
+"""The differences between rows and the table that they are to enter, and the rows in the table's columns.
+
+A row may delete its key: which rows do, and which of their columns say no more than that, is decided here too.
+"""
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, joined_fields, lossless
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest, properties_of
@@ -43,6 +45,37 @@ class Difference:
         if self.rows is None:
             return f"{self.column} ({self.table}) is missing in the rows"
         return f"{self.column} is {self.table} in the table and {self.rows} in the rows"
+
+
+def entering(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
+    """Return the rows in the columns with which they enter the table.
+
+    A column that `delete_when` names stays out, unless the table has it or the target names it elsewhere.
+    """
+    if target.delete_when is None:
+        return rows
+    there = spark.read.format("delta").load(spark_path(target.location)).columns if exists(spark, target) else []
+    since = [target.validity.at] if target.validity and target.validity.at else []
+    named = [*target.keys, *since, *target.partition_by, *target.cluster_by, *target.column_comments]
+    kept = {name.lower() for name in [*there, *named]}
+    asked = rows.selectExpr(f"({target.delete_when})")
+    analyzed: Any = asked._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no way to the plan
+    columns = analyzed.references().toSeq()
+    names = {str(columns.apply(number).name()) for number in range(columns.size())}
+    return rows.drop(*(name for name in names if name.lower() not in kept))
+
+
+def with_deletes(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
+    """Return `entering` rows with a mark on those that delete their key; a condition that is null deletes nothing."""
+    if not target.deletes:
+        return rows
+    names = map(quoted, entering(spark, rows, target).columns)
+    return rows.selectExpr(*names, f"coalesce(({target.delete_when or 'false'}), false) AS {DELETES}")
+
+
+def remaining(rows: "DataFrame") -> "DataFrame":
+    """Return the marked rows that delete nothing, without the mark."""
+    return rows.where(f"NOT {DELETES}").drop(DELETES) if DELETES in rows.columns else rows
 
 
 def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> list[Difference] | None:

@@ -5,7 +5,7 @@ They are one version, after the rows, and only where something differs.
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from deltaic_pipeline.failures import PipelineError
@@ -46,13 +46,22 @@ def describe(spark: "SparkSession", target: Target) -> bool:
         actions = clustering.getClusteringDomainMetadataForAlterTableClusterBy(names, transaction)
     operation = getattr(delta, "DeltaOperations$SetTableProperties")
     told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(properties)
-    spark.conf.set(USER_METADATA, json.dumps({"described": target.description_digest}))
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- whose settings count
-    try:
+    with configured(spark, {USER_METADATA: json.dumps({"described": target.description_digest})}):
+        jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- with its settings
         transaction.commit(actions, operation(told))
-    finally:
-        spark.conf.unset(USER_METADATA)
     return True
+
+
+@contextmanager
+def configured(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """Give a session settings for the block."""
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:

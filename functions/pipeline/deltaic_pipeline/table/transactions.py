@@ -1,14 +1,14 @@
 """The transaction by which the log of a Delta table knows a run's commit, and by which it is found again."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.errors import spark_failures
 from deltaic_pipeline.table.sources import catalog_location, spark_path
-from deltaic_pipeline.table.table_properties import commit_info, latest, mark_of
+from deltaic_pipeline.table.table_properties import USER_METADATA, commit_info, configured, latest, mark_of
 from deltaic_pipeline.table.target import FORGETS, Target
 
 if TYPE_CHECKING:
@@ -136,22 +136,15 @@ def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
     return {}
 
 
-@contextmanager
-def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
-    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
+def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> AbstractContextManager[None]:
+    """Mark the commits of a block with who writes, in the log's `txn` action and in `commitInfo`.
 
     `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.
     """
     settings = {
         "spark.databricks.delta.write.txnAppId": transaction.application,
         "spark.databricks.delta.write.txnVersion": str(transaction.version),
-        "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
+        USER_METADATA: transaction.user_metadata,
         "spark.databricks.delta.optimizeWrite.enabled": str(spread).lower(),
     }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
+    return configured(spark, settings)

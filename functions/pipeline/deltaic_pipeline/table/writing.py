@@ -1,16 +1,16 @@
 """Writes rows into a Delta table as one version, at most once per run or batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
+from deltaic_pipeline.spark.casting import within
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
 from deltaic_pipeline.table.merging import Validity, changes_of, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.table.missing_keys import missing_keys, with_missing
-from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift
+from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift, remaining, with_deletes
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest, pending
 from deltaic_pipeline.table.target import Target
@@ -184,20 +184,7 @@ def refuse_void_columns(rows: "DataFrame") -> None:
     """Refuse columns of Spark's type void (`SELECT NULL AS x`): Delta leaves them out of its files without a word."""
     from pyspark.sql import types
 
-    def voids(kind: types.DataType, path: str) -> Iterator[str]:
-        match kind:
-            case types.NullType():
-                yield path
-            case types.StructType():
-                for field in kind.fields:
-                    yield from voids(field.dataType, f"{path}.{field.name}" if path else field.name)
-            case types.ArrayType():
-                yield from voids(kind.elementType, f"{path}.element")
-            case types.MapType():
-                yield from voids(kind.keyType, f"{path}.key")
-                yield from voids(kind.valueType, f"{path}.value")
-
-    names = list(voids(rows.schema, ""))
+    names = [path for path, kind in within(rows.schema) if isinstance(kind, types.NullType)]
     if names:
         raise PipelineError(
             f"Delta stores no column of type void, which these are: {', '.join(names)}. Give each a type in the SQL, "

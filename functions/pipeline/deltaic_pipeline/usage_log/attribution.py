@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from deltaic.storage.sessions import READER_SESSION
 
+from deltaic_pipeline.spark.quoting import column
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -128,12 +130,12 @@ def _traced(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") ->
     pairs = by_url.selectExpr("f.id", *(f"r.{name}" for name in taken)).unionByName(
         by_keys.selectExpr("f.id", *(f"r.{name}" for name in taken))
     )
-    explained = _only("id", pairs, taken).withColumnRenamed("id", "explained_id")
+    explained = _only(pairs, taken).withColumnRenamed("id", "explained_id")
     lying = placed.join(
         functions.broadcast(tables.alias("t")), functions.expr("startswith(f.place, concat(t.location, '/'))")
     )
     named = ("share", "schema", "table", "table_id")
-    lying = _only("id", lying.selectExpr("f.id", *(f"t.{name}" for name in named), "t.table_id AS request_id"), named)
+    lying = _only(lying.selectExpr("f.id", *(f"t.{name}" for name in named), "t.table_id AS request_id"), named)
     lying = lying.selectExpr("id AS lying_id", *(f"{name} AS lying_{name}" for name in named))
     found = placed.join(explained.alias("e"), functions.expr("f.id = e.explained_id"), "left")
     found = found.join(lying.alias("l"), functions.expr("f.id = l.lying_id"), "left")
@@ -151,15 +153,11 @@ def _traced(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") ->
     )
 
 
-def _only(by: str, pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
+def _only(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
     """Return for each fetch what all its candidates agree on; null where they do not."""
-    from pyspark.sql import functions
-
-    agreed = [
-        functions.expr(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names
-    ]
-    count = functions.expr("size(collect_set(request_id))").alias("explained_by")
-    return pairs.groupBy(by).agg(count, *agreed)
+    agreed = [column(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names]
+    count = column("size(collect_set(request_id))").alias("explained_by")
+    return pairs.groupBy("id").agg(count, *agreed)
 
 
 def _complete(rows: "DataFrame") -> "DataFrame":

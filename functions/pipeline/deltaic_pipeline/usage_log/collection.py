@@ -12,8 +12,7 @@ from deltaic.storage.sessions import session_name
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
-from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import Target
@@ -37,12 +36,12 @@ class Job:
     fetches: Sequence[str]
     target: str
     run_id: str
-    name: TableName | None = None
+    entry: Entry | None = None
+    """The table's entry in the catalog; None: it is not shared."""
+
     roles: Sequence[str] = ()
     """Names of the roles whose sessions sign; those of known recipients are recognised without."""
 
-    storage: str = ""
-    create_share: bool = False
     wait: timedelta = timedelta(0)
 
     @property
@@ -55,13 +54,6 @@ class Job:
             partition_by=("day",),
             comment="Who asked for what, and what was fetched: a row for each request and each fetch",
         )
-
-    @property
-    def entry(self) -> Entry | None:
-        """The table's entry in the catalog; None: it is not shared."""
-        if self.name is None:
-            return None
-        return Entry(self.name, self.target, storage=self.storage, create_share=self.create_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +99,7 @@ def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
     return CatalogFacts(recipients, tables)
 
 
-def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog knows
-    spark: "SparkSession",
-    job: Job,
-    catalog: Catalog,
-    facts: CatalogFacts,
-    progress: Progress,
-    ttl: timedelta = TIME_TO_LIVE,
-) -> Summary:
+def collect(spark: "SparkSession", job: Job, catalog: Catalog, facts: CatalogFacts, progress: Progress) -> Summary:
     """Merge what the logs say into the usage table, as one version of it, and register it as the last step.
 
     Safe to repeat at any point, and with logs that were read before. Raises `Conflict` when another writer holds the
@@ -122,8 +107,8 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
     """
     began, entry = time.monotonic(), job.entry
     if entry is not None:
-        catalog.register.check(entry)
-    with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+        catalog.check(entry)
+    with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait) as attempt:
         with attempt.refusals():
             before = committed(attempt.spark, job.table, Transaction.of_run(job.run_id))
         summary = (

@@ -6,7 +6,7 @@ at any moment, whatever is killed, whoever finds one finds the rows.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +77,10 @@ def settle(admin: CatalogAdmin, task: Task, refreshed: "RefreshResult", run_id: 
     ]
     admin.views.partitions.put(task.view, new)
     done: dict[str, Any] = {
+        **asdict(refreshed),
         "run_id": run_id,
-        "version": refreshed.version,
-        "sources": dict(refreshed.source_versions),
-        "full_because": refreshed.full_because,
-        "inserted": refreshed.inserted,
-        "updated": refreshed.updated,
-        "deleted": refreshed.deleted,
         "rows": sum(refreshed.rows.values()),
-        "rows_by_policy": dict(refreshed.rows) if len(refreshed.rows) <= MOST_COUNTS else {},
-        "bytes": refreshed.bytes,
+        "rows_by_policy": refreshed.rows if len(refreshed.rows) <= MOST_COUNTS else {},
         "recipients": task.recipients,
         "policies": len(task.wanted),
         "milliseconds": round(seconds * 1000),
@@ -140,9 +134,9 @@ def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
     return [each for name, some in holders_by_audience(admin, table).items() if name not in there for each in some]
 
 
-def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
+def due(admin: CatalogAdmin, view: View) -> str:
     """Say why a view is to be refreshed; empty if it is not."""
-    if by_entry := due_by_entry(view, moment or datetime.now(UTC)):
+    if by_entry := due_by_entry(view, datetime.now(UTC)):
         return by_entry
     try:
         without = lacking(admin, admin.views.table(view))
@@ -175,6 +169,6 @@ def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
 
 
 def _versions(view: View, refreshed: "RefreshResult") -> list[Mapping[str, Any]]:
-    latest = {"version": refreshed.version, "sources": dict(refreshed.source_versions), "at": round(time.time())}
+    latest = {"version": refreshed.version, "sources": dict(refreshed.sources), "at": round(time.time())}
     before = [each for each in view.last_refresh.get("versions", ()) if each["version"] != refreshed.version]
     return [latest, *before][:KEPT_VERSIONS]

@@ -88,8 +88,8 @@ class Computation:
         """Return why the SQL's rows cannot be followed; empty if they can."""
         if self.evaluation.asks_for_time(self._source_rows, self.audiences):
             return CLOCK_IS_ASKED
-        if not self.evaluation.sql.row_wise:
-            return self.evaluation.sql.why_full
+        if why := self.evaluation.sql.why_full:
+            return why
         alone = self.evaluation.stands_alone(self._source_rows)
         return "" if alone else "the SQL is more than columns and a WHERE"
 

@@ -31,7 +31,9 @@ class RefreshResult:
     version: int
     """The version of the view that holds the wanted rows: the commit of the rows, or the latest if none changed."""
 
-    source_versions: Mapping[str, int]
+    sources: Mapping[str, int]
+    """The version of each table that was read."""
+
     full_because: str
     inserted: int
     updated: int

@@ -67,13 +67,11 @@ Part = str | Asked | Read
 class ViewSql:
     """A SELECT that a view may be made of."""
 
-    text: str
     properties: frozenset[str]
     tables: tuple[str, ...]
-    row_wise: bool
-    """Whether each row of the source gives at most one row by itself, so that changes of the source can be followed."""
-
     why_full: str
+    """Why changes of the source cannot be followed; empty if each of its rows gives at most one row by itself."""
+
     one_pass: bool
     """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 
@@ -111,10 +109,8 @@ def read_sql(text: str, source: str = "") -> ViewSql:
             others.setdefault(read.table.lower(), read.table)
     why = _why_full(query, tokens, reads)
     return ViewSql(
-        text,
         frozenset(what.property for _, _, what in marks if isinstance(what, Asked)),
         tuple(others.values()),
-        not why,
         why,
         not why or _only_joins(query),
         tuple(_parts(text, tokens, marks)),

@@ -5,10 +5,10 @@
     account             clock, concurrency limit, the role that writes API Gateway's log
     code                the deployed packages are those of this checkout
     durability          point-in-time recovery, deletion protection, the signing key
-    roles, cut_offs     who can assume the signing roles; revoked recipients are denied
+    roles               who can assume the signing roles; revoked recipients are denied
     places, reading     buckets and regions of shared tables; each log is readable by the function that needs it
-    filters, views      filters still match the tables; views are as fresh as promised
-    assets, follows     volumes, skills and models exist; followed folders have their tables
+    filters, assets     filters still match the tables; volumes, skills and models exist
+    freshness           views are as fresh as promised; followed folders have their tables
 
 Each returns findings (`deltaic_ops.inspection.findings`): what was examined, whether it is right, and what to do.
 Requests as a recipient are `checks.verify`.

@@ -14,8 +14,8 @@ from deltaic_ops.inspection.findings import Finding, ok, unread
 from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
-Look = Callable[[str, str], Finding | None]
-"""Looks at one, given the check's name and a remedy; None where all is well. Raises why it cannot be read."""
+Look = Callable[[], tuple[str, str] | None]
+"""Returns what is odd of one and what to do, None where all is well; raises why it cannot be read."""
 
 
 def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaR
     for table in iceberg:
         name = table.title
         remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-        looks.append((f"finds the metadata of {name}", remedy, partial(_metadata, table, schemas)))
+        looks.append((f"finds the metadata of {name}", remedy, partial(schemas.check_iceberg, table)))
     with ThreadPoolExecutor(READERS) as pool:
         found = list(pool.map(lambda one: _looked(*one), looks))
     yield from (one for one in found if one)
@@ -36,25 +36,21 @@ def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaR
 
 def _looked(check: str, remedy: str, look: Look) -> Finding | None:
     try:
-        return look(check, remedy)
+        odd = look()
     except DeltaicError as refusal:
         return unread(check, refusal, remedy)
+    return Finding(check, "warning", *odd) if odd else None
 
 
-def _folder(entry: Folder, schemas: SchemaReader, check: str, remedy: str) -> Finding | None:
+def _folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | None:
     if is_empty(schemas, entry.location, entry.storage):
-        return Finding(check, "warning", f"nothing lies at {entry.location}", remedy)
+        return f"nothing lies at {entry.location}", _update(entry)
     if isinstance(entry, Skill):
         facts, _ = skill_facts(schemas, entry.name, entry.location, entry.storage)
         known = asdict(entry)
         if changed := [name for name, said in facts.items() if known[name] != said]:
             said = f"SKILL.md has another {', '.join(changed)} than recipients are told"
-            return Finding(check, "warning", said, f"deltaic skill refresh {entry.title}")
-    return None
-
-
-def _metadata(table: Table, schemas: SchemaReader, _check: str, _remedy: str) -> Finding | None:
-    schemas.check_iceberg(table)
+            return said, f"deltaic skill refresh {entry.title}"
     return None
 
 

@@ -13,7 +13,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
-from deltaic_ops.checks.doctor import account, code, cut_offs, durability, follows, places, reading, roles, views
+from deltaic_ops.checks.doctor import account, code, durability, freshness, places, reading, roles
 from deltaic_ops.checks.doctor.assets import assets
 from deltaic_ops.checks.doctor.filters import filters, folders
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
@@ -106,7 +106,7 @@ def _stack(what: Examined, stack: DeployedStack) -> Iterator[Finding]:
 
 def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
     entered = {share.name: list(what.admin.tables.list(share.name)) for share in what.admin.shares.list()}
-    yield from follows.followed(
+    yield from freshness.followed(
         (follow for share in entered for follow in what.admin.follows.list(share)),
         (table for tables in entered.values() for table in tables),
         stack.parameters if stack else None,
@@ -118,7 +118,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
-        yield from cut_offs.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
+        yield from roles.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
         yield from roles.storage_roles(what.admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
@@ -127,7 +127,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
         if what.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
             yield from places.pages(what.client("s3"), bucket, what.endpoint)
     known = [view for share in shared for view in what.admin.views.list(share)]
-    yield from views.fresh(known)
+    yield from freshness.fresh(known)
 
     def read(table: Table) -> SharedSchema:
         return what.schemas.read(table.location, table.storage)

@@ -8,7 +8,6 @@
     (catalog.admin)     checks the entry and writes it
 
 Each module is one noun of the command line. `folders` serves volumes, skills and models alike, `follow` adds the
-tables
-of a folder or Glue database, `storage_cors` lets the explorer page read a bucket. Checks of logs are in
+tables of a folder or Glue database. Checks of logs are in
 `deltaic_ops.inspection`; nothing here reads or writes DynamoDB by itself.
 """

@@ -5,7 +5,8 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from deltaic.catalog.admin.follows import GLUE, Follow, checked, name_for
+from deltaic.catalog.admin.follows import CHECKED, GLUE, Follow, name_for
+from deltaic.catalog.admin.records import checked
 from deltaic.catalog.items import now as moment
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.storage.locations import Location
@@ -65,7 +66,7 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
     if off:
         _end(out, wanted)
     elif dry_run:
-        _look(out, replace(wanted, **checked(source or wanted.source, **given)), dry=True)
+        _look(out, replace(wanted, **checked(CHECKED, {"source": source or wanted.source, **given})), dry=True)
     else:
         entered = _enter(out, wanted, source or wanted.source, given) if changes else wanted
         if now:
@@ -109,7 +110,7 @@ def _enter(out: Operator, wanted: Follow, source: str, given: dict[str, Any]) ->
     """Enter what is followed, and the schema if it is not there; first the source must be one of tables."""
     from deltaic.scheduled.following import first_look
 
-    checked(source, **given)
+    checked(CHECKED, {"source": source, **given})
     with _means(out, source, wanted.storage if given["storage"] is None else given["storage"]) as means:
         is_table = first_look(source, means)
     if is_table:

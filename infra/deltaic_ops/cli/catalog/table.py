@@ -1,10 +1,12 @@
 """The commands of `deltaic table`."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import typer
 from deltaic.catalog.admin.tables import Fit
 from deltaic.catalog.items import Table, TableFormat
+from deltaic.errors import InvalidParameter, NotFound
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
@@ -77,9 +79,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     share, schema, table = table_name(name)
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
     if format_ == "iceberg":
-        from deltaic_ops.inspection.iceberg_place import iceberg_place
-
-        location, metadata_location = iceberg_place(lambda: out.connection.client("glue"), location, glue)
+        location, metadata_location = _iceberg_place(lambda: out.connection.client("glue"), location, glue)
         access_mode, history, iceberg = ["dir"], True, "signed" if iceberg == "off" else iceberg
     elif glue or not location:
         raise typer.BadParameter("give --location, or --format iceberg with --glue")
@@ -221,3 +221,45 @@ def _stored(iceberg: IcebergWay) -> str:
 def _not_both(name: str, given: object, taken_away: bool) -> None:
     if given and taken_away:
         raise typer.BadParameter(f"give --{name} or --no-{name}, not both")
+
+
+_METADATA = ".metadata.json"
+
+
+def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
+    """Return the folder of an Iceberg table that options name, and its metadata file or where that is named.
+
+    The latter is empty where the folder's version hint names it. Raises InvalidParameter, and NotFound for a table that
+    Glue lacks.
+    """
+    if bool(location) == bool(glue):
+        raise InvalidParameter("an Iceberg table is named by --location or by --glue database.table: give one of them")
+    if glue:
+        return _of_glue(glue_client(), glue)
+    folder, inside, _ = location.partition("/metadata/")
+    if location.endswith(_METADATA):
+        if not inside:
+            raise InvalidParameter(
+                f"'{location}' does not lie in the folder metadata/ of a table: name the table's own"
+            )
+        return folder, location
+    return location, ""
+
+
+def _of_glue(client: Any, glue: str) -> tuple[str, str]:
+    from botocore.exceptions import ClientError
+    from deltaic.sharing.iceberg_clients.own_metadata import GLUE
+
+    database, _, name = glue.partition(".")
+    if not database or not name:
+        raise InvalidParameter(f"'{glue}' names no table of AWS Glue: write database.table")
+    try:
+        found = client.get_table(DatabaseName=database, Name=name)["Table"]
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        raise NotFound(f"AWS Glue gives no table '{glue}' ({code}): look at its name, account and region") from error
+    metadata = found.get("Parameters", {}).get("metadata_location", "")
+    if not metadata:
+        raise InvalidParameter(f"'{glue}' is none of Iceberg's: it has no metadata_location")
+    folder = found.get("StorageDescriptor", {}).get("Location") or str(metadata).partition("/metadata/")[0]
+    return folder, f"{GLUE}{database}/{name}"

@@ -25,7 +25,7 @@ _DRIFTED = 2
 
 def catalog_of(out: Operator, admin: "CatalogAdmin", beside: "Declaration | None" = None) -> "Declaration":
     """Read the catalog as a declaration (`declaration_of`), and let people see how far that is."""
-    from deltaic_ops.declared.catalog import declaration_of
+    from deltaic_ops.declared.entries import declaration_of
 
     with out.waiting("reading the catalog:") as tell:
         return declaration_of(admin, tell, beside)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 from urllib.parse import quote
 
 import typer
@@ -21,9 +22,9 @@ from deltaic_terminal.progress import silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import Column, Operator, operator
+from deltaic_ops.cli.operator import Column, Operator, operator, told_fields
 from deltaic_ops.jobs import files
-from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
+from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns
 from deltaic_ops.jobs.schedules import WHEN, Schedules
 
 if TYPE_CHECKING:
@@ -89,10 +90,9 @@ def _architecture(out: Operator, told: str) -> "Architecture":
     from deltaic_ops.deploy.sam import Architecture
 
     wanted = told or _runs(out).architecture()
-    for known in get_args(Architecture):
-        if wanted == known:
-            return known  # type: ignore[no-any-return]
-    raise InvalidParameter(f"--architecture {wanted} is neither arm64 nor x86_64")
+    if wanted not in get_args(Architecture):
+        raise InvalidParameter(f"--architecture {wanted} is neither arm64 nor x86_64")
+    return cast("Architecture", wanted)
 
 
 @app.command()
@@ -123,9 +123,9 @@ def logs(
     found = runs.find(run)
     if follow:
         with suppress(KeyboardInterrupt):
-            runs.follow(found.id, typer.echo)
+            runs.follow(found.job_run_id, typer.echo)
         return
-    said = runs.lines(found.id)
+    said = runs.lines(found.job_run_id)
     while (line := next(said)) is not None:
         typer.echo(line)
 
@@ -139,8 +139,8 @@ def cancel(out: Operator, run: Run) -> None:
     """
     runs = _runs(out)
     found = runs.find(run)
-    runs.cancel(found.id)
-    _show(out, [runs.get(found.id)])
+    runs.cancel(found.job_run_id)
+    _show(out, [runs.get(found.job_run_id)])
 
 
 @app.command("list")
@@ -153,11 +153,7 @@ def list_runs(out: Operator, days: Annotated[int, typer.Option(min=1, help="How 
     runs = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
     planned = list(Schedules(out.connection.jobs, out.connection.client).all())
     if out.as_json:
-        schedules = [
-            {"dataset": one.name, "expression": one.expression, "timezone": one.timezone, "state": one.state}
-            for one in planned
-        ]
-        out.json({"runs": words(runs), "schedules": schedules})
+        out.json({"runs": list(map(told_fields, runs)), "schedules": planned})
         return
     _show(out, runs, f"no run in the last {days} days")
     if planned:
@@ -313,7 +309,7 @@ def _runs(out: Operator) -> JobRuns:
 
 def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
     if out.as_json:
-        out.json(words(runs))
+        out.json(list(map(told_fields, runs)))
     elif not runs:
         out.note(nothing)
     else:
@@ -323,14 +319,12 @@ def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
 _COLUMNS: tuple[Column, ...] = (
     *fields(run="name", state="state", began="created"),
     ("took", lambda run: f"{timedelta(seconds=round(run.seconds))}"),
-    ("attempt", lambda run: run.attempt),
-    ("EMR's id", lambda run: run.id),
-    ("details", lambda run: run.details),
+    *fields(attempt="attempt", **{"EMR's id": "job_run_id"}, details="details"),
 )
 
 _SCHEDULE: tuple[Column, ...] = (
-    ("schedule", lambda one: one.name),
-    ("when", lambda one: one.expression),
-    ("in", lambda one: one.timezone),
-    ("state", lambda one: one.state),
+    ("schedule", itemgetter("dataset")),
+    ("when", itemgetter("expression")),
+    ("in", itemgetter("timezone")),
+    ("state", itemgetter("state")),
 )

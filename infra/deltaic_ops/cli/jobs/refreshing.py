@@ -1,6 +1,7 @@
 """Asks for the refresh of views whose rows a command made somebody lack."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 
 from deltaic.catalog.items import View
@@ -91,10 +92,8 @@ def drop_schedule(out: Operator, view: View) -> None:
     if where is not None:
         from deltaic_ops.jobs.schedules import Schedules
 
-        try:
+        with suppress(NotFound):
             Schedules(where, out.connection.client).remove(schedule_name(view))
-        except NotFound:
-            return
 
 
 def schedule_name(view: View) -> str:

@@ -13,7 +13,7 @@ from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.usage.usage_page import page
+from deltaic_ops.usage.plots import page
 from deltaic_ops.usage.usage_report import Names, Use, names_in
 from deltaic_ops.usage.usage_report import report as read
 

@@ -8,14 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 from deltaic_terminal.progress import Progress, step, terminal
 
-from deltaic_ops.cli.local.env import global_options
-from deltaic_ops.cli.local.serve import CHECK_SECONDS, INTERRUPTED
-from deltaic_ops.deploy.intrinsics import TemplateError
-from deltaic_ops.local.private import StateUnusable
+from deltaic_ops.cli.local.serve import FAILURES, serve_on, stoppable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
 from deltaic_ops.rights.profile_file import profile_place
@@ -59,29 +55,16 @@ def demo(
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
-    folder = state or Path(global_options(ctx).get("state") or ".deltaic")
-    # Until it serves, a signal interrupts whatever is under way; then it ends the wait below.
-    stop = StopFlag(interrupts=True)
-    stop.handle_signals()
-    progress = terminal()
-    try:
-        with ExitStack() as stack_of_parts:
-            with step(progress, "Starting the embedded AWS and the gateway") as tell:
-                stack = stack_of_parts.enter_context(local_stack(folder, port))
-                tell(stack.endpoint)
-            _share_and_read(console, progress, stack, folder)
-            if not exit_:
-                _tell(console, stack)
-                stop.interrupts = False
-                while not stop.wait(CHECK_SECONDS):
-                    stack.check()
-                console.print("stopping ...")
-    except KeyboardInterrupt:
-        console.print("stopped")
-        raise typer.Exit(INTERRUPTED) from None
-    except (StateUnusable, StackFailed, TemplateError, DeltaicError, DeltaError) as error:
-        console.print(str(error), style="red", soft_wrap=True)
-        raise typer.Exit(1) from None
+    folder, progress = state or ctx.obj.wishes.state, terminal()
+    with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
+        with step(progress, "Starting the embedded AWS and the gateway") as tell:
+            stack = parts.enter_context(local_stack(folder, port))
+            tell(stack.endpoint)
+        _share_and_read(console, progress, stack, folder)
+        if not exit_:
+            _tell(console, stack)
+            stop.interrupts = False
+            serve_on(console, stop, stack)
 
 
 def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder: Path) -> None:
@@ -145,7 +128,7 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
             return "the token of the last run still holds"
     admin = _admin()
     with profile_place(path) as place:
-        issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
+        issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
         place.write_profile(stack.endpoint, issued, serves_iceberg=True)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 

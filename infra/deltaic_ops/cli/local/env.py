@@ -25,7 +25,7 @@ def env(
     eval "$(deltaic env)"
     aws s3 ls
     """
-    folder = state or Path(global_options(ctx).get("state") or ".deltaic")
+    folder = state or ctx.obj.wishes.state
     command = f"deltaic serve --state {shlex.quote(str(folder))}"
     try:
         environment = served(folder, appear=APPEAR_SECONDS)
@@ -43,9 +43,3 @@ def env(
     # deltalake and other readers in Rust take an endpoint without TLS only when they are told.
     for name, value in {**environment, "AWS_ALLOW_HTTP": "true"}.items():
         typer.echo(f"export {name}={shlex.quote(value)}")
-
-
-def global_options(ctx: typer.Context) -> dict[str, str]:
-    """Return the options that were given before the command's name."""
-    parent = ctx.parent.params if ctx.parent is not None else {}
-    return {name: value for name, value in parent.items() if isinstance(value, str)}

@@ -1,7 +1,8 @@
 """The command `deltaic serve`: the server on this machine, until it is told to stop."""
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 
-from deltaic_ops.cli.local.env import global_options
+from deltaic_ops.cli.connection import Wishes
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
@@ -20,18 +21,34 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_SECONDS = 0.5
+FAILURES = (StateUnusable, StackFailed, TemplateError)
 INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended before it served (128 + SIGINT)."""
 
-VARIABLES = {
-    "catalog": "CATALOG_TABLE",
-    "tokens": "TOKENS_TABLE",
-    "stack": "DELTAIC_STACK",
-    "profile": "AWS_PROFILE",
-    "region": "AWS_REGION",
-    "endpoint_url": "AWS_ENDPOINT_URL",
-}
-"""The global options of `deltaic`, and the variables that say the same to a function."""
+
+@contextmanager
+def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILURES) -> Iterator[StopFlag]:
+    """Give the flag that signals set; a failure of the block is printed, and ends the command with 1.
+
+    Until `serve_on`, a signal interrupts whatever is under way.
+    """
+    stop = StopFlag(interrupts=True)
+    stop.handle_signals()
+    try:
+        yield stop
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    except failures as error:
+        console.print(str(error), style="red", soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def serve_on(console: "Console", stop: StopFlag, stack: Stack) -> None:
+    """Return when a signal has come; raises StackFailed."""
+    while not stop.wait(CHECK_SECONDS):
+        stack.check()
+    console.print("stopping ...")
 
 
 def serve(
@@ -52,33 +69,22 @@ def serve(
     deltaic serve --limits aws                     # answers as fast, and as long, as on Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = text_console(stderr=True)
-    # Until it serves, a signal interrupts whatever is under way; then it ends the wait below.
-    stop = StopFlag(interrupts=True)
-    stop.handle_signals()
-    said = global_options(ctx)
-    folder = state or Path(said.get("state") or ".deltaic")
-    variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
+    wishes: Wishes = ctx.obj.wishes
+    folder = state or wishes.state
+    variables = {**os.environ, **wishes.variables}
     if variables.get("AWS_ENDPOINT_URL"):
         alone = "start it, or for an AWS of this command's own: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
         check_answered(variables["AWS_ENDPOINT_URL"], alone)
-    part: AbstractContextManager[Stack] = (
-        gateway_over(variables, folder, port, limits=limits)
-        if names_aws(variables)
-        else local_stack(folder, port, limits=limits)
-    )
-    try:
+    with stoppable(console) as stop:
+        part: AbstractContextManager[Stack] = (
+            gateway_over(variables, folder, port, limits=limits)
+            if names_aws(variables)
+            else local_stack(folder, port, limits=limits)
+        )
         with part as stack:
             stop.interrupts = False
             _tell(console, stack, folder)
-            while not stop.wait(CHECK_SECONDS):
-                stack.check()
-            console.print("stopping ...")
-    except KeyboardInterrupt:
-        console.print("stopped")
-        raise typer.Exit(INTERRUPTED) from None
-    except (StateUnusable, StackFailed, TemplateError) as error:
-        console.print(str(error), style="red", soft_wrap=True)
-        raise typer.Exit(1) from None
+            serve_on(console, stop, stack)
 
 
 def _tell(console: "Console", stack: Stack, state: Path) -> None:

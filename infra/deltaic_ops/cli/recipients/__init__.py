@@ -6,8 +6,8 @@
     limits              parse --expires, --address and limits of requests
     grant               give her a share
     token, invite       create a token and its profile file, or a link that creates one
-    used, expiring      show when keys were used last and what expires soon
+    used                show when keys were used last and what expires soon
 
-`client` and `federation` sign programs in by OAuth, `rights` explains access, `cut_off` revokes everything at once.
+`federation` signs programs in by OAuth, `rights` explains access, `cut_off` revokes everything at once.
 Nothing here decides what a recipient can read: `deltaic.sharing.rights` does.
 """

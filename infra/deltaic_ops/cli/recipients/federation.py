@@ -1,17 +1,18 @@
-"""The commands of federation: policies by which the JWTs of somebody else's issuer are a recipient's."""
+"""How programs of a recipient sign in by OAuth: clients of its own, and policies for JWTs of another issuer."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
+from deltaic.catalog.credentials.federation import Claim
+from deltaic.catalog.credentials.oauth_clients import IssuedClient
 from deltaic.catalog.items import Policy
 from deltaic.errors import InvalidParameter, Unavailable
 
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
-from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
+from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
@@ -22,15 +23,6 @@ ProfileFile = Annotated[
     Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")
 ]
 SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- the place of one
-
-
-class SubjectClaim(StrEnum):
-    """The claims that a policy may look at."""
-
-    SUB = "sub"
-    OID = "oid"
-    AZP = "azp"
-    GROUPS = "groups"
 
 
 class _Client(NamedTuple):
@@ -47,8 +39,8 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
     subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
     subject_claim: Annotated[
-        SubjectClaim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
-    ] = SubjectClaim.SUB,
+        Claim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
+    ] = "sub",
     comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
     profile_file: ProfileFile = None,
     client_id: Annotated[str, typer.Option(help="Of the recipient's client at the issuer, for the profile.")] = "",
@@ -82,7 +74,7 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
             out.admin.recipients.get(name),
             issuer,
             audience=audience,
-            claim=subject_claim.value,
+            claim=subject_claim,
             subject=subject,
             comment=comment,
         )
@@ -167,3 +159,61 @@ def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str],
     out.show(policy, f"federated '{policy.recipient}'", warnings)
     if path is not None:
         out.note(f"wrote {path}" + (f": the recipient puts its secret for {SECRET_TO_FILL_IN}" if secret_left else ""))
+
+
+def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
+    out: Operator,
+    name: RecipientName,
+    profile_file: ProfileFile = None,
+    scope: Annotated[str, typer.Option(help="What the profile asks for; it is echoed and opens nothing.")] = "",
+    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    endpoint: Endpoint = None,
+) -> None:
+    r"""Make a client of the recipient's: its tokens live for minutes, and it gets new ones by itself.
+
+    Into the profile file; without --profile-file its secret is shown, this once. A stack on AWS gives tokens if its
+    parameter ClientCredentials is enabled.
+
+    \b
+    deltaic recipient client alice --profile-file alice.share
+    deltaic recipient client alice --comment "nightly report"
+    """
+    with place_of(profile_file) as place:
+        server = "" if place is None else out.sharing_endpoint(endpoint)
+        issued = out.admin.clients.create(out.admin.recipients.get(name), comment=comment)
+        if place is not None:
+            made = issued.client
+            told = (f"{server}/oauth/token", made.id, issued.secret, scope)
+            text = client_profile(server, *told, serves_iceberg=out.connection.serves_iceberg)
+            place.write(text, _unusable(issued))
+    secret, done = {"clientSecret": issued.secret}, f"made a client of '{issued.client.recipient}'"
+    hand_over(out, issued.client, secret, done, _unusable(issued), path=profile_file)
+
+
+def clients(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
+    r"""List the clients of a recipient, or of all.
+
+    \b
+    deltaic recipient clients alice
+    """
+    columns = fields(RECIPIENT="recipient", ID="id", MADE="created_at", COMMENT="comment")
+    some = out.admin.clients
+    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
+    out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")
+
+
+def revoke_client(
+    out: Operator, name: RecipientName, client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")]
+) -> None:
+    r"""End a client and the tokens that it was given (servers may remember one for a minute).
+
+    \b
+    deltaic recipient revoke-client alice dlc_0123456789abcdef01234567
+    """
+    gone = out.admin.clients.revoke(out.admin.recipients.get(name), client_id)
+    out.show(gone, f"revoked client {gone.id} of '{gone.recipient}'")
+
+
+def _unusable(issued: IssuedClient) -> str:
+    made = issued.client
+    return f", but client {made.id} was made: end it with `deltaic recipient revoke-client {made.recipient} {made.id}`"

@@ -9,9 +9,9 @@ from deltaic.catalog.items import Grant
 from deltaic.errors import DeltaicError
 
 from deltaic_ops.cli.listing import Every, fields, first
-from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
+from deltaic_ops.cli.operator import Column, Operator, told_fields, told_value, wire
 from deltaic_ops.cli.recipients.limits import told_end
-from deltaic_ops.cli.recipients.used import Usage, told_time, uses
+from deltaic_ops.cli.recipients.used import Usage, uses
 from deltaic_ops.cli.words import ShareName, TableTitle, table_name
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def show_table(
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --usage s3://lake/usage
     """
     from deltaic_ops.inspection.filter_checks import row_filters, unread_by_iceberg
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.usage.usage_report import UsageOf
 
     share, schema, table = table_name(name)
     found = out.admin.tables.get(share, schema, table)
@@ -78,10 +78,10 @@ def show_table(
     last = uses(out, usage, UsageOf("table_id", found.id), "recipient_id", [grant.recipient_id for grant in held])
     if out.as_json:
         told = {**wire(found), **({"latest": None if latest is None else _told_look(latest)} if look else {})}
-        told |= {} if last is None else {"lastReadAt": told_time(max(last.values(), default=None))}
+        told |= {} if last is None else {"lastReadAt": told_value(max(last.values(), default=None))}
         recipients = [
             {**_held(grant), "rowFilters": row_filters(found, grant)}
-            | ({} if last is None else {"lastReadAt": told_time(last.get(grant.recipient_id))})
+            | ({} if last is None else {"lastReadAt": told_value(last.get(grant.recipient_id))})
             for grant in held
         ]
         out.json({**told, "recipients": recipients, "more": more, **({"warnings": warnings} if warnings else {})})

@@ -9,9 +9,8 @@ from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, told_properties
-from deltaic_ops.cli.recipients.client import client, clients, revoke_client
 from deltaic_ops.cli.recipients.cut_off import cut_off, restore
-from deltaic_ops.cli.recipients.federation import federate, policies, unfederate
+from deltaic_ops.cli.recipients.federation import client, clients, federate, policies, revoke_client, unfederate
 from deltaic_ops.cli.recipients.invite import invite, invites
 from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
 from deltaic_ops.cli.recipients.rights import show_recipient

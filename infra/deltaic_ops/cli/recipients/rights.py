@@ -12,15 +12,15 @@ from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
 from deltaic_ops.cli.listing import Every, fields, first
-from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
+from deltaic_ops.cli.operator import Column, Operator, told_fields, told_value, wire
 from deltaic_ops.cli.recipients.limits import told_end
-from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
+from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, uses
 from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset
 
-    from deltaic_ops.rights.counting import Counted
+    from deltaic_ops.rights.access import Counted
     from deltaic_ops.rights.seen import SeenTable
 
 _FROM = "Judge a request from this address too; else one from where the recipient is answered."
@@ -77,11 +77,9 @@ def show_recipient(
     deltaic recipient show alice --usage s3://lake/usage
     deltaic recipient show alice --all --json
     """
-    from deltaic_ops.rights.access import why_ended
-    from deltaic_ops.rights.counting import Counted, counted
-    from deltaic_ops.rights.keys import ends_soon, keys_of
-    from deltaic_ops.rights.seen import SeenTable, seen
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.rights.access import Counted, counted, why_ended
+    from deltaic_ops.rights.seen import SeenTable, ends_soon, keys_of, seen
+    from deltaic_ops.usage.usage_report import UsageOf
 
     def counts_of(one: SeenTable) -> "Counted":
         refused = why_ended(person) if person.has_ended(now) else one.refused
@@ -101,7 +99,7 @@ def show_recipient(
         told = [_seen(one) | (told_fields(counts[one.name]) if count else {}) for one in tables]
         beside = [_seen_asset(one) for one in assets]
         held = {"keys": told_keys(keys, last), "endsSoon": list(map(told_ending, soon))}
-        used = {} if last is None else {"lastUsedAt": told_time(max(last.values(), default=None))}
+        used = {} if last is None else {"lastUsedAt": told_value(max(last.values(), default=None))}
         out.json({**wire(person), **held, **used, "tables": told, "assets": beside, "more": more})
         return
     _show_person(out, person, soon, last)
@@ -146,7 +144,7 @@ def _seen(one: "SeenTable") -> dict[str, Any]:
         "accessModes": list(one.table.access_modes),
         "rowFilters": list(one.row_filters),
         "ownRows": one.table.view_properties is not None,
-        "refreshedAt": f"{one.refreshed_at:%Y-%m-%dT%H:%M:%SZ}" if one.refreshed_at else None,
+        "refreshedAt": told_value(one.refreshed_at),
         "hiddenColumns": list(one.table.hidden_columns),
         "lackedProperties": list(one.lacked_properties),
         "refused": one.refused,

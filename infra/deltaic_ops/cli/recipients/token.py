@@ -92,8 +92,7 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
         make_link(out, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
         return
     with _profile(out, profile, endpoint, force=force) as hand:
-        person = out.admin.recipients.get(recipient)
-        hand(out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment))
+        hand(out.admin.tokens.create(out.admin.recipients.get(recipient), expires, overlap=overlap, comment=comment))
 
 
 @app.command("list")

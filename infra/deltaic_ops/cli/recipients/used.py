@@ -1,20 +1,21 @@
-"""By which keys a recipient comes, what ends soon, and what was used last: how `show` says it."""
+"""By which keys a recipient comes, what was used last, what ends soon: how `show` and `expiring` say it."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
 from deltaic.errors import NotFound, Unavailable
-from deltaic.scheduled.endings import Ending
+from deltaic.scheduled.endings import Ending, endings_of_all
 
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import Column, Operator, wire
+from deltaic_ops.cli.operator import Column, Operator, told_value, wire
+from deltaic_ops.cli.words import duration
 
 if TYPE_CHECKING:
-    from deltaic_ops.rights.keys import Keys
-    from deltaic_ops.usage.last_use import UsageOf
+    from deltaic_ops.rights.seen import Keys
+    from deltaic_ops.usage.usage_report import UsageOf
 
 _USAGE = "Location of the usage table (deltaic usage): tells last uses, of the last 30 days."
 Usage = Annotated[str, typer.Option(envvar="DELTAIC_USAGE", metavar="S3_URL", help=_USAGE)]
@@ -27,7 +28,7 @@ def uses(
     out: Operator, location: str, of: "UsageOf", by: Literal["token_id", "recipient_id"], wanted: Collection[str]
 ) -> LastUses | None:
     """Return what `last_uses` does; None where no usage table is named, or none can be read, which is said."""
-    from deltaic_ops.usage.last_use import last_uses
+    from deltaic_ops.usage.usage_report import last_uses
 
     if not location:
         out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
@@ -39,29 +40,24 @@ def uses(
         return None
 
 
-def told_time(moment: datetime | None) -> str | None:
-    """Return a time as scripts see it."""
-    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
 def told_ending(one: Ending) -> dict[str, Any]:
     """Return what ends soon as scripts see it."""
-    return {"endsAt": told_time(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
+    return {"endsAt": told_value(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
 
 
 def told_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
     """Return keys as scripts see them."""
 
-    def told(some: Iterable[_Key]) -> list[dict[str, Any]]:
+    def with_uses(some: Iterable[_Key]) -> list[dict[str, Any]]:
         if last is None:
             return [wire(one) for one in some]
-        return [{**wire(one), "lastUsedAt": told_time(_last(one, last))} for one in some]
+        return [{**wire(one), "lastUsedAt": told_value(_last(one, last))} for one in some]
 
     return {
-        "tokens": told(keys.tokens),
+        "tokens": with_uses(keys.tokens),
         "links": [wire(one) for one in keys.links],
-        "clients": told(keys.clients),
-        "policies": told(keys.policies),
+        "clients": with_uses(keys.clients),
+        "policies": with_uses(keys.policies),
     }
 
 
@@ -69,7 +65,7 @@ def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> 
     """Show people the keys of a recipient, a line each."""
     some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
-        ("KEY", _kind),
+        ("KEY", lambda one: _KINDS[type(one)]),
         *fields(ID="id", MADE="created_at"),
         ("ENDS", lambda one: getattr(one, "expires_at", "")),
         ("COMMENT", lambda one: one.comment),
@@ -88,13 +84,34 @@ def _last(key: _Key, last: LastUses) -> datetime | None:
     return last.get(logged_id(key) if isinstance(key, OAuthClient | Policy) else key.id)
 
 
-def _kind(key: _Key) -> str:
-    match key:
-        case Token():
-            return "token"
-        case Invitation():
-            return "link"
-        case OAuthClient():
-            return "client"
-        case Policy():
-            return "policy"
+_KINDS: Mapping[type, str] = {Token: "token", Invitation: "link", OAuthClient: "client", Policy: "policy"}
+
+
+_WITHIN = timedelta(days=30)
+
+
+def expiring(
+    out: Operator,
+    within: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="30d", help="How soon.", show_default="30d")
+    ] = _WITHIN,
+) -> None:
+    r"""List which tokens, open links, grants and recipients end soon, the first to end first.
+
+    What ends for a recipient that is cut off or has ended is not listed.
+
+    \b
+    deltaic expiring
+    deltaic expiring --within 7d --json
+    """
+    now = datetime.now(UTC)
+    found = endings_of_all(out.admin, now, now + within)
+    if out.as_json:
+        out.json(list(map(told_ending, found)))
+    elif found:
+        out.table(
+            found,
+            fields(ENDS="ends_at", RECIPIENT="recipient", WHAT="kind", ID="what"),
+        )
+    else:
+        out.note("nothing ends in that time")

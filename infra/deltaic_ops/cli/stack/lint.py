@@ -14,8 +14,8 @@ from deltaic_ops.cli.words import table_name
 if TYPE_CHECKING:
     from deltaic.catalog.items import Table
 
-    from deltaic_ops.inspection.clients import ClientReads
     from deltaic_ops.inspection.findings import Finding
+    from deltaic_ops.inspection.table_look import ClientReads
 
 
 def lint(

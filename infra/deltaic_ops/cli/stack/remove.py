@@ -4,9 +4,8 @@ import typer
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.operator import Operator, Yes
-from deltaic_ops.deploy.deployed_stack import read_stack
-from deltaic_ops.deploy.removal import deletions
-from deltaic_ops.deploy.removal import remove as delete
+from deltaic_ops.deploy.deployed_stack import deletions, read_stack
+from deltaic_ops.deploy.deployed_stack import remove as delete
 
 
 def remove(out: Operator, yes: Yes = False) -> None:

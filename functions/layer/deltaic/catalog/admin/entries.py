@@ -5,14 +5,21 @@ from typing import Any, Final, Generic, TypedDict, TypeVar, cast
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.placed_entries import change, enter
+from deltaic.catalog.admin.filter_rules import Entry, check_folders
 from deltaic.catalog.admin.records import EVERY, Change, Checks, Excerpt, Records, checked_id
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import AccessMode, InSchema, now
 from deltaic.catalog.keys import Key
-from deltaic.catalog.writes import Write, Writes
-from deltaic.errors import InvalidParameter
+from deltaic.catalog.writes import ABSENT, Write, Writes
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
+
+DECISIVE: Final = frozenset({
+    "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
+})  # fmt: skip
+"""The attributes that decide which rows a recipient can read."""
 
 _ACCESS_MODES: Final = ("url", "dir")
 
@@ -77,7 +84,7 @@ class Entries(Generic[_Entry]):
 
     def _named(self, share: str, schema: str, name: str, entry_id: str | None) -> dict[str, Any]:
         """Return what every new entry has; raises NotFound for the schema, InvalidParameter for the name."""
-        names.check_asset_name(self._item.kind, name)
+        names.check_name(self._item.kind, name)
         parent = self._records.schema(share, schema)
         return {
             "name": name,
@@ -89,13 +96,59 @@ class Entries(Generic[_Entry]):
         }
 
     def _enter(self, entry: _Entry, attributes: Mapping[str, Any], also: Sequence[Write] = ()) -> _Entry:
-        key = self._key(entry.share, entry.schema_name, entry.name)
-        enter(self._records, key, entry, attributes, also=also)
+        schema = (entry.share, entry.schema_name)
+        same = {"share_id": entry.share_id, "state": ABSENT}
+        counted = self._records.update(keys.schema(*schema), add={"tables": 1}, expect=same)
+        self._store(self._key(*schema, entry.name), entry, attributes, counted, f"schema '{'.'.join(schema)}'", also)
         return entry
+
+    def _store(  # noqa: PLR0913, PLR0917 -- a transaction
+        self,
+        key: Key,
+        entry: InSchema,
+        attributes: Mapping[str, Any],
+        counted: Write,
+        parent: str,
+        also: Sequence[Write] = (),
+    ) -> None:
+        """Write a new entry, which its parent counts, and other items in the same transaction.
+
+        Raises AlreadyExists, NotFound for the parent or the storage, and what `check_folders` raises.
+        """
+        records, storage = self._records, getattr(entry, "storage", "")
+        writes = [records.put_new(key, attributes), counted, *records.uses(storage, 1), *also]
+        try:
+            records.transact_checked(writes, lambda: check_folders(records, entry) if isinstance(entry, Entry) else [])
+        except ConditionFailed as failed:
+            if failed.index == 0:
+                raise AlreadyExists(
+                    f"there is a {entry.kind} '{entry.title}' already: choose another name, or update it"
+                ) from None
+            what = parent if failed.index == 1 else f"storage '{storage}'"
+            raise NotFound(f"{what} not found") from None
 
     def _change(self, share: str, schema: str, name: str, how: Change) -> _Entry:
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        return self._item.read(change(self._records, key, missing, self._item, how))
+        return self._item.read(self._changed(key, missing, self._item, how))
+
+    def _changed(self, key: Key, missing: str, item: type[InSchema], how: Change) -> Attributes:
+        """Change an entry; raises NotFound for it or its new storage, and what `how` and `check_folders` raise."""
+        storage = ""
+
+        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            nonlocal storage
+            storage = after.get("storage", before.get("storage", ""))
+            return self._records.moves(before.get("storage", ""), storage)
+
+        def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            entry = item.read({**before, **after})
+            is_same = all(after.get(name, before.get(name)) == before.get(name) for name in DECISIVE)
+            return [] if is_same or not isinstance(entry, Entry) else check_folders(self._records, entry)
+
+        try:
+            return self._records.change(key, missing, how, moved, check)
+        except ConditionFailed:
+            raise NotFound(f"storage '{storage}' not found") from None
 
     def _remove(self, entry: _Entry, also: Sequence[Write] = ()) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""

@@ -76,7 +76,7 @@ def check_folders(
     Returns writes for the transaction that stores the change. They make it fail if another change could have made this
     check untrue (decision 187).
     """
-    of_all, of_share = keys.overlaps(), keys.share_overlaps(filtered or (entered.share if entered else ""))
+    of_all, of_share = keys.OVERLAPS, keys.share_overlaps(filtered or (entered.share if entered else ""))
     # Read before everything else: a change that is made while the rest is read fails the transaction.
     before = records.several([of_all, of_share])
     overlaps = Overlaps(records, filtered, moved)

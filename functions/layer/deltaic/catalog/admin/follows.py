@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.records import Records
+from deltaic.catalog.admin.records import Checks, Records, checked
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Item, now
 from deltaic.catalog.writes import ABSENT
@@ -95,7 +95,8 @@ class FollowAdmin:
         Raises NotFound for the schema or the storage, InvalidParameter, also where it follows another source.
         """
         key = keys.share_entry("follow", share, schema)
-        wanted = checked(source, storage=storage, exclude=exclude, history=history)
+        given = {"source": source, "storage": storage, "exclude": exclude, "history": history}
+        wanted = checked(CHECKED, given)
         parent = self._records.schema(share, schema)
         made = Follow.read({
             "share": parent.share, "schema_name": parent.name, "share_id": parent.share_id, **wanted,
@@ -166,15 +167,6 @@ class FollowAdmin:
         ])  # fmt: skip
 
 
-def checked(source: str, **given: Any) -> dict[str, Any]:
-    """Return what is given of a follow as it is stored; raises InvalidParameter."""
-    told: dict[str, Any] = {"source": checked_source(source)}
-    for name, check in (("storage", names.key), ("exclude", checked_patterns), ("history", bool)):
-        if given.get(name) is not None:
-            told[name] = check(given[name])
-    return told
-
-
 def checked_source(source: str) -> str:
     """Return a folder or a database of Glue as it is stored; raises InvalidParameter."""
     if source.startswith(GLUE):
@@ -193,6 +185,11 @@ def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
         if not 0 < len(pattern) <= _LONGEST_PATTERN:
             raise InvalidParameter(f"a pattern of names has 1 to {_LONGEST_PATTERN} characters, as in 'tmp_*'")
     return tuple(dict.fromkeys(pattern.lower() for pattern in patterns))
+
+
+CHECKED: Final[Checks] = {
+    "source": checked_source, "storage": names.key, "exclude": checked_patterns, "history": bool,
+}  # fmt: skip
 
 
 def _missing(share: str, schema: str) -> str:

@@ -47,9 +47,9 @@ class GrantAdmin:
         )
         try:
             writes = [
-                self._records.check(keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
+                self._records.check(keys.named("share", entry.name), {"id": entry.id, "state": ABSENT}),
                 self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
-                self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
+                self._records.put_new(keys.recipient_entry("grant", holder.id, entry.name), grant.attributes()),
                 self._records.put_new(keys.share_entry("grant", entry.name, holder.id), grant.attributes()),
             ]
             self._records.transact_checked(writes, partial(self._check_folders, entry.name, rows))
@@ -64,7 +64,7 @@ class GrantAdmin:
 
     def get(self, recipient: str, share: str) -> Grant:
         """Return one grant; raises NotFound."""
-        key = keys.grant(self._records.recipient(recipient).id, share)
+        key = keys.recipient_entry("grant", self._records.recipient(recipient).id, share)
         return Grant.read(self._records.existing(key, _missing(recipient, share)))
 
     def update(
@@ -86,7 +86,7 @@ class GrantAdmin:
             return [self._records.update(other, assign=after, add={"revision": 1}, expect=same)]
 
         try:
-            key = keys.grant(self._records.recipient(recipient).id, share)
+            key = keys.recipient_entry("grant", self._records.recipient(recipient).id, share)
             check = partial(self._check_folders, share, assign.get("partition_filter", ""))
             return Grant.read(self._records.change(key, missing, lambda _: assign, both, check))
         except ConditionFailed:
@@ -126,7 +126,7 @@ class GrantAdmin:
     def _remove(self, grant: Grant) -> bool:
         same = {"share_id": grant.share_id}
         return self._records.attempt([
-            self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
+            self._records.delete(keys.recipient_entry("grant", grant.recipient_id, grant.share), same),
             self._records.delete(keys.share_entry("grant", grant.share, grant.recipient_id), same),
         ])  # fmt: skip
 

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 from deltaic.catalog import keys
 from deltaic.catalog.admin.entries import CHECKED, Entries, Facts, FolderChanges, FolderSettings
-from deltaic.catalog.admin.placed_entries import change, enter
 from deltaic.catalog.admin.records import DELETING, Records, checked
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -90,7 +89,7 @@ class ModelAdmin(Entries[Model]):
             self._key(share, schema, name), add={"versions": 1}, expect={"id": model.id, "state": ABSENT}
         )
         key = keys.model_version(model.share, model.id, version)
-        enter(self._records, key, made, made.attributes(), (counted, f"model '{model.title}'"))
+        self._store(key, made, made.attributes(), counted, f"model '{model.title}'")
         return made
 
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
@@ -110,7 +109,7 @@ class ModelAdmin(Entries[Model]):
         model = self.get(share, schema, name)
         key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
-        return ModelVersion.read(change(self._records, key, missing, ModelVersion, lambda _: assign))
+        return ModelVersion.read(self._changed(key, missing, ModelVersion, lambda _: assign))
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Remove a version's entry, not the files; raises NotFound."""

@@ -48,7 +48,7 @@ class RecipientAdmin:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
         check_lists(properties or {})
         recipient = Recipient(
-            name=names.check_recipient_name(name),
+            name=names.check_name("recipient", name),
             id=str(uuid4()),
             comment=names.check_comment(comment),
             properties=names.check_properties(properties or {}),
@@ -56,7 +56,7 @@ class RecipientAdmin:
         )
         try:
             self._records.transact([
-                self._records.put_new(keys.recipient(name), recipient.attributes()),
+                self._records.put_new(keys.named("recipient", name), recipient.attributes()),
                 self._records.put_new(
                     keys.recipient_id(recipient.id), {"recipient": name, "properties": recipient.properties}
                 ),
@@ -121,7 +121,7 @@ class RecipientAdmin:
             return [self._records.update(keys.recipient_id(before["id"]), assign=assign)] if assign else []
 
         missing = f"recipient '{name}' not found"
-        return Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
+        return Recipient.read(self._records.change(keys.named("recipient", name), missing, change, also=both))
 
     def delete(self, name: str, *, begun: bool = False) -> Recipient:
         """Delete a recipient, its grants and all that it gets in by; raises NotFound.
@@ -131,7 +131,7 @@ class RecipientAdmin:
         From the first step on nothing of these can be made for it. What was interrupted is finished by doing it
         again.
         """
-        key = keys.recipient(name)
+        key = keys.named("recipient", name)
         recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found", begun=begun))
         same = {"id": recipient.id}
         mark = {"state": DELETING}

@@ -68,7 +68,7 @@ class Records:
 
     def share(self, name: str) -> Share:
         """Return a share; raises NotFound."""
-        return Share.read(self.present(keys.share(name), f"share '{name}' not found"))
+        return Share.read(self.present(keys.named("share", name), f"share '{name}' not found"))
 
     def schema(self, share: str, name: str) -> Schema:
         """Return a schema; raises NotFound."""
@@ -76,7 +76,7 @@ class Records:
 
     def recipient(self, name: str) -> Recipient:
         """Return a recipient; raises NotFound."""
-        return Recipient.read(self.present(keys.recipient(name), f"recipient '{name}' not found"))
+        return Recipient.read(self.present(keys.named("recipient", name), f"recipient '{name}' not found"))
 
     def existing(self, key: Key, missing: str, *, begun: bool = False) -> Attributes:
         """Return an entry, one whose deletion has begun included, or only such a one if `begun`.
@@ -112,7 +112,7 @@ class Records:
 
     def uses(self, storage: str, count: int) -> Writes:
         """Return what counts so many more users of a storage; nothing where it is AWS S3, which has no name."""
-        return [self.update(keys.storage(storage), add={"tables": count})] if storage else []
+        return [self.update(keys.named("storage", storage), add={"tables": count})] if storage else []
 
     def moves(self, left: str, entered: str) -> Writes:
         """Return what counts a user in another storage than before; nothing where it stays."""

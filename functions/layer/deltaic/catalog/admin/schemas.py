@@ -23,7 +23,7 @@ class SchemaAdmin:
 
     def create(self, share: str, name: str, *, comment: str = "") -> Schema:
         """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
-        names.check_schema_name(name)
+        names.check_name("schema", name)
         parent = self._records.share(share)
         schema = Schema(
             name=name,
@@ -32,10 +32,11 @@ class SchemaAdmin:
             comment=names.check_comment(comment),
             created_at=now(),
         )
+        same = {"id": parent.id, "state": ABSENT}
         try:
             self._records.transact([
                 self._records.put_new(keys.schema(share, name), {**schema.attributes(), "tables": 0}),
-                self._records.update(keys.share(share), add={"schemas": 1}, expect={"id": parent.id, "state": ABSENT}),
+                self._records.update(keys.named("share", share), add={"schemas": 1}, expect=same),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 1:
@@ -77,7 +78,7 @@ class SchemaAdmin:
                     kind.remove_all(share, name)
             self._records.transact([
                 self._records.delete(key, {**same, "tables": 0}),
-                self._records.update(keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
+                self._records.update(keys.named("share", share), add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)

@@ -46,7 +46,7 @@ class ShareAdmin:
         Raises AlreadyExists, InvalidParameter.
         """
         share = Share(
-            name=names.check_share_name(name),
+            name=names.check_name("share", name),
             id=str(uuid4()) if share_id is None else checked_id(share_id),
             display_name=names.check_display_name(display_name),
             comment=names.check_comment(comment),
@@ -54,7 +54,9 @@ class ShareAdmin:
             created_at=now(),
         )
         try:
-            self._records.transact([self._records.put_new(keys.share(name), {**share.attributes(), "schemas": 0})])
+            self._records.transact(
+                [self._records.put_new(keys.named("share", name), {**share.attributes(), "schemas": 0})]
+            )
         except ConditionFailed:
             raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
         return share
@@ -82,7 +84,7 @@ class ShareAdmin:
             assign = checked(_CHECKED, {"display_name": display_name, "comment": comment})
             return {**assign, "properties": merged_properties(item["properties"], add_properties, remove_properties)}
 
-        return Share.read(self._records.change(keys.share(name), f"share '{name}' not found", change))
+        return Share.read(self._records.change(keys.named("share", name), f"share '{name}' not found", change))
 
     def delete(self, name: str, *, force: bool = False, begun: bool = False) -> Share:
         """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
@@ -92,7 +94,7 @@ class ShareAdmin:
         From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
         doing it again.
         """
-        key = keys.share(name)
+        key = keys.named("share", name)
         missing = f"share '{name}' not found"
         share = Share.read(self._records.existing(key, missing, begun=begun))
         same = {"id": share.id}

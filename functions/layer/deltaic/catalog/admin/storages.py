@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
@@ -70,7 +71,7 @@ class StorageAdmin:
             secret="" if access_keys is None else self._secret(name),
             created_at=now(),
         )
-        key = keys.storage(name)
+        key = keys.named("storage", name)
         try:
             self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
@@ -85,7 +86,7 @@ class StorageAdmin:
 
     def get(self, name: str) -> Storage:
         """Return a storage, which never holds the keys; raises NotFound."""
-        return Storage.read(self._records.present(keys.storage(name), f"storage '{name}' not found"))
+        return Storage.read(self._records.present(keys.named("storage", name), f"storage '{name}' not found"))
 
     def list(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
@@ -108,13 +109,13 @@ class StorageAdmin:
             return writes
 
         missing = f"storage '{name}' not found"
-        return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign, check=check))
+        return Storage.read(self._records.change(keys.named("storage", name), missing, lambda _: assign, check=check))
 
     def delete(self, name: str) -> Storage:
         """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""
         storage = self.get(name)
         try:
-            self._records.transact([self._records.delete(keys.storage(name), {"tables": 0})])
+            self._records.transact([self._records.delete(keys.named("storage", name), {"tables": 0})])
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)
             if not left:
@@ -136,25 +137,27 @@ class StorageAdmin:
             "accessKeyId": access_keys.access_key_id,
             "secretAccessKey": access_keys.secret_access_key,
         })  # fmt: skip
-        try:
+        with _refusals():
             client = self._secrets()
             try:
                 client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
             except client.exceptions.ResourceExistsException:
                 client.put_secret_value(SecretId=secret, SecretString=value)
-        except Exception as error:
-            raise refused(error) from error
 
     def _forget(self, secret: str) -> None:
-        try:
+        with _refusals():
             client = self._secrets()
-            try:
+            with suppress(client.exceptions.ResourceNotFoundException):
                 # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
                 client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
-            except client.exceptions.ResourceNotFoundException:
-                return
-        except Exception as error:
-            raise refused(error) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise refused(error) from error
 
 
 def check_storage_name(name: str) -> str:

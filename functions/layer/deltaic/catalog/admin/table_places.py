@@ -1,7 +1,7 @@
 """The locations of shared tables, and what scheduled functions store about each location."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -22,11 +22,12 @@ class TablePlace(msgspec.Struct, frozen=True):
 
 
 class TablePlaces:
-    """The locations of the tables in a catalog."""
+    """The locations of shared tables, when each was last checked for a checkpoint, and its stored version."""
 
-    def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
+    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
         self._dynamo = dynamo or Dynamo()
+        self._clock = clock
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
         """Yield each listed Delta table of shares that are not being deleted; tables can have the same location."""
@@ -41,21 +42,16 @@ class TablePlaces:
 
     def storage(self, name: str) -> Storage:
         """Return a storage; raises NotFound."""
-        item = self._dynamo.get(self._table, keys.storage(name))
+        item = self._dynamo.get(self._table, keys.named("storage", name))
         if item is None:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)
 
+    def to_checkpoint(self) -> list[TablePlace]:
+        """Return the locations whose checkpoints the stack writes, without duplicates.
 
-class Checkpointing(TablePlaces):
-    """The tables whose checkpoints the stack's function writes."""
-
-    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(table, dynamo)
-        self._clock = clock
-
-    def places(self) -> list[TablePlace]:
-        """Return their locations without duplicates: those never checked first, then the longest unchecked."""
+        Locations that were never checked come first, then those unchecked for longest.
+        """
         wanted = {
             place: keys.place("checkpoint", place.location, place.storage)
             for place, table in self.entries()
@@ -66,13 +62,7 @@ class Checkpointing(TablePlaces):
 
     def looked_at(self, place: TablePlace) -> None:
         """Record that a location was checked now, so that the others come first next time."""
-        key = keys.place("checkpoint", place.location, place.storage)
-        assign = {"location": place.location, "looked": int(self._clock() * 1000)}
-        self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
-
-
-class KnownVersions(TablePlaces):
-    """The newest version of each table that was already reported."""
+        self._keep("checkpoint", place, {"looked": int(self._clock() * 1000)})
 
     def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
         """Return the stored versions; a location without one is not in the result."""
@@ -80,7 +70,9 @@ class KnownVersions(TablePlaces):
         return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
 
     def remember(self, place: TablePlace, version: int) -> None:
-        """Store a version."""
-        key = keys.place("version", place.location, place.storage)
-        assign = {"location": place.location, "version": version}
+        """Store the newest version that was reported."""
+        self._keep("version", place, {"version": version})
+
+    def _keep(self, kind: str, place: TablePlace, facts: Mapping[str, int]) -> None:
+        key, assign = keys.place(kind, place.location, place.storage), {"location": place.location, **facts}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, cast
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entries import Entries, checked_access_modes, checked_location
+from deltaic.catalog.admin.entries import DECISIVE, Entries, checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import (
     Overlaps,
     check_access,
@@ -14,7 +14,6 @@ from deltaic.catalog.admin.filter_rules import (
     checked_filter,
     entries_of,
 )
-from deltaic.catalog.admin.placed_entries import DECISIVE
 from deltaic.catalog.admin.records import Checks, Records, checked
 from deltaic.catalog.admin.view_partitions import ViewPartitions
 from deltaic.catalog.dynamo import Attributes
@@ -135,7 +134,7 @@ class TableAdmin(Entries[Table]):
 
     def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
-        found = self._records.several(keys.table(share, schema, name) for name in wanted)
+        found = self._records.several(keys.asset("table", share, schema, name) for name in wanted)
         return {table.key: table for table in map(Table.read, found.values())}
 
     def list_or_not(self, table: Table, unlisted: str) -> None:
@@ -143,7 +142,7 @@ class TableAdmin(Entries[Table]):
 
         Nothing happens to one that was changed meanwhile: who looks again sees what became of it.
         """
-        key, same = keys.table(table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
+        key, same = keys.asset("table", table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
         place = {"location": table.location, "storage": table.storage}
         expect = {**same, **place}
         self._records.attempt([

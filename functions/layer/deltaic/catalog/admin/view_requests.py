@@ -38,7 +38,7 @@ class ViewRequests:
         views: dict[Key, View] = {}
         for share in shares:
             found = [View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item]
-            views |= {keys.table(each.share, each.schema_name, each.name): each for each in found}
+            views |= {keys.asset("table", each.share, each.schema_name, each.name): each for each in found}
         wanted: dict[Key, View] = {}
         for place, item in self._records.several(views).items():
             named = audience(Table.read(item).view_properties or (), recipient.properties)

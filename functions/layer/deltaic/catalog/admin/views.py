@@ -61,7 +61,7 @@ class ViewAdmin:
         `properties` are those of recipients that the SQL uses. Raises NotFound for the schema or the source,
         AlreadyExists, InvalidParameter.
         """
-        names.check_table_name(name)
+        names.check_name("table", name)
         parent = self._records.schema(share, schema)
         base = self.source(source)
         table = Table(
@@ -151,7 +151,7 @@ class ViewAdmin:
             audiences = [each.audience for each in self.partitions.list(share, before["table_id"])]
             self.partitions.remove(share, before["table_id"], audiences[AT_ONCE:])
             return [
-                self._records.update(keys.table(share, schema, name), assign={"view_properties": used}),
+                self._records.update(keys.asset("table", share, schema, name), assign={"view_properties": used}),
                 *self.partitions.removals(share, before["table_id"], audiences[:AT_ONCE]),
             ]
 

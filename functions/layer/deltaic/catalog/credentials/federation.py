@@ -1,17 +1,17 @@
 """Federation: whose JWTs are which recipient's. What one policy says is said of one recipient, whoever races for it."""
 
 import json
-from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.credentials.recipient_lists import RecipientList
 from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Policy, Recipient, now
 from deltaic.catalog.writes import delete, put_new, update
-from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.protocol import names
 
 LONGEST: Final = 512
@@ -37,13 +37,14 @@ def _meant(audience: str, claim: Claim, subject: str) -> str:
     return json.dumps([audience, claim, subject])
 
 
-class Federation:
+class Federation(RecipientList[Policy]):
     """Creates, lists and removes policies; the issuer's own spelling was checked by the caller."""
 
+    kind = "policy"
+    command = "policies"
+
     def __init__(self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
-        self._table = tokens_table
-        self._dynamo = dynamo
-        self._tokens = tokens
+        super().__init__(Policy, tokens_table, dynamo, tokens)
 
     def create(  # noqa: PLR0913 -- what a policy holds
         self,
@@ -79,30 +80,16 @@ class Federation:
         key = keys.policy(issuer, _meant(audience, claim, subject))
         entry = {**policy.attributes(), "issuer_key": key.pk, "policy_key": key.sk}
         try:
-            self._dynamo.transact([
-                self._tokens.exists(recipient),
+            self._tokens.transact(recipient, [
                 put_new(self._table, key, policy.attributes()),
                 put_new(self._table, keys.recipient_entry("policy", recipient.id, policy.id), entry),
             ])  # fmt: skip
         except ConditionFailed as failed:
-            if failed.index == 0:
-                raise NotFound(f"recipient '{recipient.name}' not found") from None
             whose = (failed.item or entry).get("recipient", recipient.name)
             raise AlreadyExists(
                 f"'{whose}' has policy {policy.id}, which says the same: deltaic recipient policies lists them"
             ) from None
         return policy
-
-    def list(self, recipient_id: str) -> Sequence[Policy]:
-        """Return the recipient's policies, the newest first."""
-        found = [
-            Policy.read(item) for item in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id))
-        ]
-        return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
-
-    def of_all(self) -> Iterator[Policy]:
-        """Yield the policies of all recipients, those of one together (`Dynamo.scan`)."""
-        return map(Policy.read, self._dynamo.scan(self._table, keys.POLICY_ENTRIES))
 
     def update(self, recipient: Recipient, policy_id: str, *, comment: str) -> Policy:
         """Change the note of a policy, which says what it says for ever; raises NotFound, InvalidParameter."""
@@ -111,7 +98,7 @@ class Federation:
         try:
             self._dynamo.transact([update(self._table, place, assign=note) for place in _places(entry)])
         except ConditionFailed:
-            raise _missing(recipient, policy_id) from None
+            raise self._missing(recipient, policy_id) from None
         return Policy.read(entry | note)
 
     def remove(self, recipient: Recipient, policy_id: str) -> Policy:
@@ -120,27 +107,9 @@ class Federation:
         self._remove(entry)
         return Policy.read(entry)
 
-    def remove_all(self, recipient_id: str) -> None:
-        """Delete every policy of a recipient for which no more can be made."""
-        for entry in self._dynamo.query(self._table, keys.of_recipient("policy", recipient_id)):
-            self._remove(entry)
-
-    def _existing(self, recipient: Recipient, policy_id: str) -> Attributes:
-        entry = self._dynamo.get(self._table, keys.recipient_entry("policy", recipient.id, policy_id))
-        if entry is None:
-            raise _missing(recipient, policy_id)
-        return entry
-
     def _remove(self, entry: Attributes) -> None:
         self._dynamo.transact([delete(self._table, place, present=False) for place in _places(entry)])
 
 
 def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
     return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])
-
-
-def _missing(recipient: Recipient, policy_id: str) -> NotFound:
-    return NotFound(
-        f"recipient '{recipient.name}' has no policy '{policy_id}': deltaic recipient policies {recipient.name} "
-        "lists them"
-    )

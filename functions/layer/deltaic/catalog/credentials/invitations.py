@@ -8,7 +8,7 @@ the link shows it again: an answer may be lost on its way.
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -16,6 +16,7 @@ from uuid import UUID
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.credentials.recipient_lists import RecipientList
 from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin, secret_of
 from deltaic.catalog.credentials.tokens import SECRET_BYTES, moment
 from deltaic.catalog.dynamo import Attributes, Dynamo
@@ -46,15 +47,16 @@ class IssuedInvitation:
         return f"{self.invitation.endpoint}/activate/{self.secret}"
 
 
-class Invitations:
+class Invitations(RecipientList[Invitation]):
     """Creates, lists, cancels and finds invitations, and makes the token of one."""
+
+    kind = "invitation"
+    command = "invites"
 
     def __init__(
         self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin, clock: Callable[[], float] = time.time
     ) -> None:
-        self._table = tokens_table
-        self._dynamo = dynamo
-        self._tokens = tokens
+        super().__init__(Invitation, tokens_table, dynamo, tokens)
         self._clock = clock
 
     def create(  # noqa: PLR0913 -- what an invitation holds
@@ -90,38 +92,24 @@ class Invitations:
         )
         # The table forgets items by `expires`: a link is listed for as long after its end as a token.
         stored = {**invitation.attributes(), "expires": invitation.expires_at + LISTED_AFTER}
-        try:
-            self._dynamo.transact([self._tokens.exists(recipient), put_new(self._table, key, stored)])
-        except ConditionFailed:
-            raise NotFound(f"recipient '{recipient.name}' not found") from None
+        self._tokens.transact(recipient, [put_new(self._table, key, stored)])
         return IssuedInvitation(invitation, secret)
-
-    def list(self, recipient_id: str) -> Sequence[Invitation]:
-        """Return the recipient's invitations, ended ones included until the table forgets them, the newest first."""
-        found = [
-            Invitation.read(item)
-            for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient_id))
-        ]
-        return sorted(found, key=lambda invitation: (invitation.created_at, invitation.id), reverse=True)
-
-    def of_all(self) -> Iterator[Invitation]:
-        """Yield the invitations of all recipients, those of one together (`Dynamo.scan`)."""
-        return map(Invitation.read, self._dynamo.scan(self._table, keys.INVITATIONS))
 
     def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
         """End an open link at once; raises NotFound, and Conflict for one that has been used."""
-        for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient.id)):
-            if item["id"] == invitation_id:
-                return self._cancelled(item)
-        raise NotFound(
-            f"recipient '{recipient.name}' has no invitation '{invitation_id}': deltaic recipient invites "
-            f"{recipient.name} lists them"
-        )
+        item = self._existing(recipient, invitation_id)
+        key = keys.Key(item["pk"], item["sk"])
+        try:
+            self._dynamo.transact([update(self._table, key, assign={"cancelled": True}, expect={"token_id": ""})])
+        except ConditionFailed:
+            raise Conflict(
+                "the link has been used: end its token instead, with deltaic token revoke; "
+                f"deltaic recipient invites {item['recipient']} says which"
+            ) from None
+        return Invitation.read({**item, "cancelled": True})
 
-    def remove_all(self, recipient_id: str) -> None:
-        """Delete every invitation of a recipient for which no more can be made."""
-        for item in self._dynamo.query(self._table, keys.of_recipient("invitation", recipient_id)):
-            self._dynamo.transact([delete(self._table, keys.Key(item["pk"], item["sk"]), present=False)])
+    def _remove(self, entry: Attributes) -> None:
+        self._dynamo.transact([delete(self._table, keys.Key(entry["pk"], entry["sk"]), present=False)])
 
     def find(self, secret: str) -> Invitation:
         """Return the invitation of a link that makes a token or shows it again; raises LinkGone."""
@@ -174,17 +162,6 @@ class Invitations:
         seconds = invitation.overlap_seconds
         overlap = None if seconds is None else timedelta(seconds=seconds)
         return self._tokens.create(recipient, life, **how, overlap=overlap, also=used)
-
-    def _cancelled(self, item: Attributes) -> Invitation:
-        key = keys.Key(item["pk"], item["sk"])
-        try:
-            self._dynamo.transact([update(self._table, key, assign={"cancelled": True}, expect={"token_id": ""})])
-        except ConditionFailed:
-            raise Conflict(
-                "the link has been used: end its token instead, with deltaic token revoke; "
-                f"deltaic recipient invites {item['recipient']} says which"
-            ) from None
-        return Invitation.read({**item, "cancelled": True})
 
 
 def _recipient(invitation: Invitation) -> Recipient:

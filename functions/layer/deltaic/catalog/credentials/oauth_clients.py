@@ -6,7 +6,7 @@ its recipient's list, so that whoever races for the last one, one gets it.
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
@@ -14,12 +14,13 @@ from typing import Any, Final
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.credentials.recipient_lists import RecipientList
 from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic.catalog.credentials.tokens import SECRET_BYTES
-from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import OAuthClient, Recipient, now
 from deltaic.catalog.writes import delete, put_new
-from deltaic.errors import Conflict, NotFound
+from deltaic.errors import Conflict
 from deltaic.protocol import names
 
 PLACES: Final = 5
@@ -58,13 +59,14 @@ class ClientStore:
         return self._dynamo.get(self._table, keys.oauth_client(client_id)) if ID.fullmatch(client_id) else None
 
 
-class OAuthClients:
+class OAuthClients(RecipientList[OAuthClient]):
     """Creates, lists and revokes clients."""
 
+    kind = "client"
+    command = "clients"
+
     def __init__(self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
-        self._table = tokens_table
-        self._dynamo = dynamo
-        self._tokens = tokens
+        super().__init__(OAuthClient, tokens_table, dynamo, tokens)
 
     def create(self, recipient: Recipient, *, comment: str = "") -> IssuedClient:
         """Make a client; raises Conflict when the recipient has five, NotFound when it is gone."""
@@ -78,55 +80,26 @@ class OAuthClients:
         secret = SECRET_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         stored = {**client.attributes(), "secret_hash": _digest(secret)}
         for place in range(PLACES):
-            try:
-                self._dynamo.transact([
-                    self._tokens.exists(recipient),
+            with suppress(ConditionFailed):
+                self._tokens.transact(recipient, [
                     put_new(self._table, keys.oauth_client(client.id), stored),
                     put_new(self._table, keys.recipient_entry("client", recipient.id, str(place)), client.attributes()),
                 ])  # fmt: skip
-            except ConditionFailed as failed:
-                if failed.index == 0:
-                    raise NotFound(f"recipient '{recipient.name}' not found") from None
-            else:
                 return IssuedClient(client, secret)
         raise Conflict(f"'{recipient.name}' has {PLACES} clients already: revoke one of them first")
 
-    def list(self, recipient_id: str) -> Sequence[OAuthClient]:
-        """Return the recipient's clients, the newest first."""
-        found = [OAuthClient.read(item) for item in self._entries(recipient_id)]
-        return sorted(found, key=lambda client: (client.created_at, client.id), reverse=True)
-
-    def of_all(self) -> Iterator[OAuthClient]:
-        """Yield the clients of all recipients, those of one together (`Dynamo.scan`)."""
-        return map(OAuthClient.read, self._dynamo.scan(self._table, keys.OAUTH_CLIENT_ENTRIES))
-
     def revoke(self, recipient: Recipient, client_id: str) -> OAuthClient:
         """End a client and the tokens that it was given; raises NotFound."""
-        for item in self._entries(recipient.id):
-            if item["id"] == client_id:
-                self._remove(item)
-                return OAuthClient.read(item)
-        raise NotFound(
-            f"recipient '{recipient.name}' has no client '{client_id}': deltaic recipient clients {recipient.name} "
-            "lists them"
-        )
+        entry = self._existing(recipient, client_id)
+        self._remove(entry)
+        return OAuthClient.read(entry)
 
-    def remove_all(self, recipient_id: str) -> None:
-        """Delete every client of a recipient for which no more can be made."""
-        for item in self._entries(recipient_id):
-            self._remove(item)
-
-    def _entries(self, recipient_id: str) -> Sequence[dict[str, Any]]:
-        return [*self._dynamo.query(self._table, keys.of_recipient("client", recipient_id))]
-
-    def _remove(self, item: dict[str, Any]) -> None:
-        try:
+    def _remove(self, entry: Attributes) -> None:
+        with suppress(ConditionFailed):  # somebody else was faster, and the place may have another client
             self._dynamo.transact([
-                delete(self._table, keys.oauth_client(item["id"]), present=False),
-                delete(self._table, keys.Key(item["pk"], item["sk"]), {"id": item["id"]}),
+                delete(self._table, keys.oauth_client(entry["id"]), present=False),
+                delete(self._table, keys.Key(entry["pk"], entry["sk"]), {"id": entry["id"]}),
             ])  # fmt: skip
-        except ConditionFailed:
-            return  # somebody else was faster, and the place may have another client
 
 
 def _digest(secret: str) -> str:

@@ -23,7 +23,6 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 LIVE_TOKENS: Final = 2
 DEFAULT_LIFE: Final = timedelta(days=90)
 LONGEST_LIFE: Final = timedelta(days=365)
-DEFAULT_OVERLAP: Final = timedelta(days=1)
 LISTED_AFTER: Final = timedelta(days=90)
 """How long a token stays in its recipient's list after it has ended."""
 
@@ -46,7 +45,7 @@ class _TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenAdmin:
-    """Creates, gets, lists, rotates and revokes tokens, and lends one for a round of checks.
+    """Creates, gets, lists and revokes tokens, and lends one for a round of checks.
 
     Every change of a recipient's tokens also raises the revision of its list, on the condition that it is still the
     one that was read: two racing changes cannot both count the same live tokens. Tokens are made only for recipients
@@ -93,33 +92,20 @@ class TokenAdmin:
             others = [] if also is None else [also(issued.token)]
             revision = ABSENT if tokens.revision is None else tokens.revision
             place, expect = keys.token_list(recipient.id), {"revision": revision}
+            writes = [
+                *others,
+                update(self._tokens, place, add={"revision": 1}, expect=expect, create=True),
+                *self._put(issued),
+                *self._ended(recipient, tokens, overlap),
+            ]
             try:
-                self._dynamo.transact([
-                    self.exists(recipient),
-                    *others,
-                    update(self._tokens, place, add={"revision": 1}, expect=expect, create=True),
-                    *self._put(issued),
-                    *self._ended(recipient, tokens, overlap),
-                ])  # fmt: skip
+                self.transact(recipient, writes)
             except ConditionFailed as failed:
-                if failed.index == 0:
-                    raise NotFound(f"recipient '{recipient.name}' not found") from None
                 if failed.index == len(others):
                     raise
             else:
                 return issued
         raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
-
-    def rotate(
-        self,
-        recipient: Recipient,
-        life: timedelta = DEFAULT_LIFE,
-        *,
-        overlap: timedelta = DEFAULT_OVERLAP,
-        comment: str = "",
-    ) -> IssuedToken:
-        """Issue a token and let the live ones end after `overlap`; raises as `create` does."""
-        return self.create(recipient, life, overlap=overlap, comment=comment)
 
     def list(self, recipient_id: str) -> Sequence[Token]:
         """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
@@ -164,10 +150,7 @@ class TokenAdmin:
         """
         issued = self._new(recipient, CHECK_LIFE, id_prefix=CHECK)
         key = keys.token(issued.secret)
-        try:
-            self._dynamo.transact([self.exists(recipient), put_new(self._tokens, key, to_item(issued.token))])
-        except ConditionFailed:
-            raise NotFound(f"recipient '{recipient.name}' not found") from None
+        self.transact(recipient, [put_new(self._tokens, key, to_item(issued.token))])
         try:
             yield issued.secret
         finally:
@@ -181,19 +164,21 @@ class TokenAdmin:
         self._remove(keys.token_list(recipient_id))
 
     def _remove(self, key: keys.Key) -> None:
-        try:
-            self._dynamo.transact([delete(self._tokens, key)])
-        except ConditionFailed:
-            return
+        self._dynamo.transact([delete(self._tokens, key, present=False)])
 
     def _ended(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
         """Return what ends the live tokens after `overlap`; raises Conflict where a new one has no room beside them."""
-        live = self._live(tokens)
-        if overlap != timedelta(0):
-            self._check_room(recipient, live)
+        now = self._clock()
+        live = [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
+        if overlap != timedelta(0) and len(live) >= LIVE_TOKENS:
+            ids = " and ".join(sorted(entry["id"] for entry in live))
+            raise Conflict(
+                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
+                "or rotate with no overlap (--overlap 0)"
+            )
         if overlap is None:
             return []
-        end = moment(self._clock() + overlap.total_seconds())
+        end = moment(now + overlap.total_seconds())
         assign: dict[str, Any] = {"expires": end} if overlap else {"revoked": True}
         longer = [entry for entry in live if not overlap or ends(entry) > end.timestamp()]
         return [write for entry in longer for write in self._alter(entry, assign)]
@@ -216,9 +201,15 @@ class TokenAdmin:
         )
         return IssuedToken(token, secret)
 
-    def exists(self, recipient: Recipient) -> Write:
-        """Return what fails a transaction unless there is such a recipient."""
-        return check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
+    def transact(self, recipient: Recipient, writes: Sequence[Write]) -> None:
+        """Make all the writes if there is such a recipient; raises NotFound, and ConditionFailed, counted from 1."""
+        exists = check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
+        try:
+            self._dynamo.transact([exists, *writes])
+        except ConditionFailed as failed:
+            if failed.index == 0:
+                raise NotFound(f"recipient '{recipient.name}' not found") from None
+            raise
 
     def _put(self, issued: IssuedToken) -> Writes:
         key = keys.token(issued.secret)
@@ -247,18 +238,6 @@ class TokenAdmin:
         if entry is None:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry
-
-    def _live(self, tokens: _TokenList) -> Sequence[Attributes]:
-        now = self._clock()
-        return [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
-
-    def _check_room(self, recipient: Recipient, live: Sequence[Attributes]) -> None:
-        if len(live) >= LIVE_TOKENS:
-            ids = " and ".join(sorted(entry["id"] for entry in live))
-            raise Conflict(
-                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
-                "or rotate with no overlap (--overlap 0)"
-            )
 
     def check_life(self, life: timedelta) -> None:
         """Raise InvalidParameter for a life that no token may have."""

@@ -39,7 +39,10 @@ def partition_values(add: pa.StructArray) -> pa.MapArray:
 def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
     """Return the partition values of the rows, text in codes where it was read so."""
     maps = child(add, "partitionValues")
-    return maps if isinstance(maps, pa.MapArray) and _is_coded(maps) else as_texts(maps, len(add))
+    is_coded = isinstance(maps, pa.MapArray) and all(
+        isinstance(side, pa.DictionaryArray) for side in (maps.keys, maps.items)
+    )
+    return cast("pa.MapArray", maps) if is_coded else as_texts(maps, len(add))
 
 
 def as_texts(maps: pa.Array | None, rows: int) -> pa.MapArray:
@@ -55,10 +58,6 @@ def as_texts(maps: pa.Array | None, rows: int) -> pa.MapArray:
 
 def _decoded(texts: pa.Array) -> pa.Array:
     return pc.dictionary_decode(texts) if isinstance(texts, pa.DictionaryArray) else texts
-
-
-def _is_coded(maps: pa.MapArray) -> bool:
-    return isinstance(maps.keys, pa.DictionaryArray) and isinstance(maps.items, pa.DictionaryArray)
 
 
 def no_partition_values(rows: int) -> pa.MapArray:

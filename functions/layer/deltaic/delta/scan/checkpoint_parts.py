@@ -48,29 +48,20 @@ class ParquetPart(msgspec.Struct, dict=True):
         """Tell, by the summary or the footer, whether some row has a deletion vector; yes where neither says."""
         if self.summary is not None:
             return self.summary.num_deletion_vectors > 0
-        leaf = self.file.columns.get("add.deletionVector.storageType")
-        if leaf is None:
-            return False
-        return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
+        return any(count != 0 for count in self.file.counts("add.deletionVector.storageType"))
 
     def groups_of_adds(self) -> list[int]:
         """Return the row groups that may hold adds, by the summary or the footer."""
         if self.summary is not None:
             return list(range(len(self.summary.row_groups)))
-        leaf = self.file.columns.get("add.path")
-        if leaf is None:
-            return []
-        return [group for group in range(self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
+        return [group for group, count in enumerate(self.file.counts("add.path")) if count != 0]
 
     @property
     def num_adds(self) -> int | None:
         """How many rows are adds, by the summary or the footer; None where the footer does not say."""
         if self.summary is not None:
             return self.summary.num_adds
-        leaf = self.file.columns.get("add.path")
-        if leaf is None:
-            return 0
-        counts = [self.file.values(group, leaf) for group in range(self.file.footer.num_row_groups)]
+        counts = self.file.counts("add.path")
         return None if None in counts else sum(filter(None, counts))
 
     @cached_property

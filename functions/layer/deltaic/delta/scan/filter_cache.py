@@ -17,6 +17,8 @@ from deltaic.delta.scan.row_group_cache import PartCache
 
 _MOST_ROWS: Final = 4096
 """Of a row group: a batch."""
+_LEAST_BYTES: Final = 512
+"""What an answer of no rows takes."""
 
 
 class FilterCache(msgspec.Struct, frozen=True):
@@ -29,7 +31,7 @@ class FilterCache(msgspec.Struct, frozen=True):
         """Return what was chosen from these row groups, a batch for each that has any; None if one is not known."""
         batches: list[FileBatch] = []
         for group in groups:
-            chosen = self.cache.chosen(self.filter, group)
+            chosen = self.cache.chosen.get((self.filter, group))
             if chosen is None:
                 return None
             batches += chosen
@@ -59,7 +61,8 @@ class FilterCache(msgspec.Struct, frozen=True):
     def _keep(self, group: int, batches: Sequence[FileBatch], count: int) -> None:
         """Keep what was chosen from one row group as one batch that begins with the row group."""
         if count <= _MOST_ROWS:
-            self.cache.keep_chosen(self.filter, group, [_joined(batches)] if batches else ())
+            chosen = (_joined(batches),) if batches else ()
+            self.cache.chosen.put((self.filter, group), chosen, _LEAST_BYTES + sum(batch.nbytes for batch in chosen))
 
 
 def from_row(batch: FileBatch, row: int) -> FileBatch:

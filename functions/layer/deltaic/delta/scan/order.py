@@ -7,8 +7,8 @@ files of a million leave at once. A Position names that checkpoint, so that a la
 is refused when it is gone, and starts at its own row group.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -28,23 +28,16 @@ _FIRST_ROWS: Final = 1024
 """Rows that are decoded at a time where a few row groups are read: the first line waits for no more."""
 
 
-class LaterCommits(Protocol):
-    """What the commits after the checkpoint say of files."""
-
-    @property
-    def files(self) -> pa.RecordBatch:
-        """Their live adds (FILE_SCHEMA), in order."""
-        ...
-
-    def unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
-        """Tell which rows of a checkpoint they do not mention; None when that is all of them."""
-        ...
+Unmentioned = Callable[[pa.StringArray, pa.StructArray | None], pa.BooleanArray | None]
+"""Tells which rows of a checkpoint later commits do not mention; None when that is all of them."""
 
 
 class Scan(msgspec.Struct, frozen=True):
     """What one reading of a version looks for, and in what."""
 
-    later: LaterCommits
+    later: pa.RecordBatch
+    """The live adds of the commits after the checkpoint (FILE_SCHEMA), in order."""
+    unmentioned: Unmentioned
     parts: Sequence[Part]
     wanted: FileFilter | None
     batch_rows: int
@@ -55,13 +48,13 @@ class Scan(msgspec.Struct, frozen=True):
     def run(self, start: Position) -> Generator[FileBatch]:
         """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""
         if start.part == 0:
-            yield from self._in_memory(self.later.files, None, start)
+            yield from self._in_memory(self.later, None, start)
             start = Position(start.base, 1, 0, 0)
         bounded = bounded_groups(self.parts, self.wanted)
         for number in range(start.part, len(self.parts) + 1):
             part = self.parts[number - 1]
             if isinstance(part, LinesPart):
-                yield from self._in_memory(part.files, self.later, start)
+                yield from self._in_memory(part.files, self.unmentioned, start)
             else:
                 groups = bounded[number - 1]
                 named = part.groups_of_adds() if groups is None else groups
@@ -69,10 +62,12 @@ class Scan(msgspec.Struct, frozen=True):
                     yield from self._in_parquet(part, left, start, few=groups is not None)
             start = Position(start.base, number + 1, 0, 0)
 
-    def _in_memory(self, files: pa.RecordBatch, later: LaterCommits | None, start: Position) -> Iterator[FileBatch]:
+    def _in_memory(
+        self, files: pa.RecordBatch, unmentioned: Unmentioned | None, start: Position
+    ) -> Iterator[FileBatch]:
         for at in range(start.row, files.num_rows, self.batch_rows):
             batch = files.slice(at, self.batch_rows)
-            mask = None if later is None else later.unmentioned(batch["path"], batch["deletionVector"])
+            mask = None if unmentioned is None else unmentioned(batch["path"], batch["deletionVector"])
             if self.wanted is not None:
                 mask = both(mask, self.wanted.by_partition(batch["partitionValues"]))
             yield from self._finish(batch, mask, None, start._replace(row=at), is_final=False)
@@ -85,7 +80,7 @@ class Scan(msgspec.Struct, frozen=True):
         batch_rows = min(self.batch_rows, _FIRST_ROWS) if few else self.batch_rows
         scan = ParquetScan(part, self.wanted, batch_rows, cache, at_once=few)
         if self.wanted is None or not cache.has_room:
-            yield from self._read(scan, groups, start, self.later)
+            yield from self._read(scan, groups, start, self.unmentioned)
             return
         filter_cache = FilterCache(cache, self.wanted.identity)
         known = filter_cache.all_of(groups)
@@ -98,23 +93,23 @@ class Scan(msgspec.Struct, frozen=True):
                 yield from self._live(from_row(batch, start.row) if here else batch)
 
     def _read(
-        self, scan: ParquetScan, groups: Sequence[int], start: Position, later: LaterCommits | None
+        self, scan: ParquetScan, groups: Sequence[int], start: Position, unmentioned: Unmentioned | None
     ) -> Iterator[FileBatch]:
-        """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
+        """Read the rows that the filter keeps; with `unmentioned`, those of them that it tells."""
         for whole in scan.rows(groups, start.row_group, start.row):
             rows = whole.after(start.row) if whole.row_group == start.row_group else whole
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)
                 mask = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
                 parsed = None if rows.parsed is None else rows.parsed.slice(at, self.batch_rows)
-                if later is not None:
-                    mask = both(mask, later.unmentioned(files["path"], files["deletionVector"]))
+                if unmentioned is not None:
+                    mask = both(mask, unmentioned(files["path"], files["deletionVector"]))
                 here = start._replace(row_group=rows.row_group, row=rows.start + at)
                 yield from self._finish(files, mask, parsed, here, is_final=rows.is_final)
 
     def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
         """Drop what later commits mention from what the filter has kept; no batch longer than asked."""
-        mask = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
+        mask = self.unmentioned(batch.files["path"], batch.files["deletionVector"])
         if mask is not None:
             rows = pc.indices_nonzero(mask) if batch.rows is None else pc.filter(batch.rows, mask)
             batch = replace(batch, files=pc.filter(batch.files, mask), rows=rows)

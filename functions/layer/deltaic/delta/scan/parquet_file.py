@@ -21,7 +21,7 @@ FOOTER_AND_ACTIONS: Final = 512 << 10
 """Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
 _WHOLE: Final = 2 << 20
 """A file up to this size is fetched at once: one request is cheaper than two."""
-_LARGE: Final = 64 << 20
+LARGE: Final = 64 << 20
 """A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
 _PIECE: Final = 4 << 20
 _NARROW_ROWS: Final = 65536
@@ -174,9 +174,10 @@ class ParquetFile:
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return buffers + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
-    def is_large(self, nbytes: int) -> bool:
-        """Tell whether a row group of which this much is needed is too large to be fetched whole."""
-        return nbytes > _LARGE
+    def counts(self, path: str) -> list[int | None]:
+        """Return how many non-null values a leaf has in each row group (see `values`); nothing where there is none."""
+        leaf = self.columns.get(path)
+        return [] if leaf is None else [self.values(group, leaf) for group in range(self.footer.num_row_groups)]
 
     def values(self, group: int, leaf: int) -> int | None:
         """Return how many non-null values a column chunk has, as the footer tells it; None when it does not."""

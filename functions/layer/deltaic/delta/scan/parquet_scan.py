@@ -18,7 +18,7 @@ from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log_files import reading
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
-from deltaic.delta.scan.parquet_file import Blocks, Cursor, ParquetFile
+from deltaic.delta.scan.parquet_file import LARGE, Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
 from deltaic.delta.scan.row_selection import Selection
@@ -67,7 +67,7 @@ class ParquetScan:
         A batch may begin before that row.
         """
         selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
-        if selection is not None and self._at_once and any(self._cache.rows(group) is None for group in groups):
+        if selection is not None and self._at_once and any(self._cache.rows.get(group) is None for group in groups):
             self._fetch_ahead(groups, selection)
         plans = self._plans(groups, first_group, first_row, selection)
         windows = self._windows(plans)
@@ -110,7 +110,7 @@ class ParquetScan:
             chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
             if chosen is not None and chosen.true_count == 0:
                 continue
-            cached_rows = self._cache.rows(number)
+            cached_rows = self._cache.rows.get(number)
             cursor = None
             if cached_rows is None and chosen is None and number == first_group:
                 cursor = self._cache.take_cursor(number, first_row)
@@ -136,12 +136,11 @@ class ParquetScan:
             yield window
 
     def _fetch(self, window: Sequence[_ReadPlan]) -> Blocks:
-        return self._file.fetch(
-            [span for plan in window if plan.fetch_bytes for span in self._spans(plan)], self._ahead
-        )
-
-    def _spans(self, plan: _ReadPlan) -> list[tuple[int, int]]:
-        return self._file.ranges([plan.number], plan.leaves, whole=not self._file.is_large(plan.fetch_bytes))
+        spans: list[tuple[int, int]] = []
+        for plan in window:
+            if plan.fetch_bytes:
+                spans += self._file.ranges([plan.number], plan.leaves, whole=plan.fetch_bytes <= LARGE)
+        return self._file.fetch(spans, self._ahead)
 
     def _stream(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Yield the rows of a row group; a batch may begin before `first_row`."""
@@ -166,7 +165,7 @@ class ParquetScan:
                     if cursor.end > first_row:
                         yield cursor.held[-1]
         if cursor.collects:
-            self._cache.keep_rows(plan.number, cursor.held)
+            self._cache.rows.put(plan.number, tuple(cursor.held), sum(rows.nbytes for rows in cursor.held))
 
     def _fresh(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Read from the first row on: rows can be skipped by decoding them only."""
@@ -186,7 +185,7 @@ class ParquetScan:
 
     def _open(self, plan: _ReadPlan, blocks: Blocks) -> RowGroupCursor:
         with reading(self._part.path):
-            pass_ = Cursor(self._file, blocks, buffered=self._file.is_large(plan.fetch_bytes))
+            pass_ = Cursor(self._file, blocks, buffered=plan.fetch_bytes > LARGE)
         return RowGroupCursor(
             self._part.path,
             pass_.batches(plan.number, plan.leaves, self._batch_rows),

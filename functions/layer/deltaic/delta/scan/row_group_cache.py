@@ -13,9 +13,7 @@ would push out its own beginning before it came round.
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import PartitionCodes
@@ -24,71 +22,48 @@ from deltaic.lru import Lru, Room
 
 _DECODED: Final = 3
 """Bytes in memory for one byte of a checkpoint, about."""
-_LEAST_BYTES: Final = 512
-"""What an answer of no rows takes."""
-
-
-class _RowGroup(NamedTuple):
-    table: str
-    """Parts of other tables may have the same identity."""
-    part: str
-    number: int
 
 
 class RowGroupCache:
     """What a process keeps of the row groups of all tables, within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
         self._room = Room(max_bytes)
-        self.rows: Lru[_RowGroup, tuple[Rows, ...]] = Lru(self._room)
-        self.cursors: Lru[_RowGroup, RowGroupCursor] = Lru(self._room)
-        self.partition_codes: Lru[_RowGroup, Sequence[PartitionCodes]] = Lru(self._room)
-        self.chosen: Lru[tuple[Hashable, _RowGroup], tuple[FileBatch, ...]] = Lru(self._room)
-        self._read_once: Lru[_RowGroup, bool] = Lru(Room(max_bytes))
+        self._readings = Room(max_bytes)
         """Row groups that were read once, by what their rows would take."""
 
     def of(self, table: str, part: str) -> "PartCache":
-        """Return what is kept of one part of a table's checkpoint."""
-        return PartCache(self, table, part)
-
-    def admits(self, row_group: _RowGroup, fetched_bytes: int) -> bool:
-        """Tell whether the rows of a row group that is about to be read shall be kept; the asking is remembered."""
-        if self._read_once.take(row_group):
-            return True
-        self._read_once.put(row_group, True, fetched_bytes * _DECODED)  # noqa: FBT003 -- a value, not a switch
-        return False
+        """Return what is kept of one part of a table's checkpoint; parts of other tables may have the same identity."""
+        return PartCache(self._room, self._readings, (table, part))
 
 
-class PartCache(msgspec.Struct, frozen=True):
+class PartCache:
     """What is kept of one part, by the number of the row group."""
 
-    _cache: RowGroupCache
-    _table: str
-    _part: str
-
-    @property
-    def has_room(self) -> bool:
+    def __init__(self, room: Room, readings: Room, part: tuple[str, str]) -> None:
+        self.has_room = room.max_bytes > 0
         """Whether anything is kept at all: what is made only to be kept need not be made without."""
-        return self._cache.max_bytes > 0
-
-    def rows(self, number: int) -> tuple[Rows, ...] | None:
-        """Return all rows of a row group; None where they are not kept."""
-        return self._cache.rows.get(self._key(number))
+        self.rows: Lru[int, tuple[Rows, ...]] = Lru(room, ("rows", part))
+        """All rows of a row group, in their order."""
+        self.partition_codes: Lru[int, Sequence[PartitionCodes]] = Lru(room, ("partition codes", part))
+        """The partition values of all rows, in runs of rows."""
+        self.chosen: Lru[tuple[Hashable, int], tuple[FileBatch, ...]] = Lru(room, ("chosen", part))
+        """All that a filter, by its identity, chose from a row group, which may be nothing."""
+        self._cursors: Lru[int, RowGroupCursor] = Lru(room, ("cursors", part))
+        self._read_once: Lru[int, bool] = Lru(readings, part)
 
     def admits(self, number: int, fetched_bytes: int) -> bool:
-        """Tell, once at the beginning of a reading, whether the rows shall be kept; of the bytes that are fetched."""
-        return self._cache.admits(self._key(number), fetched_bytes)
-
-    def keep_rows(self, number: int, rows: Sequence[Rows]) -> None:
-        """Keep all rows of a row group, in their order."""
-        self._cache.rows.put(self._key(number), tuple(rows), sum(one.nbytes for one in rows))
+        """Tell, once before a row group is read, whether its rows shall be kept; the asking is remembered."""
+        if self._read_once.take(number):
+            return True
+        self._read_once.put(number, True, fetched_bytes * _DECODED)  # noqa: FBT003 -- a value, not a switch
+        return False
 
     def take_cursor(self, number: int, row: int) -> RowGroupCursor | None:
         """Return a reading that can go on from a row, if one was broken off there or before it; it is the caller's."""
-        cursor = self._cache.cursors.take(self._key(number))
+        cursor = self._cursors.take(number)
         if cursor is not None and not cursor.stands_before(row):
-            self._keep_cursor(number, cursor)
+            self._cursors.put(number, cursor, cursor.nbytes)
             return None
         return cursor
 
@@ -99,27 +74,4 @@ class PartCache(msgspec.Struct, frozen=True):
             yield
         finally:
             if cursor.held and not cursor.ended:
-                self._keep_cursor(number, cursor)
-
-    def partition_codes(self, number: int) -> Sequence[PartitionCodes] | None:
-        """Return the partition values of a row group, in runs of rows; None where they are not kept."""
-        return self._cache.partition_codes.get(self._key(number))
-
-    def keep_partition_codes(self, number: int, codes: Sequence[PartitionCodes]) -> None:
-        """Keep the partition values of all rows of a row group."""
-        self._cache.partition_codes.put(self._key(number), codes, sum(one.nbytes for one in codes))
-
-    def chosen(self, filter_identity: Hashable, number: int) -> tuple[FileBatch, ...] | None:
-        """Return what a filter chose from a row group, which may be nothing; None where it is not kept."""
-        return self._cache.chosen.get((filter_identity, self._key(number)))
-
-    def keep_chosen(self, filter_identity: Hashable, number: int, batches: Sequence[FileBatch]) -> None:
-        """Keep all that a filter chose from a row group."""
-        nbytes = _LEAST_BYTES + sum(batch.nbytes for batch in batches)
-        self._cache.chosen.put((filter_identity, self._key(number)), tuple(batches), nbytes)
-
-    def _keep_cursor(self, number: int, cursor: RowGroupCursor) -> None:
-        self._cache.cursors.put(self._key(number), cursor, cursor.nbytes)
-
-    def _key(self, number: int) -> _RowGroup:
-        return _RowGroup(self._table, self._part, number)
+                self._cursors.put(number, cursor, cursor.nbytes)

@@ -115,7 +115,7 @@ class Selection:
 
     def _partitions(self, group: int) -> Sequence[_Partitions]:
         """Return the partition values of a row group, in runs of rows; those in short form are kept."""
-        if (kept := self._cache.partition_codes(group)) is not None:
+        if (kept := self._cache.partition_codes.get(group)) is not None:
             return kept
         runs: list[_Partitions] = []
         for batch in self._partition_columns.batches(group):
@@ -126,7 +126,7 @@ class Selection:
                 runs.append(codes or _PartitionMaps(partition_values(add), adds))
         in_codes = [run for run in runs if isinstance(run, PartitionCodes)]
         if len(in_codes) == len(runs):
-            self._cache.keep_partition_codes(group, in_codes)
+            self._cache.partition_codes.put(group, in_codes, sum(run.nbytes for run in in_codes))
         return runs
 
 

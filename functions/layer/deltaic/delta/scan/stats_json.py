@@ -37,11 +37,12 @@ def _renderer(kind: pa.DataType) -> _Renderer | None:
         return _struct_renderer(kind)
     if pa.types.is_timestamp(kind):
         suffix = "Z" if kind.tz else ""
-        return lambda column: _quoted(_milliseconds(column), suffix)
+        # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
+        return lambda column: _quoted(pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S"), suffix)
     if pa.types.is_date(kind):
         return lambda column: _quoted(pc.cast(column, pa.string()))
     if pa.types.is_decimal(kind):
-        return _decimals
+        return lambda column: [None if v is None else format(v, "f") for v in column.to_pylist()]
     if pa.types.is_floating(kind):
         return _floats
     if pa.types.is_boolean(kind):
@@ -70,11 +71,6 @@ def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
     return render_struct
 
 
-def _milliseconds(column: pa.Array) -> pa.StringArray:
-    # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
-    return pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
-
-
 def _floor(column: pa.Array) -> pa.Array:
     kind = column.type
     zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
@@ -87,10 +83,6 @@ def _floor(column: pa.Array) -> pa.Array:
 
 def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:
     return [None if value is None else f'"{value}{suffix}"' for value in column.to_pylist()]
-
-
-def _decimals(column: pa.Array) -> list[str | None]:
-    return [None if value is None else format(value, "f") for value in column.to_pylist()]
 
 
 def _floats(column: pa.Array) -> list[str | None]:

@@ -10,7 +10,7 @@ from deltaic.errors import InvalidParameter, MalformedRequest
 from deltaic.protocol.changes_request import ChangesRequest, Span
 from deltaic.protocol.instants import Instant
 from deltaic.protocol.query_request import QueryRequest
-from deltaic.sharing.answer import Answer, AskedHeaders
+from deltaic.sharing.answer import Answer, ReadOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.change_feed.commit_memo import CommitMemo
 from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange, Versions
@@ -39,7 +39,7 @@ def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
 
 
 def list_changes(
-    sharing: Sharing, caller: Caller, name: TableName, request: ChangesRequest, headers: AskedHeaders
+    sharing: Sharing, caller: Caller, name: TableName, request: ChangesRequest, read_options: ReadOptions
 ) -> Answer:
     """Answer GET .../changes (PROTOCOL.md, "Read Change Data Feed"); ranges without recorded changes are refused.
 
@@ -50,7 +50,7 @@ def list_changes(
     table.audit_request(request)
     table.require_url_access()
     table.gate.require_changes()
-    options = headers.options()
+    options = read_options()
     span = request.span()
     of_range = RangeRequest(sharing, table, options, request, "changes")
     page, historical = of_range.page(), request.include_historical_metadata

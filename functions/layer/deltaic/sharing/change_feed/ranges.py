@@ -255,7 +255,9 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         if plan.signer is not None and following is not None:
             claims = self._claims(plan.response_format, plan.log_id, following)
             token = seal_page_token(plan.signer, self.request.binding, claims, now=self.request.sharing.clock())
-        return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
+        return lines.end_stream_action(
+            lines.EndStreamAction(next_page_token=token, min_url_expiration_timestamp=expires_at_ms)
+        )
 
     def _log_id(self, commits: CommitRange) -> str:
         return f"{self.head.log_id} {fingerprint(commits.commits[-1].file)}"

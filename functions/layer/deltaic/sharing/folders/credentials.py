@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
-from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.storage.endpoints import StorageConfig, is_aws
@@ -46,11 +45,7 @@ def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind
 def _told(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: TableCredentials) -> dict[str, Any]:
     """Return what is told of credentials, and tell the log who has them until when."""
     keys, endpoint = vended.credentials, storage.public_endpoint or storage.endpoint
-    caller.audit.add(
-        session=session_name(caller.recipient_id),
-        signedAt=stamp(sharing.clock()),
-        signedUntil=stamp((keys.expires_at_ms or 0) / 1000),
-    )
+    caller.audit.signed(session_name(caller.recipient_id), sharing.clock(), (keys.expires_at_ms or 0) / 1000)
     return json_bodies.aws_credentials(
         access_key_id=keys.access_key_id,
         secret_access_key=keys.secret_access_key,

@@ -6,7 +6,6 @@ from typing import Any
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.files_request import MAX_KEY_BYTES, FilesRequest, UrlsRequest, is_name
-from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.folders.shared_folder import AssetKind, AssetName, SharedFolder, open_folder
@@ -59,11 +58,8 @@ def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     keys = sharing.sessions.credentials(caller.recipient_id, folder.storage)
     signer = UrlSigner(keys, folder.storage, folder.location, ttl=sharing.url_ttl, now=now)
-    caller.audit.add(
-        session=sharing.sessions.name_of(caller.recipient_id, folder.storage),
-        signedAt=stamp(now.timestamp()),
-        signedUntil=stamp(signer.expires_at_ms / 1000),
-    )
+    session = sharing.sessions.name_of(caller.recipient_id, folder.storage)
+    caller.audit.signed(session, now.timestamp(), signer.expires_at_ms / 1000)
     caller.audit.metrics.add(len(there), sum(each.size for each in there))
     found = {each.name for each in there}
     missing = [name for name in request.names if name not in found]

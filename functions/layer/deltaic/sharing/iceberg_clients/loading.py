@@ -13,7 +13,6 @@ from deltaic import partition_filters, storage
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import iceberg_bodies
 from deltaic.sharing import rights
-from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.background_making import metadata_at_once
@@ -105,9 +104,7 @@ def _vended(sharing: Sharing, table: SharedTable, found: _Document) -> dict[str,
     caller = table.caller
     keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, found.made)
     ends = keys.expires_at_ms or 0
-    caller.audit.add(
-        session=session_name(caller.recipient_id), signedAt=stamp(sharing.clock()), signedUntil=stamp(ends / 1000)
-    )
+    caller.audit.signed(session_name(caller.recipient_id), sharing.clock(), ends / 1000)
     return {
         "s3.access-key-id": keys.access_key_id,
         "s3.secret-access-key": keys.secret_access_key,

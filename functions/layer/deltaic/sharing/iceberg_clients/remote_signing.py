@@ -15,7 +15,6 @@ import msgspec
 from deltaic.errors import MalformedRequest, PermissionDenied
 from deltaic.iceberg.file_index import FileIndex
 from deltaic.protocol import iceberg_bodies
-from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.made_folder import INDEXES, read_index, since_of
@@ -78,11 +77,8 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
     recipient_id = caller.recipient_id
     credentials = sharing.sessions.credentials(recipient_id, storage)
     signed = signed_request(credentials, storage, place, request.method, bound, now)
-    caller.audit.add(
-        version=known and known.version,
-        session=sharing.sessions.name_of(recipient_id, storage),
-        signedAt=stamp(now.timestamp()),
-    )
+    caller.audit.add(version=known and known.version)
+    caller.audit.signed(sharing.sessions.name_of(recipient_id, storage), now.timestamp())
     if request.method == "GET":
         caller.audit.metrics.add(1, asked)
     return iceberg_bodies.signed_request(signed.uri, signed.headers)

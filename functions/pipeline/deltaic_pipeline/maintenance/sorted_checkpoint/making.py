@@ -13,18 +13,17 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-from deltaic.delta.actions import Metadata
 from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS, Checkpoint, version_prefix
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.store import TableStore
+from deltaic.storage.log_writer import LogWriter
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key, clustering_columns, order_of
+from deltaic_pipeline.maintenance.sorted_checkpoint.order import clustering_columns, order_of
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import LAYOUT, Layout, Sidecar, write_sidecar
 from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import in_order, known, ranks
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
-from deltaic_pipeline.table.s3_folder import Writer
 
 LEAST_FILES = 20_000
 """A checkpoint of fewer has two row groups: nothing could be left out of them."""
@@ -55,7 +54,7 @@ def has_manifest(checkpoint: Checkpoint) -> bool:
 
 def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and what is wanted
     store: TableStore,
-    writer: Writer,
+    writer: LogWriter,
     checkpoint: Checkpoint,
     zorder_by: Sequence[str],
     confirm: Callable[[], None],
@@ -68,7 +67,6 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     `confirm` is called before each request that writes, and raises to end it. Raises `NotSorted` for rows that cannot
     be sorted, or not here.
     """
-    name = checkpoint.files[0].name
     reader = CheckpointReader(store, checkpoint)
     if not has_manifest(checkpoint):
         return None
@@ -77,15 +75,19 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     with_adds = [part for part in parts if part.num_adds != 0]
     if metadata is None or not with_adds:
         return None
-    lines = [line for line in store.get(LOG + name).split(b"\n") if line.strip()]
-    wanted = _order(lines, metadata, zorder_by)
+    lines = [line for line in store.get(LOG + checkpoint.files[0].name).split(b"\n") if line.strip()]
+    actions: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
+    wanted = order_of(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
     typed = TypedAdds(with_adds[0].file.schema.field("add").type, metadata, wanted)
     order = known(with_adds[0], wanted, typed)
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
-    with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
+    kept = [line for line, action in zip(lines, actions, strict=True) if action.get("sidecar") is None]
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
+        folder = Path(name)
         try:
-            sidecars = _written(parts, order, typed, checkpoint.version, layout, Path(folder))
+            ordered = in_order(parts, ranks(parts, order, typed), layout.sidecar, folder)
+            sidecars = [write_sidecar(folder, checkpoint.version, rows, order, layout, typed) for rows in ordered]
         except (ValueError, pa.ArrowException) as strange:
             # Arrow's words hold statistics that it cannot read, which are values of rows.
             said = type(strange).__name__
@@ -96,7 +98,7 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
                 "much room for temporary files (TMPDIR) as all of its rows take."
             ) from full
         _check(parts, sidecars)
-        return _sent(store, writer, checkpoint.version, lines, sidecars, confirm)
+        return _sent(store, writer, checkpoint.version, kept, sidecars, confirm)
 
 
 def _unsorted(reader: CheckpointReader, least_files: int) -> Sequence[ParquetPart]:
@@ -105,26 +107,6 @@ def _unsorted(reader: CheckpointReader, least_files: int) -> Sequence[ParquetPar
     if all(part.summary is not None for part in parts) or len(parts) < len(reader.parts):
         return ()
     return parts if sum(part.num_adds or 0 for part in parts) >= least_files else ()
-
-
-def _order(lines: Sequence[bytes], metadata: Metadata, zorder_by: Sequence[str]) -> tuple[Key, ...]:
-    actions: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
-    return order_of(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
-
-
-def _written(  # noqa: PLR0913, PLR0917 -- what is read, in which order, and how it is written
-    parts: Sequence[ParquetPart],
-    order: Sequence[Key],
-    typed: TypedAdds,
-    version: int,
-    layout: Layout,
-    folder: Path,
-) -> list[Sidecar]:
-    wanted = ranks(parts, order, typed)
-    return [
-        write_sidecar(folder, version, rows, order, layout, typed)
-        for rows in in_order(parts, wanted, layout.sidecar, folder)
-    ]
 
 
 def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
@@ -143,9 +125,9 @@ def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
 
 def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
     store: TableStore,
-    writer: Writer,
+    writer: LogWriter,
     version: int,
-    lines: Sequence[bytes],
+    kept: Sequence[bytes],
     sidecars: Sequence[Sidecar],
     confirm: Callable[[], None],
 ) -> Sorted:
@@ -153,7 +135,6 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
         confirm()
         _create(writer, SIDECARS + sidecar.name, sidecar.file.read_bytes())
         sidecar.file.unlink()
-    kept = [line for line in lines if msgspec.json.decode(line).get("sidecar") is None]
     content = b"".join(
         line + b"\n" for line in [*kept, *(msgspec.json.encode({"sidecar": one.action}) for one in sidecars)]
     )
@@ -168,7 +149,7 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
     return Sorted(name, len(sidecars), sum(one.num_adds for one in sidecars))
 
 
-def _create(writer: Writer, path: str, content: bytes) -> None:
+def _create(writer: LogWriter, path: str, content: bytes) -> None:
     if not writer.create(path, content):
         raise PipelineError(f"{path} is there already, under a name that nobody else could have chosen: run again.")
 

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -65,19 +65,17 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what
     version: int,
     rows: pa.Table,
     order: Sequence[Key],
-    layout: Layout = LAYOUT,
-    typed: TypedAdds | None = None,
+    layout: Layout,
+    typed: TypedAdds,
 ) -> Sidecar:
     """Write rows of `add` and `remove`, adds only or removes only, as one sidecar of a version's checkpoint.
 
-    `typed` gives the adds what they have as text only; None where that is nothing.
+    `typed` gives the adds what they have as text only.
     """
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
-    adds: pa.StructArray = rows["add"].chunk(0)
-    if typed is not None:
-        adds = typed.for_rows(adds)
-        rows = rows.set_column(rows.schema.get_field_index("add"), "add", adds)
+    adds = typed.for_rows(cast("pa.StructArray", rows["add"].chunk(0)))
+    rows = rows.set_column(rows.schema.get_field_index("add"), "add", adds)
     pq.write_table(
         rows,
         file,
@@ -90,10 +88,7 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what
     count = len(adds) - adds.null_count
     if count not in {0, len(adds)}:
         raise ValueError("a sidecar holds adds or removes, not both")
-    summarized = adds if typed is None else typed.with_partitions(adds)
-    summary = PartSummary(file.name, file.stat().st_size, _footer_bytes(file), 0, 0, 0, ())
-    if count:
-        summary = _summary(file, summarized, order, layout.row_group)
+    summary = _summary(file, typed.with_partitions(adds.slice(0, count)), order, layout.row_group)
     action = {
         "path": summary.path,
         "sizeInBytes": summary.size_in_bytes,
