@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from datasets.test_expectations import of
-from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass
+from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass, observed
+from deltaic_pipeline.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +60,12 @@ def test_what_memory_does_not_hold_is_read_again(spark: "SparkSession", rows: in
     assert watched.rows.selectExpr("count(*)").collect()
     assert (watched.counts() or {})["aside"] == rows
     assert watched.aside() is None
+
+
+def test_an_observation_without_a_result_has_no_counts(spark: "SparkSession") -> None:
+    from pyspark.sql import Observation, functions
+
+    observation = Observation()
+    spark.range(1).observe(observation, functions.count("*").alias("rows"))
+    observation._jo.setMetricsAndNotify(java_class("org.apache.spark.sql.Row").empty())  # type: ignore[union-attr]
+    assert observed(observation) is None

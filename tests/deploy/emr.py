@@ -32,6 +32,7 @@ from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
+from deltaic_pipeline.spark.session import JVM_BRIEF, TESTS
 from deltaic_terminal.environment import machine
 
 APPLICATION = "00deltaictests"
@@ -205,7 +206,11 @@ class StandIn(AbstractContextManager["StandIn"]):
         parameters = shlex.split(submitted["sparkSubmitParameters"])
         settings = dict(each.split("=", 1) for each in parameters if each != "--conf")
         archive, _, name = settings["spark.archives"].partition("#")
-        unpack(role.client("s3", endpoint_url=self._environment["AWS_ENDPOINT_URL"]), archive, place / name)
+        unpacked = self._folder / archive.rpartition("/")[2]
+        with self._lock:
+            if not unpacked.exists():
+                unpack(role.client("s3", endpoint_url=self._environment["AWS_ENDPOINT_URL"]), archive, unpacked)
+        (place / name).symlink_to(unpacked)  # one folder for all runs, so that Python compiles it once
         told = {
             key.removeprefix(_DRIVER_ENVIRONMENT): value
             for key, value in settings.items()
@@ -332,13 +337,12 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         shutil.copyfile(jar, folder / "jars" / name)
     access = S3Access(endpoint=environment["AWS_ENDPOINT_URL"])
     settings = {
-        "spark.master": "local[2]",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.defaultJavaOptions": " ".join(JVM_BRIEF),
+        **TESTS,
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in ensure(S3A, here, lambda _: None)),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},

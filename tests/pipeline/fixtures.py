@@ -14,7 +14,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.session import session, stop
+from deltaic_pipeline.spark.session import TESTS, session, stop
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
@@ -67,7 +67,17 @@ def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Pla
 
 
 @pytest.fixture(scope="session")
-def job_environment(embedded_aws: EmbeddedAws) -> dict[str, str]:
+def spark_conf_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a configuration folder for jobs in a process of their own: interpret queries, as the session here does."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    settings = {**TESTS, "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def job_environment(embedded_aws: EmbeddedAws, spark_conf_dir: Path) -> dict[str, str]:
     """Return the environment of a job in a process of its own: the embedded AWS, and no Java of the machine's."""
     kept = {name: os.environ[name] for name in ("HOME", "DELTAIC_CACHE", "TMPDIR") if name in os.environ}
-    return {**kept, **embedded_aws.environment, "CATALOG_TABLE": CATALOG, "TOKENS_TABLE": TOKENS}
+    tables = {"CATALOG_TABLE": CATALOG, "TOKENS_TABLE": TOKENS}
+    return {**kept, **embedded_aws.environment, **tables, "SPARK_CONF_DIR": str(spark_conf_dir)}

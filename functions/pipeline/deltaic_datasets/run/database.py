@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.settings import settings
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.quoting import quoted
 
 from deltaic_datasets.file.model import JdbcSource, Password
@@ -61,8 +62,8 @@ def highest(spark: "SparkSession", source: JdbcSource, field: "StructField") -> 
             f"rows have no value in {field.name}, and would never be read: leave them out by a query, or mark another "
             "column."
         )
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- how each database quotes a name only Spark's own classes know
-    name = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(source.url).quoteIdentifier(field.name)
+    dialects = java_class("org.apache.spark.sql.jdbc.JdbcDialects")
+    name = dialects.get(source.url).quoteIdentifier(field.name)
     asked = f"(SELECT MAX({name}) AS deltaic_value FROM {_rows(source)}) deltaic_asked"  # noqa: S608 -- the file's own
     found = _read(spark, source, asked, options).toDF("value")
     value: Any = found.selectExpr(f"CAST(CAST(value AS {field.dataType.simpleString()}) AS STRING)").first()

@@ -1,7 +1,8 @@
 """Spark's own log of the files that a stream has read, in its checkpoint."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.table.malformed import FILE
 from deltaic_pipeline.table.sources import spark_path
 
@@ -11,9 +12,8 @@ if TYPE_CHECKING:
 
 def last_batch(spark: "SparkSession", checkpoint: str) -> int:
     """Return the number of the last batch that was written; -1 where there is none."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- pyspark has no way to a folder's names
-    folder = jvm.org.apache.hadoop.fs.Path(f"{spark_path(checkpoint)}/commits")
-    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 -- as above
+    folder = java_class("org.apache.hadoop.fs.Path")(f"{spark_path(checkpoint)}/commits")
+    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 -- no public access
     if not files.exists(folder):
         return -1
     names = [str(status.getPath().getName()) for status in files.listStatus(folder)]

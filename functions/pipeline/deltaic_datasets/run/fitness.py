@@ -1,11 +1,17 @@
 """Decides, when the rows' columns are known and nothing is written, whether the table can become what is asked for."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import PlacedError
+from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import check_clustering, check_new_properties, check_properties
+from deltaic_pipeline.table.table_properties import (
+    check_clustering,
+    check_new_properties,
+    check_properties,
+    is_delta_table,
+)
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 
@@ -50,11 +56,9 @@ def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
 
 def _refuse_other_columns(spark: "SparkSession", rows: "DataFrame", location: str) -> None:
     """Have Delta refuse rows whose columns do not go into the table beside those that it has."""
-    from delta.tables import DeltaTable
-
-    if DeltaTable.isDeltaTable(spark, spark_path(location)):
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
+    if is_delta_table(spark, location):
+        # Delta has no public way to try without committing.
         there = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above
-        merging = jvm.org.apache.spark.sql.delta.schema.SchemaMergingUtils
+        merging = java_class("org.apache.spark.sql.delta.schema.SchemaMergingUtils")
         defaults = [getattr(merging, f"mergeSchemas$default${number}")() for number in (3, 4, 5, 6)]
         merging.mergeSchemas(there, rows._jdf.schema(), *defaults)  # noqa: SLF001 -- as above

@@ -3,6 +3,8 @@
 import time
 from typing import TYPE_CHECKING, Any
 
+from deltaic_pipeline.spark.errors import spark_failures
+from deltaic_pipeline.spark.jvm import as_java, java_class
 from deltaic_pipeline.spark.quoting import quoted
 
 from deltaic_datasets.run.expectations import ASIDE, Expectations
@@ -44,11 +46,7 @@ class ObservedPass:
     def counts(self) -> dict[str, Any] | None:
         """Return what was counted; None if Spark's optimizer had left the counting out, which nobody would wait for."""
         found = observed(self._observation)
-        return (
-            None
-            if found is None
-            else dict(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.removed(HELD)))
-        )
+        return None if found is None else dict(as_java(found.removed(HELD)))
 
     def aside(self) -> "DataFrame | None":
         """Return the flagged rows to put aside; None if they are too many or too long to be held, or read twice."""
@@ -57,24 +55,24 @@ class ObservedPass:
         found, spark = observed(self._observation), self._flagged.sparkSession
         if found is None or not found.contains(HELD):
             return None
-        rows = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.apply(HELD))
-        known = self._jvm.java.util.HashSet(rows)
+        rows = as_java(found.apply(HELD))
+        known = java_class("java.util.HashSet")(rows)
         if not rows.size() == known.size() == found.apply(ASIDE):
             return None
-        schema = self._flagged._jdf.schema().add(NUMBER, "long")  # noqa: SLF001 -- as `_jvm`
+        schema = self._flagged._jdf.schema().add(NUMBER, "long")  # noqa: SLF001 -- in Python not every value stays itself
         return DataFrame(spark._jsparkSession.createDataFrame(rows, schema), spark).drop(NUMBER)  # noqa: SLF001
-
-    @property
-    def _jvm(self) -> Any:
-        return self._flagged.sparkSession.sparkContext._jvm  # noqa: SLF001 -- in Python not every value stays itself
 
 
 def observed(observation: "Observation") -> Any:
     """Return the metrics by name, as a Scala map; None if the optimizer removed the observation."""
     deadline = time.monotonic() + SECONDS
     java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
-    while time.monotonic() < deadline:
-        if java is not None and not java.getOrEmpty().isEmpty():
-            return java.getOrEmpty()
+    while java is not None and time.monotonic() < deadline:
+        try:
+            metrics = java.getOrEmpty()
+        except spark_failures():  # Spark reports a removed observation as a row without a schema, and fails over it
+            return None
+        if not metrics.isEmpty():
+            return metrics
         time.sleep(0.01)
     return None

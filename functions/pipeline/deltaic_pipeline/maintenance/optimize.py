@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from deltaic.delta.property_intervals import format_interval, parse_interval
 
 from deltaic_pipeline.maintenance.retention import Reader
+from deltaic_pipeline.spark.jvm import no_option
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import USER_METADATA, configured
+from deltaic_pipeline.table.table_properties import USER_METADATA, configured, latest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,10 +85,8 @@ def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:
     """
     if v2:
         spark.conf.set("spark.databricks.delta.checkpoint.partSize", SIDECAR_ACTIONS)
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no statement for it
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, spark_path(location))  # noqa: SLF001
-    nothing = jvm.scala.Option.empty()
-    log.checkpoint(log.update(False, nothing, nothing), nothing)  # noqa: FBT003 -- Scala's, by position
+    snapshot = latest(spark, spark_path(location))
+    snapshot.deltaLog().checkpoint(snapshot, no_option())
 
 
 def _done(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> str:

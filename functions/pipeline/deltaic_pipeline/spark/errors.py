@@ -15,6 +15,7 @@ from typing import Any
 from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.jvm import is_instance, java_class
 from deltaic_pipeline.spark.quoting import literal
 
 HIDDEN = "..."
@@ -148,14 +149,12 @@ def _told(thrown: Any) -> str:
 
 
 def _of_condition(thrown: Any, condition: str) -> str:
-    from pyspark import SparkContext
-
-    jvm: Any = SparkContext._jvm  # noqa: SLF001 -- pyspark has no public way in
-    parameters = dict(jvm.PythonErrorUtils.getMessageParameters(thrown))
+    utils = java_class("org.apache.spark.api.python.PythonErrorUtils")
+    parameters = dict(utils.getMessageParameters(thrown))
     own = str(parameters.get("errorMessage", ""))
     if own.startswith(OWN):
         return own.removeprefix(OWN)
-    templates = jvm.org.apache.spark.sql.delta.DeltaThrowableHelper  # it knows Spark's conditions and Delta's
+    templates = java_class("org.apache.spark.sql.delta.DeltaThrowableHelper")  # it knows Spark's conditions and Delta's
     try:
         template = str(templates.getMainMessageTemplate(condition.partition(".")[0]))
         if "." in condition:
@@ -168,7 +167,7 @@ def _of_condition(thrown: Any, condition: str) -> str:
         return parameters.get(match[1], HIDDEN) if any(map(TOLD.fullmatch, names)) else HIDDEN
 
     words = _first_line(_PARAMETER.sub(filled, template))
-    contexts = jvm.PythonErrorUtils.getQueryContext(thrown)
+    contexts = utils.getQueryContext(thrown)
     sql = next((each.fragment() for each in contexts if each.contextType().toString() == "SQL"), "")
     where = f" (in {shorten(sql, LONGEST_FRAGMENT)})" if sql else ""
     return f"[{condition}] {words}{f' {HIDDEN}' if words.endswith(':') else ''}{where}"
@@ -185,11 +184,7 @@ def _of_java(thrown: Any, name: str) -> str:
 
 
 def _is(thrown: Any, name: str) -> bool:
-    from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
-    from pyspark import SparkContext
-
-    full = name if name.startswith("java.") else f"org.apache.spark.{name}"
-    return bool(is_instance_of(SparkContext._gateway, thrown, full))  # noqa: SLF001 -- pyspark has no public way in
+    return is_instance(thrown, name if name.startswith("java.") else f"org.apache.spark.{name}")
 
 
 def other_length(file: str, found: int, declared: int) -> str:

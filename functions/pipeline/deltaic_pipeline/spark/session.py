@@ -22,6 +22,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.jars import NEEDED, ensure
 from deltaic_pipeline.spark.java import begun_with, bundled_runtime, find_java, make_archive
+from deltaic_pipeline.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,6 +122,7 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     """
     here = machine()
     try:
+        from py4j.java_gateway import java_import  # type: ignore[import-untyped]
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError as missing:
         raise PipelineError(
@@ -140,9 +142,12 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     # What Spark refuses reaches the caller as one error; pyspark would log it beside that, with a stack trace.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
-    _require_delta(spark)
+    _require_delta()
+    for name in ("api.python.PythonUtils", "sql.api.python.PythonSQLUtils", "sql.functions"):
+        # pyspark asks for them by these last words at every column; not imported, py4j looks for each in all packages.
+        java_import(_gateway(spark).jvm, f"org.apache.spark.{name}")
     if archive is not None:
-        atexit.register(archive, _gateway(spark).jvm.java.lang.System.getProperty("java.class.path"))
+        atexit.register(archive, java_class("java.lang.System").getProperty("java.class.path"))
     return spark
 
 
@@ -277,14 +282,13 @@ def _snappy_library(cache: Path) -> Path:
     return library
 
 
-def _require_delta(spark: "SparkSession") -> None:
+def _require_delta() -> None:
     """Refuse a session without Delta: Spark starts without its extension and fails much later, at the first table."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- pyspark has no public way in
     initialize, outside_spark = True, False
     try:
-        jvm.org.apache.spark.util.Utils.classForName(DELTA_EXTENSION, initialize, outside_spark)
+        java_class("org.apache.spark.util.Utils").classForName(DELTA_EXTENSION, initialize, outside_spark)
     except Py4JJavaError as absent:
         raise PipelineError(
             "Delta Lake is not on Spark's class path: delete the jars in the cache folder, or on EMR pass "

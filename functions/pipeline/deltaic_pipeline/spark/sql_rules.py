@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.jvm import is_instance, java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ def answer(spark: "SparkSession", sql: str) -> "DataFrame":
     """
     java: Any = spark._jsparkSession  # noqa: SLF001 -- pyspark parses nothing without running it
     for plan in _plans(java.sessionState().sqlParser().parsePlan(sql)):
-        _refuse_command(spark, plan)
+        _refuse_command(plan)
     with no_files(spark):
         return of_views(spark.sql(sql))
 
@@ -51,7 +52,7 @@ def of_views(rows: "DataFrame") -> "DataFrame":
     The analysed plan is asked: it has in it what windows, subqueries and `IDENTIFIER` hide while the text is parsed.
     """
     for plan in _plans(rows._jdf.queryExecution().analyzed()):  # noqa: SLF001 -- pyspark has no way to the plan
-        _refuse_command(rows.sparkSession, plan)
+        _refuse_command(plan)
         if plan.children().isEmpty() and plan.nodeName() not in OWN_ROWS:
             raise PipelineError("the SQL reads a table or a file that is no source and no step: name it as a source")
     return rows
@@ -60,8 +61,7 @@ def of_views(rows: "DataFrame") -> "DataFrame":
 def refuse_queries(spark: "SparkSession", condition: str) -> None:
     """Refuse a condition that has a query within, and so reads more than the row."""
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as above
-    query = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+    query = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PLAN_EXPRESSION()
     if java.sessionState().sqlParser().parseExpression(condition).containsPattern(query):
         raise PipelineError("a condition is an expression over one row's columns, and has no SELECT: join in a step")
 
@@ -79,21 +79,17 @@ def no_files(spark: "SparkSession") -> Iterator[None]:
 
 def drop_reaching(spark: "SparkSession") -> None:
     """Take the functions that reach beyond the rows out of a session, wherever text becomes SQL in it."""
-    gateway: Any = spark.sparkContext._jvm  # noqa: SLF001 -- pyspark drops no built-in function
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
+    registry = java.sessionState().functionRegistry()
+    identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
     for name in REACHING:
-        java.sessionState().functionRegistry().dropFunction(
-            gateway.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
-        )
+        registry.dropFunction(identifier(name))
 
 
-def _refuse_command(spark: "SparkSession", plan: Any) -> None:
-    from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
-
+def _refuse_command(plan: Any) -> None:
     command = "org.apache.spark.sql.catalyst.plans.logical.Command"
-    gateway = spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public way in
     name = str(plan.nodeName())
-    if name in COMMANDS or is_instance_of(gateway, plan, command):
+    if name in COMMANDS or is_instance(plan, command):
         raise PipelineError(f"the SQL is a query, and nothing that writes or runs programs ({name}): write SELECT ...")
 
 

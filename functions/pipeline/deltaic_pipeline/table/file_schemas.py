@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import all_said, other_length, other_name, spark_failures
+from deltaic_pipeline.spark.jvm import as_java, java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,12 +71,11 @@ def nanoseconds_in(file: str, ends: bytes) -> str | None:
 
 def files_of(rows: "DataFrame") -> Any:
     """Return Java's list of the files that rows are read from, each with its path and length."""
-    jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 -- pyspark tells names only
-    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(_relation(rows).location().allFiles())
+    return as_java(_relation(rows).location().allFiles())
 
 
 def _relation(rows: "DataFrame") -> Any:
-    return rows._jdf.queryExecution().analyzed().collectLeaves().head().relation()  # noqa: SLF001 -- as above
+    return rows._jdf.queryExecution().analyzed().collectLeaves().head().relation()  # noqa: SLF001 -- pyspark has names only
 
 
 def refuse_no_files(rows: "DataFrame", paths: Sequence[str], *, header: bool = False) -> None:
@@ -98,11 +98,12 @@ def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, lack
     from pyspark.sql import types
 
     spark: Any = rows.sparkSession
-    jvm, state = spark.sparkContext._jvm, spark._jsparkSession.sessionState()  # noqa: SLF001 -- no other way to footers
+    state = spark._jsparkSession.sessionState()  # noqa: SLF001 -- no other way to footers
     conf, without_rows, found = state.newHadoopConf(), True, dict[str, tuple[str, set[str]]]()
     conf.setIfUnset("parquet.metadata.read.parallelism", "16")
-    converter = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter(state.conf())
-    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader
+    parquet = "org.apache.spark.sql.execution.datasources.parquet"
+    converter = java_class(f"{parquet}.ParquetToSparkSchemaConverter")(state.conf())
+    reader = java_class("org.apache.parquet.hadoop.ParquetFileReader")
     try:
         footers = reader.readAllFootersInParallel(conf, files_of(rows), without_rows)
     except spark_failures() as failure:

@@ -6,10 +6,11 @@ They are one version, after the rows, and only where something differs.
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import all_said, spark_failures
+from deltaic_pipeline.spark.jvm import java_class, no_option, scala_map, scala_seq, to_dict
 from deltaic_pipeline.spark.quoting import literal, quoted, unquoted
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering"
+"""The Java package of clustered tables."""
 CLUSTERING = "delta.feature.clustering"
 """The property that gives a table this feature, and stays nowhere."""
 
@@ -32,23 +35,21 @@ def describe(spark: "SparkSession", target: Target) -> bool:
     location = spark_path(target.location)
     if not any(_statements(spark, target, location)):
         return False
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- by SQL each is a commit of half a second
-    delta, to_seq = jvm.org.apache.spark.sql.delta, jvm.org.apache.spark.api.python.PythonUtils.toSeq
     properties = _lacking(spark, location, target.wanted_properties)
     if target.cluster_by:
         properties |= _lacking(spark, location, {CLUSTERING: "supported"})
     transaction, metadata = proposed(spark, location, properties, target=target)
     transaction.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
-    actions = to_seq([])
+    actions = scala_seq([])
     if target.cluster_by:
-        clustering = delta.skipping.clustering.ClusteredTableUtils
-        names = to_seq([quoted(name) for name in target.cluster_by])
+        clustering = java_class(f"{CLUSTERS}.ClusteredTableUtils")
+        names = scala_seq(map(quoted, target.cluster_by))
         actions = clustering.getClusteringDomainMetadataForAlterTableClusterBy(names, transaction)
-    operation = getattr(delta, "DeltaOperations$SetTableProperties")
-    told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(properties)
+    # One commit of half a second; by SQL each property would be one.
+    operation = java_class("org.apache.spark.sql.delta.DeltaOperations$SetTableProperties")
     with configured(spark, {USER_METADATA: json.dumps({"described": target.description_digest})}):
-        jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- with its settings
-        transaction.commit(actions, operation(told))
+        activate(spark)  # with its settings
+        transaction.commit(actions, operation(scala_map(properties)))
     return True
 
 
@@ -99,12 +100,10 @@ def check_clustering(spark: "SparkSession", target: Target, schema: str = "") ->
     transaction, metadata = proposed(spark, spark_path(target.location), target.wanted_properties, schema)
     if not metadata.partitionColumns().isEmpty() and not target.rewrites:
         raise PipelineError(f"{target.location} is partitioned, and Delta clusters no table that is.")
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `proposed`
-    clustering = jvm.org.apache.spark.sql.delta.skipping.clustering
-    names = jvm.org.apache.spark.api.python.PythonUtils.toSeq([quoted(name) for name in target.cluster_by])
-    clustering.ClusteredTableUtils.validateClusteringColumnsInStatsSchema(
-        transaction.protocol(), metadata, clustering.temp.ClusterBySpec.fromColumnNames(names)
-    )
+    names = scala_seq(map(quoted, target.cluster_by))
+    columns = java_class(f"{CLUSTERS}.temp.ClusterBySpec").fromColumnNames(names)
+    clustering = java_class(f"{CLUSTERS}.ClusteredTableUtils")
+    clustering.validateClusteringColumnsInStatsSchema(transaction.protocol(), metadata, columns)
 
 
 def check_new_properties(spark: "SparkSession", target: Target) -> None:
@@ -115,18 +114,34 @@ def check_new_properties(spark: "SparkSession", target: Target) -> None:
     proposed(spark, spark_path(target.location), target.wanted_properties)
 
 
+def delta_log(spark: "SparkSession", location: str) -> Any:
+    """Return Delta's `DeltaLog` of a table, whether it exists or not."""
+    session = spark._jsparkSession  # noqa: SLF001 -- pyspark has no public access to it
+    return java_class("org.apache.spark.sql.delta.DeltaLog").forTable(session, location)
+
+
+def is_delta_table(spark: "SparkSession", location: str) -> bool:
+    """Return whether there is a Delta table at a location."""
+    session = spark._jsparkSession  # noqa: SLF001 -- as `delta_log`
+    return bool(java_class("io.delta.tables.DeltaTable").isDeltaTable(session, spark_path(location)))
+
+
+def activate(spark: "SparkSession") -> None:
+    """Make this thread's session the one whose settings the JVM uses."""
+    java_class("org.apache.spark.sql.SparkSession").setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
+
+
 def latest(spark: "SparkSession", location: str) -> Any:
     """Return the latest snapshot of a table as Delta has it; before the first commit its version is -1."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- the public ways (SHOW, DESCRIBE) read all of the log's state
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001 -- as above
-    nothing = jvm.scala.Option.empty()
-    return log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
+    # The public ways (SHOW, DESCRIBE) read all of the log's state.
+    nothing = no_option()
+    return delta_log(spark, location).update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
 
 
-def commit_lines(spark: "SparkSession", snapshot: Any, version: int) -> Generator[dict[str, Any]]:
+def commit_lines(snapshot: Any, version: int) -> Generator[dict[str, Any]]:
     """Yield the actions of a commit as they are read, without computing the table's state."""
-    log, jvm = snapshot.deltaLog(), cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 -- as `latest`
-    path = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    log = snapshot.deltaLog()
+    path = java_class("org.apache.spark.sql.delta.util.FileNames").unsafeDeltaFile(log.logPath(), version)
     lines = log.store().readAsIterator(path, log.newDeltaHadoopConf())
     try:
         while lines.hasNext():
@@ -135,9 +150,9 @@ def commit_lines(spark: "SparkSession", snapshot: Any, version: int) -> Generato
         lines.close()
 
 
-def commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
+def commit_info(snapshot: Any, version: int) -> dict[str, Any]:
     """Return the `commitInfo` of a version, which Delta writes as the first line; empty if another writer did not."""
-    with closing(commit_lines(spark, snapshot, version)) as actions:
+    with closing(commit_lines(snapshot, version)) as actions:
         return dict(next(actions).get("commitInfo", {}))
 
 
@@ -151,13 +166,12 @@ def mark_of(user_metadata: str | None) -> dict[str, Any]:
 
 def properties_of(spark: "SparkSession", location: str) -> dict[str, str]:
     """Return the properties of a table, its protocol among them."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
-    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(latest(spark, location).getProperties()))
+    return to_dict(latest(spark, location).getProperties())
 
 
 def _statements(spark: "SparkSession", target: Target, location: str) -> Iterator[str]:
     table, snapshot = f"delta.{quoted(location)}", latest(spark, location)
-    newest = mark_of(commit_info(spark, snapshot, int(snapshot.version())).get("userMetadata"))
+    newest = mark_of(commit_info(snapshot, int(snapshot.version())).get("userMetadata"))
     if newest.get("described") == target.description_digest:
         return
     lacking = _lacking(spark, location, target.wanted_properties)
@@ -191,15 +205,14 @@ def proposed(
     spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "", target: Target | None = None
 ) -> tuple[Any, Any]:
     """Return a transaction that has begun, and what the table's metadata would be in it; `target` has the comments."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, location).startTransaction()  # noqa: SLF001
+    # Delta has no public way to try without committing.
+    transaction = delta_log(spark, location).startTransaction()
     metadata = transaction.metadata()
     configuration = metadata.configuration()
+    configs = java_class("org.apache.spark.sql.delta.DeltaConfigs")
     for name, value in properties.items():
-        given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({name: value})
         try:
-            configuration = configuration.concat(delta.DeltaConfigs.validateConfigurations(given))
+            configuration = configuration.concat(configs.validateConfigurations(scala_map({name: value})))
         except spark_failures() as refusal:
             why = all_said(refusal).strip().partition("\n")[0]  # no row was read: there are no values in it
             raise PipelineError(f"the property {name} cannot be '{value}': {why}") from refusal

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.errors import spark_failures
 from deltaic_pipeline.table.sources import catalog_location, spark_path
-from deltaic_pipeline.table.table_properties import USER_METADATA, commit_info, configured, latest, mark_of
+from deltaic_pipeline.table.table_properties import (
+    USER_METADATA,
+    commit_info,
+    configured,
+    is_delta_table,
+    latest,
+    mark_of,
+)
 from deltaic_pipeline.table.target import FORGETS, Target
 
 if TYPE_CHECKING:
@@ -91,9 +98,7 @@ class Written:
 
 def exists(spark: "SparkSession", target: Target) -> bool:
     """Tell whether there is a table at the target's location."""
-    from delta.tables import DeltaTable
-
-    return DeltaTable.isDeltaTable(spark, spark_path(target.location))
+    return is_delta_table(spark, target.location)
 
 
 def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
@@ -111,7 +116,7 @@ def find(spark: "SparkSession", target: Target, transaction: Transaction) -> tup
 
     snapshot = latest(spark, spark_path(target.location))
     version = int(snapshot.version())
-    newest = commit_info(spark, snapshot, version)
+    newest = commit_info(snapshot, version)
     if transaction.made(newest.get("userMetadata")):
         return version, Written(version, repeated=True, metrics=newest.get("operationMetrics") or {})
     known = snapshot.transactions().get(transaction.application)
@@ -130,7 +135,7 @@ def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
     newest = int(snapshot.version())
     with suppress(*spark_failures()):  # older commits may be deleted
         for version in range(newest, max(newest - RECENT_COMMITS, -1), -1):
-            info = commit_info(spark, snapshot, version)
+            info = commit_info(snapshot, version)
             if info.get("operation") not in KEEPS_ROWS:
                 return mark_of(info.get("userMetadata"))
     return {}

@@ -81,7 +81,7 @@ class Commit:
         """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
         spark, definition = self.computation.spark, self.computation.definition
         table = existing_table(spark, definition.name, definition.location)
-        actions = list(commit_lines(spark, table.snapshot, table.version))
+        actions = list(commit_lines(table.snapshot, table.version))
         ours = {"appId": self.state.application, "version": self.state.version}
         if not any(ours.items() <= action.get("txn", {}).items() for action in actions):
             raise PipelineError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
+from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.spark.sql_rules import no_files, of_views
 from deltaic_pipeline.view_refresh.definition import Audience
@@ -165,17 +166,20 @@ def _asked_of_session(rows: "DataFrame") -> tuple[bool, bool]:
     """Tell whether the SQL asks for the time of the query, and for who runs it: the optimizer writes both into it."""
     spark, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- as above
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as above
-    rules, within = jvm.org.apache.spark.sql.catalyst.optimizer, plan.subqueriesAll()
+    within = plan.subqueriesAll()
+
+    def rule(name: str) -> Any:
+        return java_class(f"org.apache.spark.sql.catalyst.optimizer.{name}")
+
     # Queries within are optimized for themselves, and functions are what they stand for by then.
-    plans = [rules.ReplaceExpressions.apply(each) for each in (plan, *map(within.apply, range(within.size())))]
+    plans = [rule("ReplaceExpressions").apply(each) for each in (plan, *map(within.apply, range(within.size())))]
 
     def changed(*by: Any) -> bool:
-        return any(not rule.apply(each).fastEquals(each) for rule in by for each in plans)
+        return any(not applied.apply(each).fastEquals(each) for applied in by for each in plans)
 
     return (
-        changed(rules.ComputeCurrentTime, rules.SpecialDatetimeValues),
-        changed(rules.ReplaceCurrentLike(java.sessionState().catalogManager())),
+        changed(rule("ComputeCurrentTime"), rule("SpecialDatetimeValues")),
+        changed(rule("ReplaceCurrentLike")(java.sessionState().catalogManager())),
     )
 
 

@@ -13,10 +13,11 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.casting import comparable, null
 from deltaic_pipeline.spark.errors import raised
+from deltaic_pipeline.spark.jvm import java_class, no_option, scala_seq
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.table.file_sizing import few_files, in_ranges
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import proposed
+from deltaic_pipeline.table.table_properties import activate, proposed
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.view_refresh.changes import (
     COUNT,
@@ -97,9 +98,8 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
 def _held(spark: "SparkSession", begun: Any, files: set[str]) -> "tuple[list[Any], DataFrame]":
     from pyspark.sql import DataFrame
 
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to write files of one's own choice
     added = [each for each in begun.snapshot().allFiles().collect() if each.path().rpartition("/")[2] in files]
-    actions, nothing = jvm.org.apache.spark.api.python.PythonUtils.toSeq(added), jvm.scala.Option.empty()
+    actions, nothing = scala_seq(added), no_option()
     rows = begun.deltaLog().createDataFrame(begun.snapshot(), actions, False, nothing)  # noqa: FBT003 -- Scala's
     return added, DataFrame(rows, spark)
 
@@ -107,17 +107,17 @@ def _held(spark: "SparkSession", begun: Any, files: set[str]) -> "tuple[list[Any
 def _commit(
     spark: "SparkSession", begun: Any, replaced: Sequence[Any], written: "Sequence[DataFrame]", transaction: Transaction
 ) -> None:
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `_held`
-    delta = jvm.org.apache.spark.sql.delta
-    to_seq, moment = jvm.org.apache.spark.api.python.PythonUtils.toSeq, round(time.time() * 1000)
+    moment = round(time.time() * 1000)
     actions = [each.removeWithTimestamp(moment, True) for each in replaced]  # noqa: FBT003 -- Scala's, by position
     for rows in written:
-        made = begun.writeFiles(rows._jdf)  # noqa: SLF001 -- as `_jvm`
+        made = begun.writeFiles(rows._jdf)  # noqa: SLF001 -- Delta has no public way to write chosen files
         actions += map(made.apply, range(made.size()))
-    last_update = jvm.scala.Option.apply(moment)
-    actions.append(delta.actions.SetTransaction(transaction.application, transaction.version, last_update))
-    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- whose marks count
-    begun.commit(to_seq(actions), getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$"))
+    last_update = java_class("scala.Option").apply(moment)
+    set_transaction = java_class("org.apache.spark.sql.delta.actions.SetTransaction")
+    actions.append(set_transaction(transaction.application, transaction.version, last_update))
+    operation = getattr(java_class("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$"), "MODULE$")
+    activate(spark)  # whose marks count
+    begun.commit(scala_seq(actions), operation)
 
 
 def _files(old: "DataFrame", marks: "DataFrame", matched: Any) -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
+from deltaic_pipeline.spark.jvm import to_dict
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest, mark_of
 
@@ -99,8 +100,7 @@ def table_state(spark: "SparkSession", location: str) -> TableState | None:
     if snapshot.version() < 0:
         return None
     metadata = snapshot.metadata()
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
-    properties = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration()))
+    properties = to_dict(metadata.configuration())
     return TableState(
         location,
         int(snapshot.version()),
