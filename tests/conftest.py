@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,22 @@ JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignme
 QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector and not browser"
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
 
-LONGEST = ("pipeline", "datasets", "views", "deploy")
+LONGEST = ("deploy", "pipeline", "faults", "views")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""
+    """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once.
+
+    The files of a folder that is tested alone are spread over the workers.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return folder_of(nodeid)
+        return nodeid.partition("::")[0] if self._one_folder else folder_of(nodeid)
+
+    @cached_property
+    def _one_folder(self) -> bool:
+        return len(set(map(folder_of, self.collection))) == 1
 
 
 def folder_of(nodeid: str) -> str:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from catalog.conftest import Catalog
     from deltaic.catalog.items import Recipient, Token
 
+pytestmark = pytest.mark.slow
+
 LOCATION = "s3://bucket/some/table"
 DAY, SKEW, TICK = timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1)
 HERE, SIX, ELSEWHERE = "203.0.113.7", "2001:db8::7", "198.51.100.1"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Operation = Callable[[CatalogAdmin], Any]
     Changes = dict[str, tuple[Operation, Operation]]
 
+pytestmark = pytest.mark.slow
+
 LAKE = "s3://lake"
 ROWS = "region = 'EU'"
 REQUESTS = {"get_item", "batch_get_item", "query", "transact_write_items"}

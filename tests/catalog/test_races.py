@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from catalog.conftest import Catalog
 
+pytestmark = pytest.mark.slow
+
 RACERS = 16
 LOCATION = "s3://bucket/some/table"
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from deltaic_ops.local.embedded import EmbeddedAws
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "folders-lake"
 GOOD = "---\nname: forms\ndescription: Reads forms.\nmetadata:\n  version: 1.0\nallowed-tools: Read Grep\n---\n# Do\n"
 NEW = f"skill create vaccine_share.acme.forms --location s3://{BUCKET}/skills/forms"

@@ -32,6 +32,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
 
+pytestmark = pytest.mark.slow
+
 CLUSTERED = {
     "domainMetadata": {
         "domain": "delta.clustering",

@@ -24,6 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 
 

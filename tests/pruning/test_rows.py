@@ -36,6 +36,8 @@ from hypothesis import strategies as st
 from laws import tries
 from row_oracle import Session, as_json, as_sql, single
 
+pytestmark = pytest.mark.slow
+
 ZONES = ("UTC", "America/New_York", "Asia/Tokyo", "Pacific/Apia")
 TYPES = {
     "sh": "short",

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from cli.conftest import Deltaic
 
+pytestmark = pytest.mark.slow
+
 SOURCE = "any.share#s.d.t"
 
 

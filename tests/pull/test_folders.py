@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from deltaic_ops.local.embedded import EmbeddedAws
 
+pytestmark = pytest.mark.slow
+
 LINE = "pull any.share#s.d.v got"
 
 

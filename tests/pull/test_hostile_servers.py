@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from cli.conftest import Deltaic
 
+pytestmark = pytest.mark.slow
+
 TABLE, FOLDER = "pull any.share#s.d.t copy/ --kind table", "pull any.share#s.d.v got"
 DEEP = "[" * 100_000
 LATER = 9_999_999_999_999

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from client.provider import Provider
 
+pytestmark = pytest.mark.slow
+
 FILES = {
     "one.pdf": b"1",
     "empty": b"",
