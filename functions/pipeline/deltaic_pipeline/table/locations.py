@@ -13,7 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import BotoCoreError, ClientError
 from deltaic.errors import DeltaicError
 from deltaic_terminal.nearest import did_you_mean
 
@@ -74,6 +73,8 @@ class Places:
 
     def _excerpt(self, path: str, part: str) -> tuple[str, bytes] | None:
         """Return the first file of a path and some of its bytes, as an HTTP Range header names them."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
         match = _S3.fullmatch(path)
         plain = match[2] if match else re.sub("^file:(//)?", "", path)
         folder, slash, names = plain.rpartition("/")
@@ -99,6 +100,8 @@ class Places:
 
         Local files have the time of their last change as an ETag. Returns None if they are too many, or unknown.
         """
+        from botocore.exceptions import BotoCoreError, ClientError
+
         match = _S3.fullmatch(path)
         plain = match[2] if match else re.sub("^file:(//)?", "", path)
         glob = _GLOB.search(plain)
@@ -148,6 +151,8 @@ class Places:
         return DeltaLog(S3Folder(location, S3Access.from_environment()).store)
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         with suppress(BotoCoreError, ClientError):
             return bool(self._s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)["KeyCount"])
         return None
@@ -160,6 +165,8 @@ class Places:
         return boto3.client("s3", config=Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1}))
 
     def _ask_for_bucket(self, bucket: str) -> str | None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             self._s3.head_bucket(Bucket=bucket)
         except ClientError as refusal:
