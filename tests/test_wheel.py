@@ -134,7 +134,7 @@ def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
     done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
     assert (done.returncode, done.stderr) == (
         1,
-        "refused: alice.share is no profile file (No such file or directory)\n",
+        "refused: alice.share is not a valid profile file (No such file or directory)\n",
     )
 
 

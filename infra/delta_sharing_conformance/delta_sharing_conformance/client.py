@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_answer, url_request
+from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_response, url_request
 
 FEATURES = (
     "columnmapping,deletionvectors,timestampntz,typewidening,v2checkpoint,vacuumprotocolcheck,"
@@ -130,7 +130,7 @@ class SharingClient:
         request = self.http.build_request(
             method, f"{self.endpoint}{path}", params=dict(parameters or {}), content=content, headers=sent
         )
-        answer = read_answer(self.http, request)
+        answer = read_response(self.http, request)
         reply = Reply(f"{method} {path}", answer.status_code, answer.headers, answer.content)
         if reply.status >= httpx.codes.INTERNAL_SERVER_ERROR:
             self.broken.append(str(reply))
@@ -148,7 +148,7 @@ class SharingClient:
     def fetch(self, url: str, span: str = "") -> httpx.Response:
         """GET a signed URL, as readers do: without the token; `span` is the Range."""
         headers = {**ACCEPT_ENCODING, **({"Range": span} if span else {})}
-        return read_answer(self.http, url_request(self.http, self.endpoint, url, headers))
+        return read_response(self.http, url_request(self.http, self.endpoint, url, headers))
 
 
 def segments(*names: str) -> str:

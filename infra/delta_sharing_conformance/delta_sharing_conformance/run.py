@@ -11,7 +11,7 @@ from delta_sharing_conformance.check import Check, Fails, NotTried, Outcome, che
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.opensharing import iceberg, models, skills, tables, volumes
 from delta_sharing_conformance.shared import Shared
-from delta_sharing_conformance.untrusted_http import AnswerRefused
+from delta_sharing_conformance.untrusted_http import UnsafeResponse
 
 TABLES = 20
 """Of each share, unless more are asked for."""
@@ -61,7 +61,7 @@ def run(client: SharingClient, checks: Sequence[Check] = CHECKS, most: int = TAB
             outcome, message = "holds", one.ask(shared)
         except NotTried as reason:
             outcome, message = "not tried", str(reason)
-        except (Fails, AnswerRefused) as failure:
+        except (Fails, UnsafeResponse) as failure:
             message = str(failure)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             message = f"no answer: {type(error).__name__}"

@@ -155,7 +155,7 @@ class Shared:
         return [item for reply in self.pages(path, **parameters) for item in items(reply)]
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[Reply]:
-        """Yield the pages of a listing; raises AnswerRefused if it has no end."""
+        """Yield the pages of a listing; raises UnsafeResponse if it has no end."""
 
         def ask(token: str) -> Reply:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
@@ -200,7 +200,7 @@ def items(reply: Reply) -> list[dict[str, Any]]:
 
 
 def walk(ask: Callable[..., Reply], capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
-    """Yield the pages of a query or a change feed; raises AnswerRefused if it has no end."""
+    """Yield the pages of a query or a change feed; raises UnsafeResponse if it has no end."""
 
     def page(token: str) -> Reply:
         return ask(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))
