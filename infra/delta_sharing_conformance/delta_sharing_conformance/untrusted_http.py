@@ -13,7 +13,7 @@ from typing import TypeVar
 import httpx
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Maximum size of a decompressed response body, or of one line if the response is read line by line."""
+"""Maximum size of a decompressed response body, or of one line of a streamed response."""
 
 MAX_COMPRESSION_RATIO = 16
 """Maximum compression ratio of responses with many lines. Signed URLs do not compress better."""
@@ -94,10 +94,7 @@ def url_request(client: httpx.Client, endpoint: str, url: str, headers: Mapping[
 
 
 def check_url(endpoint: str, url: str) -> None:
-    """Raise UnsafeResponse for a URL that the server at `endpoint` must not send to its recipients.
-
-    Loopback and link-local addresses are allowed only if the endpoint has one too.
-    """
+    """Raise UnsafeResponse for an invalid or local URL, unless the endpoint is local too."""
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):

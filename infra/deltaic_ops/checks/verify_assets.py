@@ -5,8 +5,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from delta_sharing_conformance.catalog import items
 from delta_sharing_conformance.client import Reply, SharingClient, segments
-from delta_sharing_conformance.shared import items
 from delta_sharing_conformance.untrusted_http import UnsafeResponse
 
 from deltaic_ops.inspection.findings import Finding, judge
