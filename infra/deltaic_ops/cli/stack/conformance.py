@@ -25,7 +25,7 @@ def conformance(ctx: typer.Context) -> None:
 
 
 def _show(result: CheckResult) -> None:
-    check = f"{result.section:<40} {result.title}"
+    check = f"{result.section:<40} {result.title}:"
     remedy = result.remedy and f"{'':10}must: {result.remedy}"
     line = finding_line(f"{result.result:<9}", _STYLES[result.result], check, result.said, remedy)
     text_console().print(line, soft_wrap=True)
