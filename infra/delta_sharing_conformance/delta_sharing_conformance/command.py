@@ -16,10 +16,11 @@ from delta_sharing_conformance.run import MAX_TABLES, CheckResult, run
 
 TIMEOUT_SECONDS = 60.0
 
-_DESCRIPTION = """Check any Delta Sharing or OpenSharing server against the protocol, with a recipient's profile file.
+_DESCRIPTION = """Check a Delta Sharing or OpenSharing server against the protocol, with a profile file.
 
-Each line shows a result (holds, fails or not tried), the section of the protocol, the check and details. The checks
-read whole tables several times, so share small ones. The exit code is 1 if a check fails."""
+Each line shows a result (holds, fails or not tried), the section of the protocol, the check, and
+details. The checks read whole tables several times, so share small ones. The exit code is 1 if a
+check fails."""
 
 
 def main() -> int | str:
