@@ -127,14 +127,14 @@ def test_the_conformance_kit_is_in_it(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "alice.share").write_text('{"endpoint": "http://127.0.0.1:9", "bearerToken": "t"}')
     done = deltaic("conformance", "--profile", "alice.share")
     assert done.returncode == 1
-    assert "no answer: ConnectError" in done.stdout
+    assert "no response: ConnectError" in done.stdout
 
 
 def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
     done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
     assert (done.returncode, done.stderr) == (
         1,
-        "refused: alice.share is no profile file (No such file or directory)\n",
+        "refused: alice.share is not a valid profile file (No such file or directory)\n",
     )
 
 

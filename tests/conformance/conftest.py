@@ -1,4 +1,4 @@
-"""Fixtures of the conformance kit: our own gateway with tables that let every check be tried."""
+"""Fixtures for the conformance kit: a gateway with tables to which every check applies."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from conformance import shared_tables
-from conformance.wrong import Cached, Defect, Wrong
+from conformance.defects import CachingTransport, Defect, DefectiveTransport
 from delta_sharing_conformance.client import SharingClient
 from deltaic.sign_in.activation import profile
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -17,7 +17,7 @@ MAPPED = Path(__file__).parent.parent / "golden" / "tables" / "column_mapping_ch
 
 
 class Gateway(FilledServer):
-    """Our own server, its tables, and who may read them."""
+    """The gateway, its tables and its recipients."""
 
     @property
     def token(self) -> str:
@@ -29,7 +29,7 @@ class Gateway(FilledServer):
         path.write_text(profile(self.endpoint, self.readers["conformance"].issued, serves_iceberg=True))
         return path
 
-    def caller(self, http: httpx.Client, reader: str = "conformance") -> SharingClient:
+    def sharing_client(self, http: httpx.Client, reader: str = "conformance") -> SharingClient:
         return SharingClient(http, self.endpoint, self.readers[reader].token, iceberg=f"{self.endpoint}/iceberg")
 
 
@@ -48,19 +48,21 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 @pytest.fixture(scope="session")
-def answers(gateway: Gateway) -> Iterator[Cached]:
-    """Return the gateway's answers, each asked for once."""
+def cache(gateway: Gateway) -> Iterator[CachingTransport]:
+    """Return a transport that sends each request to the gateway once."""
     with httpx.HTTPTransport() as transport:
-        yield Cached(transport, httpx.URL(gateway.stack.endpoint).path)
+        yield CachingTransport(transport, httpx.URL(gateway.stack.endpoint).path)
 
 
 @pytest.fixture
-def caller(gateway: Gateway, answers: Cached) -> Callable[[Defect | None], AbstractContextManager[SharingClient]]:
-    """Return a function that gives a caller of the gateway as it would be with one thing wrong."""
+def defective(
+    gateway: Gateway, cache: CachingTransport
+) -> Callable[[Defect | None], AbstractContextManager[SharingClient]]:
+    """Return a function that yields a client of the gateway with one defect."""
 
     @contextmanager
-    def of(defect: Defect | None) -> Iterator[SharingClient]:
-        with httpx.Client(transport=Wrong(answers, defect)) as client:
-            yield gateway.caller(client)
+    def client_with(defect: Defect | None) -> Iterator[SharingClient]:
+        with httpx.Client(transport=DefectiveTransport(cache, defect)) as http:
+            yield gateway.sharing_client(http)
 
-    return of
+    return client_with

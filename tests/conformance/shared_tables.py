@@ -1,4 +1,4 @@
-"""The tables and folders on which servers' conformance is compared: small, and enough to try every check."""
+"""Small tables and folders to which every conformance check applies."""
 
 import io
 import json
@@ -23,14 +23,14 @@ _DELETED = (3, 5, 7)
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """How a table stands in a catalog."""
+    """A table of a catalog."""
 
     share: str
     schema: str
     table: str
     folder: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the table in our catalog; `history` is all that the reference server knows of them."""
+    """Options of the table in the catalog. The reference server supports only `history`."""
 
 
 _HISTORY: Mapping[str, Any] = {"history": True}
@@ -44,18 +44,18 @@ ENTRIES = (
 )
 
 
-def fill(known: Mapping[str, str], bucket: str) -> None:
-    """Write the tables into a bucket of the embedded AWS that these variables name."""
-    s3 = connect(known)["s3"]
+def fill(environment: Mapping[str, str], bucket: str) -> None:
+    """Write the tables to a bucket. The environment selects the AWS."""
+    s3 = connect(environment)["s3"]
     options = {"AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
-    options |= {name: value for name, value in known.items() if name.startswith("AWS_")}
+    options |= {name: value for name, value in environment.items() if name.startswith("AWS_")}
     _visits(f"s3://{bucket}/visits", options)
     _numbers(f"s3://{bucket}/numbers", options)
     _vectors(s3, bucket)
 
 
 def register(admin: CatalogAdmin) -> str:
-    """Share them with a recipient; return its token."""
+    """Share the tables with a recipient, and return its token."""
     for entry in ENTRIES:
         if entry.share not in {share.name for share in admin.shares.list()}:
             admin.shares.create(entry.share)
@@ -65,25 +65,25 @@ def register(admin: CatalogAdmin) -> str:
             entry.share, entry.schema, entry.table, f"s3://deltaic-lake/{entry.folder}", **entry.options
         )
     share_folders(admin, "deltaic-lake")
-    known = admin.recipients.create(RECIPIENT)
+    recipient = admin.recipients.create(RECIPIENT)
     for share in {entry.share for entry in ENTRIES}:
         admin.grants.create(RECIPIENT, share)
-    return admin.tokens.create(known).secret
+    return admin.tokens.create(recipient).secret
 
 
 def share_folders(admin: CatalogAdmin, bucket: str) -> None:
-    """Enter volumes, skills and models beside the tables; no check looks into their folders."""
-    place = ("second", "folders")
+    """Share volumes, skills and models. No check reads their folders."""
+    schema = ("second", "folders")
     for number in (1, 2):
-        admin.volumes.create(*place, f"scans{number}", f"s3://{bucket}/scans{number}")
+        admin.volumes.create(*schema, f"scans{number}", f"s3://{bucket}/scans{number}")
         facts = {"description": "Reads forms.", "license": "MIT", "metadata": {"number": str(number)}}
-        admin.skills.create(*place, f"read-forms-{number}", f"s3://{bucket}/skills/read-forms-{number}", facts=facts)
-        admin.models.create(*place, f"churn{number}")
-        admin.models.add_version(*place, "churn1", number, f"s3://{bucket}/churn/{number}")
+        admin.skills.create(*schema, f"read-forms-{number}", f"s3://{bucket}/skills/read-forms-{number}", facts=facts)
+        admin.models.create(*schema, f"churn{number}")
+        admin.models.add_version(*schema, "churn1", number, f"s3://{bucket}/churn/{number}")
 
 
 def _visits(location: str, options: dict[str, str]) -> None:
-    """Write a partitioned table with a change feed: two days, rows that are null, an update, a deletion."""
+    """Write a partitioned table with a change feed, nulls, an update and a deletion."""
     days = [date(2026, 3, 1), date(2026, 3, 2), None]
     for version, day in enumerate(days):
         rows = pa.table(
@@ -108,14 +108,14 @@ def _visits(location: str, options: dict[str, str]) -> None:
 
 
 def _numbers(location: str, options: dict[str, str]) -> None:
-    """Write a table without partitions or change feed: files whose ranges overlap, one without nulls."""
+    """Write a table without partitions and change feed, in which ranges of files overlap."""
     for first in (0, 50, 200):
         rows = pa.table({"number": pa.array(range(first, first + 100)), "even": [n % 2 == 0 for n in range(100)]})
         deltalake.write_deltalake(location, rows, mode="append", storage_options=options)
 
 
 def _vectors(s3: Any, bucket: str) -> None:
-    """Write two files of a table with deletion vectors, rows of the first being deleted by one."""
+    """Write a table with two files and a deletion vector for the first one."""
     features = ["deletionVectors"]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
     columns = [{"name": "number", "type": "long", "nullable": True, "metadata": {}}]
@@ -158,7 +158,7 @@ def _vectors(s3: Any, bucket: str) -> None:
 
 
 def _z85(data: bytes) -> str:
-    """Return bytes as the log writes the name of a deletion vector (ZeroMQ RFC 32)."""
+    """Encode bytes as in the names of deletion vectors (Z85, ZeroMQ RFC 32)."""
     return "".join(
         _Z85[value // 85**power % 85] for (value,) in struct.iter_unpack(">I", data) for power in (4, 3, 2, 1, 0)
     )

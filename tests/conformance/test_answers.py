@@ -1,4 +1,4 @@
-"""Our own gateway answers as the contract's document says: to requests made from it, and to those of the kit."""
+"""Responses of the gateway conform to its OpenAPI document, for generated requests and those of the kit."""
 
 import json
 from collections import Counter
@@ -10,9 +10,9 @@ import httpx
 import pytest
 import schemathesis
 from conformance.conftest import Gateway
-from conformance.contract import DOCUMENT, mistakes
+from conformance.contract import DOCUMENT, schema_errors
+from conformance.defects import CachingTransport, Defect, Exchange
 from conformance.shared_tables import ENTRIES
-from conformance.wrong import Cached, Defect, Exchange
 from delta_sharing_conformance.client import DELTA, SharingClient
 from delta_sharing_conformance.run import run
 from deltaic_ops.deploy.template import load_template
@@ -25,7 +25,7 @@ from schemathesis.specs.openapi import checks
 pytestmark = pytest.mark.slow
 
 EXAMPLES = 20
-"""Requests of each operation: as many in a run as in every other, the same ones each time."""
+"""Number of requests for each operation. Every run sends the same ones."""
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -35,10 +35,8 @@ CHECKS = [
 ]
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATIONS = [(method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods]
-PLACES = st.sampled_from(ENTRIES).map(
-    lambda entry: {"share": entry.share, "schema": entry.schema, "table": entry.table}
-)
-NOWHERE = st.just({"share": "first", "schema": "plain", "table": "no_such_table"})
+PATHS = st.sampled_from(ENTRIES).map(lambda entry: {"share": entry.share, "schema": entry.schema, "table": entry.table})
+UNKNOWN_TABLE = st.just({"share": "first", "schema": "plain", "table": "no_such_table"})
 CAPABILITIES = st.sampled_from(
     [
         {},
@@ -55,47 +53,50 @@ BODIES = st.fixed_dictionaries(
         "predicateHints": st.lists(st.sampled_from(["dose > 3", "number = 7", "day IS NULL", "no SQL ("]), max_size=2),
     },
 )
-TRAVELS = st.fixed_dictionaries({}, optional={"version": st.integers(0, 5)}) | st.fixed_dictionaries(
+VERSIONS = st.fixed_dictionaries({}, optional={"version": st.integers(0, 5)}) | st.fixed_dictionaries(
     {"startingVersion": st.integers(0, 5)}, optional={"endingVersion": st.integers(0, 5)}
 )
 FEEDS = st.fixed_dictionaries(
     {"startingVersion": st.integers(0, 5)},
     optional={"includeHistoricalMetadata": st.just("true"), "maxFiles": st.integers(1, 3)},
 )
-SENSIBLE: dict[str, st.SearchStrategy[dict[str, Any]]] = {
+VALID_REQUESTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "query": st.builds(
-        lambda body, more, headers: {"body": {**body, **more}, "headers": headers}, BODIES, TRAVELS, CAPABILITIES
+        lambda body, versions, headers: {"body": {**body, **versions}, "headers": headers},
+        BODIES,
+        VERSIONS,
+        CAPABILITIES,
     ),
     "changes": st.builds(lambda query, headers: {"query": query, "headers": headers}, FEEDS, CAPABILITIES),
     "metadata": st.builds(lambda headers: {"query": {}, "headers": headers}, CAPABILITIES),
 }
-"""What the document alone would seldom make: requests that are answered with 200."""
+"""Valid requests with status 200, which generation from the document seldom produces."""
 MODES = st.sampled_from(list(schemathesis.GenerationMode))
 
 
-def line_mistakes(method: str, path: str, headers: Mapping[str, str], body: bytes) -> list[str]:
-    """Return what is wrong with the lines of an NDJSON answer, each of which is one of those that the route names."""
+def line_errors(method: str, path: str, headers: Mapping[str, str], body: bytes) -> list[str]:
+    """Return the schema errors of an NDJSON response."""
     allowed = DOCUMENT["paths"][path][method.lower()]["responses"]["200"]["content"]["application/x-ndjson"]["x-lines"]
-    named = {one["$ref"].rpartition("/")[2] for one in allowed["anyOf"]}
-    found = []
+    kinds = {schema["$ref"].rpartition("/")[2] for schema in allowed["anyOf"]}
+    errors = []
     for text in body.splitlines():
-        told = json.loads(text)
+        line = json.loads(text)
         kind = "DeltaLine" if "responseformat=delta" in headers["delta-sharing-capabilities"] else "ParquetLine"
-        kind = "StatusLine" if "queryStatus" in told else kind
-        assert kind in named
-        found += [f"{kind} {mistake}" for mistake in mistakes(kind, told)]
-    return found
+        kind = "StatusLine" if "queryStatus" in line else kind
+        assert kind in kinds
+        errors += [f"{kind} {error}" for error in schema_errors(kind, line)]
+    return errors
 
 
-Asked = Callable[[st.DataObject], schemathesis.Case[Any]]
+MakeCase = Callable[[st.DataObject], schemathesis.Case[Any]]
 
 
 @pytest.fixture
-def asks(gateway: Gateway) -> Callable[[Asked], Counter[int]]:
-    """Return a function that sends cases, checks their answers, and counts their statuses."""
+def send_cases(gateway: Gateway) -> Callable[[MakeCase], Counter[int]]:
+    """Return a function that sends cases, checks the responses, and counts statuses."""
 
-    def send(made: Asked) -> Counter[int]:
-        seen: Counter[int] = Counter()
+    def send(make_case: MakeCase) -> Counter[int]:
+        statuses: Counter[int] = Counter()
         token = {"Authorization": f"Bearer {gateway.token}"}
 
         @settings(
@@ -107,74 +108,76 @@ def asks(gateway: Gateway) -> Callable[[Asked], Counter[int]]:
             suppress_health_check=list(HealthCheck),
         )
         @given(data=st.data())
-        def ask(data: st.DataObject) -> None:
-            case = made(data)
+        def send_one(data: st.DataObject) -> None:
+            case = make_case(data)
             reply = case.call(base_url=gateway.stack.endpoint, headers=token)
-            seen[reply.status_code] += 1
+            statuses[reply.status_code] += 1
             case.validate_response(reply, checks=CHECKS)
             headers = {name: value[0] for name, value in reply.headers.items()}
             if headers["content-type"].startswith("application/x-ndjson"):
-                assert line_mistakes(case.method, case.path, headers, reply.content) == []
+                assert line_errors(case.method, case.path, headers, reply.content) == []
 
-        ask()
-        return seen
+        send_one()
+        return statuses
 
     return send
 
 
-def _within(path: str, place: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in place.items() if f"{{{name}}}" in path}
+def _path_parameters(path: str, names: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in names.items() if f"{{{name}}}" in path}
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_requests_made_from_the_document_are_answered_as_it_says(
-    asks: Callable[[Asked], Counter[int]], method: str, path: str
+def test_generated_requests_get_documented_responses(
+    send_cases: Callable[[MakeCase], Counter[int]], method: str, path: str
 ) -> None:
     operation = SCHEMA[path][method]
     has_parts = bool(operation.body) or any(True for _ in operation.iter_parameters())
 
-    def made(data: st.DataObject) -> schemathesis.Case[Any]:
-        place = {**data.draw(PLACES | PLACES | PLACES | NOWHERE), "queryId": "no-such-query"}
+    def make_case(data: st.DataObject) -> schemathesis.Case[Any]:
+        names = {**data.draw(PATHS | PATHS | PATHS | UNKNOWN_TABLE), "queryId": "no-such-query"}
         mode = data.draw(MODES) if has_parts else schemathesis.GenerationMode.POSITIVE
-        case: schemathesis.Case[Any] = data.draw(operation.as_strategy(mode, path_parameters=_within(path, place)))
+        case: schemathesis.Case[Any] = data.draw(
+            operation.as_strategy(mode, path_parameters=_path_parameters(path, names))
+        )
         return case
 
-    assert asks(made).total() == EXAMPLES
+    assert send_cases(make_case).total() == EXAMPLES
 
 
-@pytest.mark.parametrize("name", SENSIBLE)
-def test_requests_that_make_sense_are_answered_as_it_says(asks: Callable[[Asked], Counter[int]], name: str) -> None:
-    ((method, path),) = [known for known in OPERATIONS if known[1].endswith(f"/{name}")]
+@pytest.mark.parametrize("name", VALID_REQUESTS)
+def test_valid_requests_get_documented_responses(send_cases: Callable[[MakeCase], Counter[int]], name: str) -> None:
+    ((method, path),) = [operation for operation in OPERATIONS if operation[1].endswith(f"/{name}")]
     operation = SCHEMA[path][method]
 
-    def made(data: st.DataObject) -> schemathesis.Case[Any]:
-        parts = data.draw(SENSIBLE[name])
+    def make_case(data: st.DataObject) -> schemathesis.Case[Any]:
+        parts = data.draw(VALID_REQUESTS[name])
         media = "application/json" if "body" in parts else None
-        return operation.Case(path_parameters=_within(path, data.draw(PLACES)), media_type=media, **parts)
+        return operation.Case(path_parameters=_path_parameters(path, data.draw(PATHS)), media_type=media, **parts)
 
-    assert asks(made)[httpx.codes.OK] > EXAMPLES // 10
+    assert send_cases(make_case)[httpx.codes.OK] > EXAMPLES // 10
 
 
-def test_every_answer_that_the_kit_was_given_is_as_the_document_says(
-    caller: Callable[[Defect | None], AbstractContextManager[SharingClient]], answers: Cached
+def test_responses_to_the_kit_conform_to_the_document(
+    defective: Callable[[Defect | None], AbstractContextManager[SharingClient]], cache: CachingTransport
 ) -> None:
-    with caller(None) as right:
-        list(run(right))
+    with defective(None) as client:
+        list(run(client))
     routes = RouteTable(load_template().routes)
-    seen: Counter[str] = Counter()
-    for exchange in answers.exchanges:
+    kinds: Counter[str] = Counter()
+    for exchange in cache.exchanges:
         match = None if exchange.path.startswith("file:") else routes.match(exchange.method, exchange.path)
         if match is not None:
-            assert answer_mistakes(exchange, match.route.path) == [], exchange
-            seen |= Counter(_kinds(exchange))
+            assert response_errors(exchange, match.route.path) == [], exchange
+            kinds |= Counter(_kinds(exchange))
     lines = {"protocol", "metaData", "file", "add", "cdf", "remove", "endStreamAction", "queryStatus"}
-    assert lines <= seen.keys()
+    assert lines <= kinds.keys()
 
 
-def test_a_line_that_is_wrong_is_seen() -> None:
+def test_invalid_lines_have_schema_errors() -> None:
     file = {"url": "u", "id": "i", "partitionValues": {"day": None}, "size": 1}
-    assert mistakes("ParquetLine", {"file": file}) == []
-    wrong: list[dict[str, Any]] = [
+    assert schema_errors("ParquetLine", {"file": file}) == []
+    invalid: list[dict[str, Any]] = [
         {"file": {**file, "size": "1"}},
         {"file": {**file, "tags": {}}},
         {"file": {name: value for name, value in file.items() if name != "id"}},
@@ -183,25 +186,25 @@ def test_a_line_that_is_wrong_is_seen() -> None:
         {"files": file},
         {},
     ]
-    assert all(mistakes("ParquetLine", line) for line in wrong)
+    assert all(schema_errors("ParquetLine", line) for line in invalid)
 
 
-def answer_mistakes(exchange: Exchange, path: str) -> list[str]:
-    """Return what is wrong with an answer: its status, its content type, its body."""
+def response_errors(exchange: Exchange, path: str) -> list[str]:
+    """Return the errors in the status, content type and body of a response."""
     responses = DOCUMENT["paths"][path][exchange.method.lower()]["responses"]
     if str(exchange.status) not in responses:
         return [f"{exchange.status} is not in the document"]
-    said: dict[str, Any] = responses[str(exchange.status)]
-    if "$ref" in said:
-        said = DOCUMENT["components"]["responses"][said["$ref"].rpartition("/")[2]]
-    if "content" not in said or exchange.method == "HEAD":
-        return [] if not exchange.content else ["a body where the document has none"]
+    response: dict[str, Any] = responses[str(exchange.status)]
+    if "$ref" in response:
+        response = DOCUMENT["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    if "content" not in response or exchange.method == "HEAD":
+        return [] if not exchange.content else ["a body that is not in the document"]
     media = exchange.headers["content-type"].partition(";")[0]
-    if media not in said["content"]:
+    if media not in response["content"]:
         return [f"{media} is not in the document"]
     if media == "application/x-ndjson":
-        return line_mistakes(exchange.method, path, exchange.headers, exchange.content)
-    return mistakes(said["content"][media]["schema"]["$ref"].rpartition("/")[2], json.loads(exchange.content))
+        return line_errors(exchange.method, path, exchange.headers, exchange.content)
+    return schema_errors(response["content"][media]["schema"]["$ref"].rpartition("/")[2], json.loads(exchange.content))
 
 
 def _kinds(exchange: Exchange) -> list[str]:

@@ -1,4 +1,4 @@
-"""The contract's document is an OpenAPI document, and says what the code says."""
+"""The OpenAPI document is valid and agrees with the code."""
 
 import json
 from dataclasses import replace
@@ -28,57 +28,62 @@ OPERATIONS = {
 }
 
 
-def parameters(method: str, path: str, place: str) -> dict[str, dict[str, Any]]:
-    """Return an operation's parameters in the query, the path or the headers, by name."""
-    listed = OPERATIONS[method, path]["parameters"]
-    found = [PARAMETERS[one["$ref"].rpartition("/")[2]] if "$ref" in one else one for one in listed]
-    return {one["name"]: one for one in found if one["in"] == place}
+def parameters(method: str, path: str, location: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters of an operation in the query, path or headers, by name."""
+    entries = OPERATIONS[method, path]["parameters"]
+    resolved = [PARAMETERS[entry["$ref"].rpartition("/")[2]] if "$ref" in entry else entry for entry in entries]
+    return {parameter["name"]: parameter for parameter in resolved if parameter["in"] == location}
 
 
-def test_it_is_an_openapi_document() -> None:
+def test_document_is_valid_openapi() -> None:
     validate(DOCUMENT)
     assert DOCUMENT["openapi"].startswith("3.1.")
 
 
-def test_its_routes_are_the_templates() -> None:
-    # Pages for people are not among them.
+def test_document_has_the_routes_of_the_template() -> None:
+    # The document does not include web pages.
     all_routes = {(route.method, route.path) for route in load_template().routes}
     routes = {(method, path) for method, path in all_routes if not path.startswith(("/activate/", "/explore"))}
-    assert OPERATIONS.keys() == routes, "functions/api/get_contract/openapi.json beside the routes of template.yaml"
+    assert OPERATIONS.keys() == routes, (
+        "functions/api/get_contract/openapi.json and template.yaml have different routes"
+    )
 
 
-def test_every_operation_names_the_parameters_of_its_path() -> None:
+def test_operations_declare_their_path_parameters() -> None:
     for method, path in OPERATIONS:
-        named = {part[1:-1] for part in path.split("/") if part.startswith("{")}
-        assert parameters(method, path, "path").keys() == named
+        names = {part[1:-1] for part in path.split("/") if part.startswith("{")}
+        assert parameters(method, path, "path").keys() == names
 
 
-def test_its_error_codes_are_those_that_recipients_can_see() -> None:
-    tree = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.DeltaicError)]
-    seen = {one.code for one in tree if one.status != errors.Conflict.status}
-    assert set(SCHEMAS["Error"]["properties"]["errorCode"]["enum"]) == seen
+def test_document_has_the_error_codes_for_recipients() -> None:
+    values = vars(errors).values()
+    classes = [value for value in values if isinstance(value, type) and issubclass(value, errors.DeltaicError)]
+    codes = {error.code for error in classes if error.status != errors.Conflict.status}
+    assert set(SCHEMAS["Error"]["properties"]["errorCode"]["enum"]) == codes
     for operation in OPERATIONS.values():
-        for one in tree:
-            if one.status < 500 and one.status != errors.Conflict.status:
-                assert str(one.status) in operation["responses"]
+        for error in classes:
+            if error.status < 500 and error.status != errors.Conflict.status:
+                assert str(error.status) in operation["responses"]
 
 
-def test_the_gateways_own_answers_are_in_it() -> None:
+def test_document_has_the_responses_of_the_api_gateway() -> None:
     codes = set(SCHEMAS["Error"]["properties"]["errorCode"]["enum"])
-    for told in load_template().gateway_responses.values():
-        assert json.loads(told.body)["errorCode"] in codes
+    for response in load_template().gateway_responses.values():
+        assert json.loads(response.body)["errorCode"] in codes
         for operation in OPERATIONS.values():
-            assert (str(told.status) if told.status and told.status < 500 else "5XX") in operation["responses"]
+            assert (str(response.status) if response.status and response.status < 500 else "5XX") in operation[
+                "responses"
+            ]
 
 
-def test_its_capabilities_are_those_that_are_read() -> None:
-    known = PARAMETERS["capabilities"]
-    assert known["name"] == HEADER
+def test_document_has_the_capabilities_of_the_server() -> None:
+    parameter = PARAMETERS["capabilities"]
+    assert parameter["name"] == HEADER
     assert PARAMETERS["fileidhash"]["name"] == FILE_ID_HASH_HEADER
     values = ("delta", "x", "true", "true")
-    for name, value in zip(known["x-capabilities"], values, strict=True):
+    for name, value in zip(parameter["x-capabilities"], values, strict=True):
         assert Capabilities.parse(f"{name}={value}") != Capabilities.parse(None)
-        assert name in known["description"]
+        assert name in parameter["description"]
     pattern = DOCUMENT["components"]["headers"][HEADER]["schema"]["pattern"]
     assert all(
         name in pattern
@@ -86,17 +91,17 @@ def test_its_capabilities_are_those_that_are_read() -> None:
     )
 
 
-def test_its_reader_features_are_those_that_are_served() -> None:
+def test_document_has_the_reader_features_of_the_server() -> None:
     assert SCHEMAS["ReaderFeature"]["enum"] == sorted(name.lower() for name in features.READABLE)
 
 
-def test_its_fields_are_those_that_requests_have() -> None:
+def test_document_has_the_fields_of_requests() -> None:
     def fields(request: type[msgspec.Struct]) -> set[str]:
         return {camel_case(name) for name in request.__struct_fields__}
 
     table = "/shares/{share}/schemas/{schema}/tables/{table}"
-    said_by_the_key_alone = {"namesRefreshToken"}
-    assert SCHEMAS["QueryBody"]["properties"].keys() == fields(QueryRequest) - said_by_the_key_alone
+    without_value = {"namesRefreshToken"}
+    assert SCHEMAS["QueryBody"]["properties"].keys() == fields(QueryRequest) - without_value
     assert parameters("GET", f"{table}/changes", "query").keys() == fields(ChangesRequest)
     assert parameters("GET", f"{table}/metadata", "query").keys() == fields(MetadataRequest)
     assert PARAMETERS["maxResults"]["schema"]["maximum"] == MAX_RESULTS
@@ -104,9 +109,9 @@ def test_its_fields_are_those_that_requests_have() -> None:
 
 
 @pytest.mark.slow
-def test_it_is_served_to_who_has_a_token_and_to_nobody_else(gateway: Gateway) -> None:
-    known = Recipient(gateway.stack.endpoint, gateway.token)
-    reply = known.get("/openapi.json")
+def test_document_requires_a_token(gateway: Gateway) -> None:
+    recipient = Recipient(gateway.stack.endpoint, gateway.token)
+    reply = recipient.get("/openapi.json")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert reply.body == PATH.read_bytes()
-    replace(known, token="nobody").get("/openapi.json").refused(401, "UNAUTHENTICATED")
+    replace(recipient, token="nobody").get("/openapi.json").refused(401, "UNAUTHENTICATED")

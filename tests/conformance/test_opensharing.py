@@ -1,4 +1,4 @@
-"""What the kit says of servers that offer none of what OpenSharing adds, and whom it asks for Iceberg's door."""
+"""Results for servers without OpenSharing, and the endpoint for Iceberg checks."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from conformance.conftest import Gateway
-from conformance.wrong import Defect, status, when
+from conformance.defects import Defect, status, when
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.command import check_server
 from delta_sharing_conformance.run import CHECKS, run
@@ -17,43 +17,43 @@ from deltaic.sign_in.activation import profile
 
 pytestmark = pytest.mark.slow
 
-OPENSHARING = [one for one in CHECKS if one.section.startswith("OpenSharing")]
-ADDED = re.compile(r"volumes|skills|models|/tables/[^/]+$")
+OPENSHARING = [check for check in CHECKS if check.section.startswith("OpenSharing")]
+ADDED_PATHS = re.compile(r"volumes|skills|models|/tables/[^/]+$")
 
 
-@pytest.mark.parametrize("answer", [404, 405, 501])
-def test_a_server_that_has_none_of_it_fails_none_of_it(
-    caller: Callable[[Defect | None], AbstractContextManager[SharingClient]], answer: int
+@pytest.mark.parametrize("code", [404, 405, 501])
+def test_server_without_opensharing_fails_no_check(
+    defective: Callable[[Defect | None], AbstractContextManager[SharingClient]], code: int
 ) -> None:
-    with caller(when(lambda seen: ADDED.search(seen.path), status(answer))) as older:
-        found = list(run(SharingClient(older.http, older.endpoint, older.bearer), OPENSHARING))
-    assert [one for one in found if one.result != "not tried"] == []
-    assert len(found) > len({one.section for one in OPENSHARING})
+    with defective(when(lambda exchange: ADDED_PATHS.search(exchange.path), status(code))) as client:
+        results = list(run(SharingClient(client.http, client.endpoint, client.bearer), OPENSHARING))
+    assert [result for result in results if result.result != "not tried"] == []
+    assert len(results) > len({check.section for check in OPENSHARING})
 
 
-def test_a_listing_that_fails_is_no_server_that_has_none(
-    caller: Callable[[Defect | None], AbstractContextManager[SharingClient]],
+def test_listing_with_an_error_fails_its_check(
+    defective: Callable[[Defect | None], AbstractContextManager[SharingClient]],
 ) -> None:
-    with caller(when(lambda seen: seen.path.endswith("/all-volumes"), status(400))) as wrong:
-        found = {one.check: one.result for one in run(wrong, OPENSHARING)}
-    assert found["lists volumes"] == "fails"
-    assert found["lists skills"] == "holds"
+    with defective(when(lambda exchange: exchange.path.endswith("/all-volumes"), status(400))) as client:
+        results = {result.check: result.result for result in run(client, OPENSHARING)}
+    assert results["lists volumes"] == "fails"
+    assert results["lists skills"] == "holds"
 
 
-def test_the_door_of_a_profile_is_not_asked_of_another_endpoint(
+def test_iceberg_endpoint_is_not_used_with_another_endpoint(
     gateway: Gateway, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     issued = gateway.readers["conformance"].issued
     (tmp_path / "other.share").write_text(profile("http://127.0.0.1:9/elsewhere", issued, serves_iceberg=True))
     check_server([gateway.endpoint, "--profile", str(tmp_path / "other.share"), "--tables", "1", "--json"], "kit")
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)}
-    assert found["configures a catalog of each share"]["result"] == "not tried"
-    assert "another endpoint" in found["configures a catalog of each share"]["said"]
-    assert found["lists volumes"]["result"] == "holds"
+    results = {result["check"]: result for result in json.loads(capsys.readouterr().out)}
+    assert results["configures a catalog of each share"]["result"] == "not tried"
+    assert "another endpoint" in results["configures a catalog of each share"]["said"]
+    assert results["lists volumes"]["result"] == "holds"
 
 
-def test_a_profile_may_name_no_door(gateway: Gateway) -> None:
+def test_profile_without_iceberg_endpoint_skips_iceberg_checks(gateway: Gateway) -> None:
     with httpx.Client() as http:
         client = SharingClient(http, gateway.endpoint, gateway.token)
-        found = list(run(client, [one for one in OPENSHARING if "Iceberg" in one.section]))
-    assert {one.result for one in found} == {"not tried"}
+        results = list(run(client, [check for check in OPENSHARING if "Iceberg" in check.section]))
+    assert {result.result for result in results} == {"not tried"}

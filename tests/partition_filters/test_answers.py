@@ -1,26 +1,26 @@
-"""What a recipient sees: each operator, what partition values leave open, properties, identities."""
+"""Visible files: operators, ambiguous partition values, properties and identities."""
 
 import hashlib
 
 import pytest
 from deltaic.errors import TableUnreadable
 from deltaic.partition_filters import evaluate, parse
-from deltaic.partition_filters.evaluated import Evaluated
+from deltaic.partition_filters.bound_filter import BoundFilter
 from partitioned_table import TABLE, TYPES, Metadata, column, schema
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def evaluated(text: str, **properties: str) -> Evaluated:
+def bind(text: str, **properties: str) -> BoundFilter:
     return evaluate([parse(text)], properties, TABLE)
 
 
 def sees(text: str, values: dict[str, str | None], **properties: str) -> bool:
-    return evaluated(text, **properties).sees(values)
+    return bind(text, **properties).sees(values)
 
 
-ANSWERS = [
+OPERATORS = [
     ("region = 'EU'", {"region": "EU"}, {"region": "eu"}),
     ("region <> 'EU'", {"region": "eu"}, {"region": "EU"}),
     ("region != 'EU'", {"region": "eu"}, {"region": None}),
@@ -68,15 +68,15 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "shown", "hidden"), ANSWERS, ids=[case[0] for case in ANSWERS])
-def test_a_file_is_shown_where_the_filter_is_true(
-    text: str, shown: dict[str, str | None], hidden: dict[str, str | None]
+@pytest.mark.parametrize(("text", "visible", "hidden"), OPERATORS, ids=[case[0] for case in OPERATORS])
+def test_file_is_visible_if_the_filter_is_true(
+    text: str, visible: dict[str, str | None], hidden: dict[str, str | None]
 ) -> None:
-    assert [sees(text, shown), sees(text, hidden)] == [True, False]
+    assert [sees(text, visible), sees(text, hidden)] == [True, False]
 
 
 @pytest.mark.parametrize("text", ["", HIVE_NULL])
-def test_an_empty_text_may_be_null_or_itself(text: str) -> None:
+def test_empty_string_can_be_null_or_a_string(text: str) -> None:
     assert not sees("region IS NULL", {"region": text})
     assert not sees("region IS NOT NULL", {"region": text})
     assert not sees(f"region = '{text}'", {"region": text})
@@ -87,7 +87,7 @@ def test_an_empty_text_may_be_null_or_itself(text: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, type_ in TYPES.items() if type_ != "string"])
 @pytest.mark.parametrize("text", ["", HIVE_NULL])
-def test_an_empty_text_is_null_where_it_can_be_nothing_else(name: str, text: str) -> None:
+def test_empty_string_is_null_for_other_types(name: str, text: str) -> None:
     assert sees(f"{name} IS NULL", {name: text})
     assert not sees(f"{name} IS NOT NULL", {name: text})
 
@@ -106,27 +106,27 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_of_a_value_that_cannot_be_read_nothing_is_known(name: str) -> None:
+def test_unreadable_value_hides_the_file(name: str) -> None:
     values: dict[str, str | None] = {name: UNREADABLE[name], "region": "EU"}
     for text in (f"{name} IS NULL", f"{name} IS NOT NULL", f"NOT {name} IS NULL AND region = 'EU'"):
         assert not sees(text, values)
     assert sees(f"{name} IS NULL OR region = 'EU'", values)
 
 
-def test_a_number_of_more_digits_than_its_column_is_unreadable() -> None:
+def test_number_with_too_many_digits_is_unreadable() -> None:
     assert sees("amount > 1", {"amount": "99999999.99"})
     assert not sees("amount > 1", {"amount": "100000000"})
 
 
-def test_a_file_that_may_be_too_many_things_is_hidden() -> None:
+def test_file_with_too_many_possible_values_is_hidden() -> None:
     names = [f"c{number}" for number in range(7)]
     table = Metadata(schema(*(column(name, "string") for name in names)), names)
-    for count, shown in ((6, True), (7, False)):
+    for count, visible in ((6, True), (7, False)):
         filter_ = parse(" AND ".join(f"({name} IS NULL OR {name} = '')" for name in names[:count]))
-        assert evaluate([filter_], {}, table).sees(dict.fromkeys(names, "")) is shown
+        assert evaluate([filter_], {}, table).sees(dict.fromkeys(names, "")) is visible
 
 
-OF_RECIPIENTS = [
+PROPERTIES = [
     ("region = current_recipient('p')", {"region": "EU"}, "EU", "eu"),
     ("region IN current_recipient('p')", {"region": "EU"}, '["US","EU"]', '["US"]'),
     ("region IN current_recipient('p')", {"region": "EU"}, "EU", '["EU",1]'),
@@ -149,13 +149,13 @@ OF_RECIPIENTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "values", "shown", "hidden"), OF_RECIPIENTS)
-def test_a_property_decides(text: str, values: dict[str, str | None], shown: str, hidden: str) -> None:
-    assert [sees(text, values, p=shown, q="q"), sees(text, values, p=hidden, q="q")] == [True, False]
+@pytest.mark.parametrize(("text", "values", "visible", "hidden"), PROPERTIES)
+def test_property_decides(text: str, values: dict[str, str | None], visible: str, hidden: str) -> None:
+    assert [sees(text, values, p=visible, q="q"), sees(text, values, p=hidden, q="q")] == [True, False]
 
 
-# Each is true for the file, whatever the property is, so that only the rule of what is lacking can hide it.
-ALWAYS = [
+# True for every value of the property, so only a missing property can hide the file.
+ALWAYS_TRUE = [
     "year = 1 OR year = current_recipient('p')",
     "year = 1 OR NOT year = current_recipient('p')",
     "NOT (year = 2 AND year = current_recipient('p'))",
@@ -165,18 +165,18 @@ ALWAYS = [
 ]
 
 
-@pytest.mark.parametrize("text", ALWAYS)
+@pytest.mark.parametrize("text", ALWAYS_TRUE)
 @pytest.mark.parametrize(
     "properties",
     [{}, {"P": "1"}, {"p": ""}, {"p": "[]"}, {"p": "x"}, {"p": "2147483648"}, {"p": '["1","x"]'}, {"p": "1.0"}],
 )
-def test_who_lacks_a_property_sees_nothing(text: str, properties: dict[str, str]) -> None:
+def test_recipient_without_a_property_sees_nothing(text: str, properties: dict[str, str]) -> None:
     assert sees(text, {"year": "1"}, p="5")
     assert not sees(text, {"year": "1"}, **properties)
 
 
-@pytest.mark.parametrize("text", [one for one in ALWAYS if " IN " not in one])
-def test_a_list_where_one_value_is_wanted_is_lacking(text: str) -> None:
+@pytest.mark.parametrize("text", [filter_ for filter_ in ALWAYS_TRUE if " IN " not in filter_])
+def test_list_instead_of_a_single_value_counts_as_missing(text: str) -> None:
     assert not sees(text, {"year": "1"}, p='["5"]')
 
 
@@ -184,12 +184,12 @@ def test_a_list_where_one_value_is_wanted_is_lacking(text: str) -> None:
     "text",
     ["region = 'EU' OR current_recipient('p') LIKE 'x%'", "region = 'EU' OR current_recipient('p') IN ('x')"],
 )
-def test_a_list_is_no_text(text: str) -> None:
+def test_list_is_not_a_string(text: str) -> None:
     assert sees(text, {"region": "EU"}, p="y")
     assert not sees(text, {"region": "EU"}, p='["y"]')
 
 
-def test_all_filters_must_hold() -> None:
+def test_filters_are_combined_with_and() -> None:
     both = evaluate([parse("region = 'EU'"), parse("year = current_recipient('year')")], {"year": "1"}, TABLE)
     assert both.sees({"region": "EU", "year": "1"})
     assert not both.sees({"region": "EU", "year": "2"})
@@ -199,25 +199,25 @@ def test_all_filters_must_hold() -> None:
     )
 
 
-def test_no_filter_shows_everything() -> None:
+def test_no_filter_shows_every_file() -> None:
     assert evaluate([], {}, TABLE).sees({})
     assert evaluate([], {}, TABLE).sees(None)
 
 
-def test_an_action_that_tells_no_partition_values_is_hidden() -> None:
-    assert not evaluated("region IS NULL").sees(None)
-    assert evaluated("current_recipient('p') = 'x'", p="x").sees(None)
-    assert not evaluated("current_recipient('p') = 'x'").sees(None)
+def test_action_without_partition_values_is_hidden() -> None:
+    assert not bind("region IS NULL").sees(None)
+    assert bind("current_recipient('p') = 'x'", p="x").sees(None)
+    assert not bind("current_recipient('p') = 'x'").sees(None)
 
 
-def test_under_column_mapping_values_stand_under_physical_names() -> None:
+def test_column_mapping_uses_physical_names() -> None:
     table = Metadata(
         schema(column("Region", "string", **{"delta.columnMapping.physicalName": "col-1"})), ["Region"], MAPPED
     )
-    found = evaluate([parse("region = 'EU'")], {}, table)
-    assert list(found.columns) == ["col-1"]
-    assert found.sees({"col-1": "EU"})
-    assert not found.sees({"Region": "EU", "region": "EU"})
+    bound = evaluate([parse("region = 'EU'")], {}, table)
+    assert list(bound.columns) == ["col-1"]
+    assert bound.sees({"col-1": "EU"})
+    assert not bound.sees({"Region": "EU", "region": "EU"})
 
 
 @pytest.mark.parametrize(
@@ -229,43 +229,43 @@ def test_under_column_mapping_values_stand_under_physical_names() -> None:
         Metadata("", ["year"]),
     ],
 )
-def test_a_filter_of_another_schema_is_an_error(table: Metadata) -> None:
+def test_filter_that_does_not_match_the_schema_is_an_error(table: Metadata) -> None:
     with pytest.raises(TableUnreadable) as error:
         evaluate([parse("year = 1 OR year = current_recipient('p')")], {}, table)
     assert error.value.message == (
-        "the table's partition filter does not fit the schema of this version: the provider must correct it, and "
-        "other versions may still be read"
+        "the table's partition filter does not match the schema of this version: ask the provider to fix it, or read "
+        "another version"
     )
-    assert error.value.detail.startswith("the partition filter is wrong at character ")
+    assert error.value.detail.startswith("the partition filter is invalid at character ")
 
 
-def test_a_filter_tells_what_it_names() -> None:
-    found = parse("Region = current_recipient('b') AND (REGION = 'x' OR year IN (current_recipient('a'), 3, 4))")
-    assert (found.columns, found.properties) == (("Region", "year"), ("b", "a"))
-    assert found == parse(found.text)
+def test_filter_has_its_columns_and_properties() -> None:
+    parsed = parse("Region = current_recipient('b') AND (REGION = 'x' OR year IN (current_recipient('a'), 3, 4))")
+    assert (parsed.columns, parsed.properties) == (("Region", "year"), ("b", "a"))
+    assert parsed == parse(parsed.text)
 
 
 TEXT = "region = current_recipient('p') AND year > 1"
 
 
-def test_the_identity_is_of_filters_properties_and_columns() -> None:
-    one = evaluated(TEXT, p="EU", other="x")
-    assert one == evaluated(TEXT, p="EU")
-    assert len({one, evaluated(TEXT, p="EU")}) == 1
-    longer = Metadata(
+def test_identity_depends_on_filters_properties_and_columns() -> None:
+    bound = bind(TEXT, p="EU", other="x")
+    assert bound == bind(TEXT, p="EU")
+    assert len({bound, bind(TEXT, p="EU")}) == 1
+    long_year = Metadata(
         schema(*(column(name, "long") for name in ["year"]), column("region", "string")), ["region", "year"]
     )
-    others = [
-        evaluated(TEXT, p="US"),
-        evaluated(TEXT, p='["EU"]'),
-        evaluated(TEXT),
-        evaluated(TEXT + " AND year > 2", p="EU"),
+    different = [
+        bind(TEXT, p="US"),
+        bind(TEXT, p='["EU"]'),
+        bind(TEXT),
+        bind(TEXT + " AND year > 2", p="EU"),
         evaluate([parse(TEXT), parse("year > 2")], {"p": "EU"}, TABLE),
-        evaluate([parse(TEXT)], {"p": "EU"}, longer),
+        evaluate([parse(TEXT)], {"p": "EU"}, long_year),
     ]
-    assert len({one.identity, *(other.identity for other in others)}) == 7
+    assert len({bound.identity, *(item.identity for item in different)}) == 7
 
 
-def test_the_identity_is_the_same_in_every_process() -> None:
+def test_identity_is_the_same_in_every_process() -> None:
     canonical = f'[["{TEXT}"],[["p","EU"]],[["region","string"],["year","integer"]]]'
-    assert evaluated(TEXT, p="EU").identity == hashlib.sha256(canonical.encode()).hexdigest()
+    assert bind(TEXT, p="EU").identity == hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A recipient's property is a text or a list of texts, and a policy is named by the values of some of them."""
+"""Values of properties are strings or lists of strings, and an audience is an id for some of these values."""
 
 import hashlib
 
@@ -24,11 +24,11 @@ from deltaic.partition_filters.properties import value_of
         ("[" + "9" * 5000 + "]", "[" + "9" * 5000 + "]"),
     ],
 )
-def test_a_property_is_a_text_or_a_list(text: str, value: str | tuple[str, ...]) -> None:
+def test_property_is_a_string_or_a_list(text: str, value: str | tuple[str, ...]) -> None:
     assert value_of(text) == value
 
 
-def test_a_policy_is_the_digest_of_canonical_json() -> None:
+def test_audience_is_a_hash_of_canonical_json() -> None:
     canonical = b'[["region","EU"],["sites",["A","\\u00e9"]]]'
     assert (
         audience(["sites", "region"], {"region": "EU", "sites": '["\u00e9", "A", "A"]', "other": "x"})
@@ -37,16 +37,16 @@ def test_a_policy_is_the_digest_of_canonical_json() -> None:
     assert audience([], {"region": "EU"}) == hashlib.sha256(b"[]").hexdigest()[:32]
 
 
-def test_names_may_come_in_any_order_and_twice() -> None:
+def test_order_and_duplicates_of_names_do_not_matter() -> None:
     assert audience(["a", "b", "a"], {"a": "1", "b": "2"}) == audience(["b", "a"], {"b": "2", "a": "1", "c": "3"})
 
 
-def test_other_values_are_other_policies() -> None:
+def test_different_values_have_different_audiences() -> None:
     values = ["EU", "eu", "", '["EU"]', '["EU","US"]', '["EU,US"]', "[EU]"]
     assert len({audience(["p"], {"p": value}) for value in values}) == len(values)
     assert audience(["a", "b"], {"a": "x", "b": "y"}) != audience(["a", "b"], {"a": "y", "b": "x"})
 
 
 @pytest.mark.parametrize("properties", [{}, {"a": "1"}, {"a": "1", "b": "[]"}, {"a": "1", "B": "2"}])
-def test_who_lacks_a_property_has_no_policy(properties: dict[str, str]) -> None:
+def test_recipient_without_a_property_has_no_audience(properties: dict[str, str]) -> None:
     assert audience(["a", "b"], properties) is None

@@ -1,4 +1,4 @@
-"""A sharing server by another hand, as small as can be: one table in parquet format, broken as a test likes."""
+"""A minimal sharing server with one table in parquet format, whose responses tests can change."""
 
 import gzip
 import hashlib
@@ -19,27 +19,27 @@ SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable"
 
 @dataclass
 class AnyServer:
-    """Files of one table, and what it answers. It knows no page, no end of a stream, no format but parquet's."""
+    """A server of one table, in parquet format only and without pages and end-of-stream actions."""
 
     endpoint: str = ""
     version: int = 0
     files: dict[str, bytes] = field(default_factory=dict)
-    """By the id that recipients see."""
-    gone: int = 0
-    """URLs made before this generation are refused."""
+    """File contents by the id that recipients see."""
+    expired_generation: int = 0
+    """Signed URLs of this generation and earlier ones are rejected."""
     generation: int = 0
-    asked: list[tuple[str, str, Mapping[str, str], Any]] = field(default_factory=list)
+    requests: list[tuple[str, str, Mapping[str, str], Any]] = field(default_factory=list)
     change: Callable[[list[Any]], list[Any]] = lambda lines: lines
-    """What becomes of the lines of a query's answer."""
-    told: Callable[[str, bytes], tuple[int, bytes] | None] = lambda _path, _body: None
-    """What answers in its place, if anything."""
+    """Changes the lines of a query response."""
+    override: Callable[[str, bytes], tuple[int, bytes] | None] = lambda _path, _body: None
+    """Returns a status and body to use instead of the normal response, or None."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Further headers of answers, and other values for those that each answer has."""
-    zipped: str = ""
-    """Answers to paths with this end are compressed with gzip."""
+    """Headers to add to each response, or to replace."""
+    gzip_suffix: str = ""
+    """Responses to paths with this suffix are compressed with gzip."""
 
     def put(self, *ids: int) -> None:
-        """Add a file with one column, and a version."""
+        """Add a file with these rows, which makes a new version."""
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
         content = sink.getvalue().to_pybytes()
@@ -69,30 +69,30 @@ class AnyServer:
         return f"{self.endpoint}/signed/{self.generation}/{name}"
 
     def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
-        if instead := self.told(path, body):
-            return instead
+        if response := self.override(path, body):
+            return response
         if path.startswith("/signed/"):
             _, _, generation, name = path.split("/", 3)
-            return (403, b"") if int(generation) <= self.gone else (200, self.files[name])
+            return (403, b"") if int(generation) <= self.expired_generation else (200, self.files[name])
         if path.endswith("/query"):
-            return 200, b"".join(dumped(line) + b"\n" for line in self.query())
+            return 200, b"".join(to_json(line) + b"\n" for line in self.query())
         return (200, b"") if path.endswith("/version") else (404, b"{}")
 
     def profile(self, folder: Path) -> Path:
         path = folder / "any.share"
-        told = {"shareCredentialsVersion": 1, "endpoint": self.endpoint, "bearerToken": "secret-bearer"}
-        path.write_text(json.dumps(told), encoding="utf-8")
+        profile = {"shareCredentialsVersion": 1, "endpoint": self.endpoint, "bearerToken": "secret-bearer"}
+        path.write_text(json.dumps(profile), encoding="utf-8")
         return path
 
 
-def dumped(value: Any) -> bytes:
-    """Return JSON, in which an infinite number is one that is too large."""
+def to_json(value: Any) -> bytes:
+    """Return JSON, with infinity as a number that is too large to parse."""
     return json.dumps(value).replace("Infinity", "1e999").encode()
 
 
 @contextmanager
 def any_server() -> Iterator[AnyServer]:
-    """Run it on this host."""
+    """Run a server on this host."""
     server = AnyServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -101,10 +101,10 @@ def any_server() -> Iterator[AnyServer]:
         def do_GET(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(length)
-            server.asked.append((self.command, self.path, dict(self.headers), body))
+            server.requests.append((self.command, self.path, dict(self.headers), body))
             status, content = server.answer(self.path, body)
             headers = {"Delta-Table-Version": str(server.version), **server.headers}
-            if server.zipped and self.path.endswith(server.zipped):
+            if server.gzip_suffix and self.path.endswith(server.gzip_suffix):
                 content = gzip.compress(content)
                 headers["Content-Encoding"] = "gzip"
             self.send_response(status)
@@ -116,7 +116,7 @@ def any_server() -> Iterator[AnyServer]:
         do_POST = do_GET  # noqa: N815 -- the library's name
 
         def log_message(self, *_: Any) -> None:
-            """Say nothing."""
+            """Suppress the log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         server.endpoint = f"http://127.0.0.1:{http.server_address[1]}"

@@ -1,4 +1,4 @@
-"""One server for the session with the golden tables, and the command as a recipient has it: without any AWS."""
+"""Fixtures: a server with the golden tables for the session, and the command without any AWS."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Runs a command again and again, killed two steps later each time, until it ends; after each kill, a check.
+"""Run a command repeatedly and kill it after 0, 2, 4... disk operations, until it ends by itself.
 
-python killed_pulls.py CHECK COMMAND...: a step is what a process does to the disk (Python's audit events). The check
-is a program that gets whether the command has ended. What is killed is a fork, so that nothing is imported anew.
+Usage: python killed_pulls.py CHECK COMMAND... Disk operations are Python's audit events. After each run, the program
+CHECK runs with the argument True if the command has ended. Each run is a fork, so modules are imported only once.
 """
 
 import os
@@ -14,30 +14,30 @@ STEPS = {"open", "os.rename", "os.mkdir", "os.remove", "os.truncate", "sqlite3.c
 
 
 def killed_at(step: int, command: list[str]) -> int:
-    """Return a child's exit code: 9 if it was killed at that step."""
+    """Run the command in a fork and return its exit code: 9 if it was killed at that step."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    left = step
+    remaining = step
 
-    def hook(event: str, told: tuple[object, ...]) -> None:
-        nonlocal left
-        writes = event != "open" or (isinstance(told[2], int) and told[2] & (os.O_WRONLY | os.O_RDWR))
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal remaining
+        writes = event != "open" or (isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR))
         if event in STEPS and writes:
-            left -= 1
-            if left < 0:
+            remaining -= 1
+            if remaining < 0:
                 os._exit(9)
 
     sys.addaudithook(hook)
     try:
         app(command)
-    except SystemExit as ended:
-        os._exit(int(ended.code or 0))
+    except SystemExit as error:
+        os._exit(int(error.code or 0))
     os._exit(3)
 
 
 def main() -> None:
-    """Play it."""
+    """Run the command until it ends, and print the number of steps."""
     check, *command = sys.argv[1:]
     for step in range(0, 1000, 2):
         code = killed_at(step, command)

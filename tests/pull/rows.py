@@ -1,4 +1,4 @@
-"""Decides when pulled rows are the rows that Spark read: the same multiset of values of the same types, to the bit."""
+"""Compare downloaded rows with those that Spark read: values, types and duplicates must be equal."""
 
 import json
 import math
@@ -18,19 +18,19 @@ Row = tuple[Any, ...]
 
 
 def rows_of(table: pa.Table, schema: pa.Schema) -> Counter[Row]:
-    """Return rows as plain values by the types that Spark has, which theirs must be; variants as JSON."""
+    """Return rows as Python values, after checking that their types equal Spark's. Variants become JSON."""
     assert table.column_names == schema.names
-    for found, known in zip(table.schema, schema, strict=True):
-        assert _same_type(found.type, known.type), (found, known)
+    for actual, expected in zip(table.schema, schema, strict=True):
+        assert _same_type(actual.type, expected.type), (actual, expected)
     columns = [
-        [_plain(value, field.type) for value in column.to_pylist()]
+        [_python_value(value, field.type) for value in column.to_pylist()]
         for column, field in zip(table.columns, schema, strict=True)
     ]
     return Counter(zip(*columns, strict=True))
 
 
 def rows_of_csv(path: Path, schema: pa.Schema) -> Counter[Row]:
-    """Return a CSV file's rows as the same plain values."""
+    """Return the rows of a CSV file as the same Python values."""
     read = pyarrow.csv.ConvertOptions(
         column_types=dict.fromkeys(schema.names, pa.string()),
         strings_can_be_null=True,
@@ -41,60 +41,60 @@ def rows_of_csv(path: Path, schema: pa.Schema) -> Counter[Row]:
     table = pyarrow.csv.read_csv(path, convert_options=read, parse_options=parse)
     assert table.column_names == schema.names
     columns = [
-        [None if text is None else _plain(_parsed(text, field.type), field.type) for text in column.to_pylist()]
+        [None if text is None else _python_value(_parse(text, field.type), field.type) for text in column.to_pylist()]
         for column, field in zip(table.columns, schema, strict=True)
     ]
     return Counter(zip(*columns, strict=True))
 
 
 def rows_of_folder(folder: Path) -> Any:
-    """Return what Delta's own library reads of a folder."""
+    """Return the rows of a Delta table, read by Delta's own library."""
     interface = kernel.PythonInterface(folder.as_uri())
-    built = kernel.ScanBuilder(kernel.Table(folder.as_uri()).snapshot(interface)).build()
-    return built.execute(interface).read_all()
+    scan = kernel.ScanBuilder(kernel.Table(folder.as_uri()).snapshot(interface)).build()
+    return scan.execute(interface).read_all()
 
 
-def difference(found: Counter[Row], wanted: Counter[Row]) -> str:
-    return f"too many {list(found - wanted)[:3]}, missing {list(wanted - found)[:3]}"
+def difference(actual: Counter[Row], expected: Counter[Row]) -> str:
+    return f"too many {list(actual - expected)[:3]}, missing {list(expected - actual)[:3]}"
 
 
-def _same_type(found: Any, known: Any) -> bool:
-    if _variant(found):
-        return pa.types.is_string(known)
-    if pa.types.is_nested(known):
-        inner = [(found.field(at).type, known.field(at).type) for at in range(known.num_fields)]
-        return found.id == known.id and all(_same_type(*pair) for pair in inner)
-    return bool(found == known)
+def _same_type(actual: Any, expected: Any) -> bool:
+    if _is_variant(actual):
+        return pa.types.is_string(expected)
+    if pa.types.is_nested(expected):
+        pairs = [(actual.field(index).type, expected.field(index).type) for index in range(expected.num_fields)]
+        return actual.id == expected.id and all(_same_type(*pair) for pair in pairs)
+    return bool(actual == expected)
 
 
-def _variant(kind: pa.DataType) -> bool:
+def _is_variant(kind: pa.DataType) -> bool:
     return pa.types.is_struct(kind) and {field.name for field in kind} == {"metadata", "value"}
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _python_value(value: Any, kind: pa.DataType) -> Any:
     types = pa.types
     if value is None:
         return None
     if types.is_floating(kind):
         return "NaN" if math.isnan(value) else struct.pack(">d", float(value))
     if types.is_string(kind) and isinstance(value, dict):
-        told = json.loads(VariantUtils.to_json(value["value"], value["metadata"]))
-        return json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+        variant = json.loads(VariantUtils.to_json(value["value"], value["metadata"]))
+        return json.dumps(variant, separators=(",", ":"), ensure_ascii=False)
     if types.is_list(kind):
-        return tuple(_plain(item, kind.value_type) for item in value)
+        return tuple(_python_value(item, kind.value_type) for item in value)
     if types.is_map(kind):
-        pairs = [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in value]
+        pairs = [(_python_value(key, kind.key_type), _python_value(item, kind.item_type)) for key, item in value]
         return tuple(sorted(pairs, key=repr))
     if types.is_struct(kind):
-        return tuple(_plain(value[field.name], field.type) for field in kind)
+        return tuple(_python_value(value[field.name], field.type) for field in kind)
     return value
 
 
-def _parsed(text: Any, kind: pa.DataType) -> Any:
-    """Return the value that a cell's text, or a part of its JSON, means."""
+def _parse(text: Any, kind: pa.DataType) -> Any:
+    """Parse the text of a CSV cell, or of a part of its JSON."""
     types = pa.types
     if types.is_nested(kind):
-        return _of_json(json.loads(text, parse_float=str, parse_int=str), kind)
+        return _from_json(json.loads(text, parse_float=str, parse_int=str), kind)
     if types.is_floating(kind):
         value = float(text)
         return struct.unpack("f", struct.pack("f", value))[0] if types.is_float32(kind) else value
@@ -115,14 +115,14 @@ def _parsed(text: Any, kind: pa.DataType) -> Any:
     return text
 
 
-def _of_json(value: Any, kind: pa.DataType) -> Any:
+def _from_json(value: Any, kind: pa.DataType) -> Any:
     types = pa.types
     if value is None or isinstance(value, bool):
         return value
     if types.is_list(kind):
-        return [_of_json(item, kind.value_type) for item in value]
+        return [_from_json(item, kind.value_type) for item in value]
     if types.is_map(kind):
-        return [(_parsed(key, kind.key_type), _of_json(item, kind.item_type)) for key, item in value.items()]
+        return [(_parse(key, kind.key_type), _from_json(item, kind.item_type)) for key, item in value.items()]
     if types.is_struct(kind):
-        return {field.name: _of_json(value[field.name], field.type) for field in kind}
-    return _parsed(value, kind)
+        return {field.name: _from_json(value[field.name], field.type) for field in kind}
+    return _parse(value, kind)

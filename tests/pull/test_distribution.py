@@ -1,4 +1,4 @@
-"""The download client as a distribution of its own: what it imports, and its wheel in an empty environment."""
+"""The download client as a separate distribution: its imports, and its wheel in an empty environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PACKAGE = ROOT / "infra" / "delta_sharing_pull"
 
 
-def test_it_imports_nothing_but_what_its_manifest_names() -> None:
+def test_imports_are_declared_dependencies() -> None:
     modules = list(PACKAGE.rglob("*.py"))
     assert modules
     names = {name for path in modules for name in imported(path)} - sys.stdlib_module_names - {"delta_sharing_pull"}
@@ -31,21 +31,21 @@ def test_it_imports_nothing_but_what_its_manifest_names() -> None:
     assert names - {"botocore"} == distributions  # which boto3 brings
 
 
-def test_it_knows_the_reader_features_that_the_server_knows() -> None:
-    known = {each.name: each.concerns for each in TABLE_FEATURES}
-    assert set(DATA_FEATURES) == {name for name, concerns in known.items() if concerns is Concerns.DATA}
-    assert set(LOG_FEATURES) == {name for name, concerns in known.items() if concerns is Concerns.LOG}
+def test_client_and_server_support_the_same_reader_features() -> None:
+    features = {feature.name: feature.concerns for feature in TABLE_FEATURES}
+    assert set(DATA_FEATURES) == {name for name, concerns in features.items() if concerns is Concerns.DATA}
+    assert set(LOG_FEATURES) == {name for name, concerns in features.items() if concerns is Concerns.LOG}
 
 
-def test_a_bearer_token_needs_neither_pandas_nor_boto3(tmp_path: Path) -> None:
-    """Both would take most of the command's start."""
+def test_bearer_token_profile_imports_neither_pandas_nor_boto3(tmp_path: Path) -> None:
+    """They would take most of the command's startup time."""
     profile = tmp_path / "alice.share"
-    told = {"shareCredentialsVersion": 1, "endpoint": "http://127.0.0.1:9/", "bearerToken": "t"}
-    profile.write_text(json.dumps(told))
+    fields = {"shareCredentialsVersion": 1, "endpoint": "http://127.0.0.1:9/", "bearerToken": "t"}
+    profile.write_text(json.dumps(fields))
     script = (
         "import pathlib, sys, delta_sharing_pull.command, delta_sharing_pull.server as server\n"
-        "opened = server.SharingServer.of(pathlib.Path(sys.argv[1]))\n"
-        "print(opened.endpoint, {'pandas', 'boto3'} & sys.modules.keys())"
+        "client = server.SharingServer.from_profile(pathlib.Path(sys.argv[1]))\n"
+        "print(client.endpoint, {'pandas', 'boto3'} & sys.modules.keys())"
     )
     line = [sys.executable, "-c", script, str(profile)]
     done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
@@ -54,7 +54,7 @@ def test_a_bearer_token_needs_neither_pandas_nor_boto3(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_its_wheel_and_the_kits_alone_download_a_table(tmp_path: Path) -> None:
+def test_wheels_of_client_and_conformance_kit_download_a_table(tmp_path: Path) -> None:
     for package in ("delta-sharing-conformance", "delta-sharing-pull"):
         build = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), "--package", package]
         subprocess.run(build, cwd=ROOT, check=True, timeout=120)
@@ -65,8 +65,8 @@ def test_its_wheel_and_the_kits_alone_download_a_table(tmp_path: Path) -> None:
     install = ["uv", "pip", "install", "--quiet", "--python", str(environment / "bin" / "python"), *wheels]
     subprocess.run(install, check=True, timeout=300)
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [str(environment / "bin" / "delta-sharing-pull"), *words]
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(environment / "bin" / "delta-sharing-pull"), *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
 
     assert "delta-sharing-pull alice.share#" in run("--help").stdout

@@ -1,4 +1,4 @@
-"""A Delta copy is kept in step: through random stories of commits, with pulls killed at any step, and as it follows."""
+"""A Delta copy follows random commits of its source, also when downloads are killed at any step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from client.provider import Provider
 
 
-class Story:
-    """A source without a key, whose rows come and go in every way that `deltalake` has."""
+class ChangingTable:
+    """A source table without a key, changed at random by every operation of `deltalake`."""
 
     def __init__(self, provider: Provider, name: str, seed: int) -> None:
-        self.chance = random.Random(seed)  # noqa: S311 -- a story's, not a secret's
+        self.chance = random.Random(seed)  # noqa: S311 -- not for secrets
         self.name = name
         environment = provider.environment
         self.options = {
@@ -41,7 +41,7 @@ class Story:
         }
         self.url = f"s3://{DATA_BUCKET}/{name}"
         self.append()
-        provider.admin.tables.create(SHARE, SCHEMA, name, self.url)  # no shared history, no change feed
+        provider.admin.tables.create(SHARE, SCHEMA, name, self.url)  # no shared hitable, no change feed
 
     @property
     def table(self) -> deltalake.DeltaTable:
@@ -49,7 +49,7 @@ class Story:
 
     def append(self) -> None:
         ids = [self.chance.randrange(4) for _ in range(self.chance.randrange(1, 5))]
-        rows = pa.table({"id": pa.array(ids, pa.int64()), "part": ["x" if one % 2 else "y" for one in ids]})
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "part": ["x" if number % 2 else "y" for number in ids]})
         deltalake.write_deltalake(
             self.url, rows, mode="append", partition_by=["part"], storage_options=self.options, schema_mode="merge"
         )
@@ -76,7 +76,7 @@ class Story:
         name = f"c{self.table.version()}"
         self.table.alter.add_columns([deltalake.Field(name, deltalake.schema.PrimitiveType("string"))])
 
-    def go_on(self) -> None:
+    def change(self) -> None:
         steps = (
             self.append,
             self.append,
@@ -90,8 +90,8 @@ class Story:
         self.chance.choice(steps)()
 
     def rows(self) -> Counter[str]:
-        found = deltalake.QueryBuilder().register("t", self.table).execute("SELECT * FROM t").read_all()
-        return Counter(repr(row) for row in pa.table(found).to_pylist())
+        rows = deltalake.QueryBuilder().register("t", self.table).execute("SELECT * FROM t").read_all()
+        return Counter(repr(row) for row in pa.table(rows).to_pylist())
 
 
 def rows_of(copy: Path) -> Counter[str]:
@@ -100,20 +100,20 @@ def rows_of(copy: Path) -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(tries(2)))
-def test_a_copy_follows_a_story(deltaic: Deltaic, provider: Provider, tmp_path: Path, seed: int) -> None:
-    story = Story(provider, f"story_{seed}", seed)
+def test_copy_follows_random_changes(deltaic: Deltaic, provider: Provider, tmp_path: Path, seed: int) -> None:
+    source = ChangingTable(provider, f"table_{seed}", seed)
     for _ in range(6):
-        told = deltaic.json(f"pull {provider.url(story.name)} copy/")
-        assert told["version"] == story.table.version()
-        assert rows_of(tmp_path / "copy") == story.rows()
-        for _ in range(story.chance.randrange(1, 3)):
-            story.go_on()
+        result = deltaic.json(f"pull {provider.url(source.name)} copy/")
+        assert result["version"] == source.table.version()
+        assert rows_of(tmp_path / "copy") == source.rows()
+        for _ in range(source.chance.randrange(1, 3)):
+            source.change()
     copy = deltalake.DeltaTable(str(tmp_path / "copy"))
-    app = f"deltaic-pull/{SHARE}.{SCHEMA}.{story.name}".lower()
-    assert copy.transaction_version(app) == told["version"]
+    app = f"deltaic-pull/{SHARE}.{SCHEMA}.{source.name}".lower()
+    assert copy.transaction_version(app) == result["version"]
     copy.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    deltaic.done(f"pull {provider.url(story.name)} copy/")
-    assert rows_of(tmp_path / "copy") == story.rows()
+    deltaic.done(f"pull {provider.url(source.name)} copy/")
+    assert rows_of(tmp_path / "copy") == source.rows()
 
 
 CHECK = """
@@ -121,49 +121,49 @@ import collections, pathlib, sys
 import delta_kernel_rust_sharing_wrapper as kernel
 
 copy = pathlib.Path({copy!r})
-found = None
+rows = None
 if list((copy / "_delta_log").glob("0*.json")):
     interface = kernel.PythonInterface(copy.as_uri())
     scan = kernel.ScanBuilder(kernel.Table(copy.as_uri()).snapshot(interface)).build().execute(interface)
-    found = dict(collections.Counter(repr(row) for row in scan.read_all().to_pylist()))
-assert found in ([{after!r}] if sys.argv[1] == "True" else [{before!r}, {after!r}]), found
+    rows = dict(collections.Counter(repr(row) for row in scan.read_all().to_pylist()))
+assert rows in ([{after!r}] if sys.argv[1] == "True" else [{before!r}, {after!r}]), rows
 """
 
 
 @pytest.mark.slow
-def test_a_pull_that_is_killed_anywhere_is_the_version_before_or_after(provider: Provider, tmp_path: Path) -> None:
-    story, copy = Story(provider, "killed", 5), tmp_path / "copy"
+def test_killed_download_leaves_the_version_before_or_after(provider: Provider, tmp_path: Path) -> None:
+    source, copy = ChangingTable(provider, "killed", 5), tmp_path / "copy"
     before: dict[str, int] | None = None
     for _ in range(2):
         check = tmp_path / "check.py"
-        check.write_text(CHECK.format(copy=str(copy), before=before, after=dict(story.rows())))
-        killing = Path(__file__).with_name("killed_pulls.py")
-        line = [sys.executable, str(killing), str(check), "pull", provider.url(story.name), f"{copy}/"]
+        check.write_text(CHECK.format(copy=str(copy), before=before, after=dict(source.rows())))
+        script = Path(__file__).with_name("killed_pulls.py")
+        line = [sys.executable, str(script), str(check), "pull", provider.url(source.name), f"{copy}/"]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) > 5
-        before = dict(story.rows())
-        story.append()
-        story.update()
+        before = dict(source.rows())
+        source.append()
+        source.update()
 
 
 @pytest.mark.slow
-def test_a_copy_is_kept_in_step_until_it_is_stopped(provider: Provider, tmp_path: Path) -> None:
-    story, copy = Story(provider, "followed", 7), tmp_path / "copy"
+def test_follow_updates_the_copy_until_it_is_stopped(provider: Provider, tmp_path: Path) -> None:
+    source, copy = ChangingTable(provider, "followed", 7), tmp_path / "copy"
     program = Path(sys.executable).with_name("deltaic")
-    line: list[Any] = [program, "pull", provider.url(story.name), f"{copy}/", "--follow", "--every", "1"]
+    line: list[Any] = [program, "pull", provider.url(source.name), f"{copy}/", "--follow", "--every", "1"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running:
         try:
             for _ in range(3):
-                wanted, until = story.rows(), time.monotonic() + 60
-                while not list((copy / "_delta_log").glob("0*.json")) or rows_of(copy) != wanted:
+                expected, until = source.rows(), time.monotonic() + 60
+                while not list((copy / "_delta_log").glob("0*.json")) or rows_of(copy) != expected:
                     assert time.monotonic() < until
                     assert running.poll() is None
                     time.sleep(0.5)
-                story.append()
-                story.delete()
+                source.append()
+                source.delete()
         finally:
             running.send_signal(signal.SIGINT)
-        said = running.communicate(timeout=60)[1]
-    assert "Traceback" not in said
-    assert f"{copy}/ is version " in said
+        stderr = running.communicate(timeout=60)[1]
+    assert "Traceback" not in stderr
+    assert f"{copy}/ is version " in stderr

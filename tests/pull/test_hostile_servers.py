@@ -1,4 +1,4 @@
-"""Servers that nobody should trust: answers that are too large, endless, malformed or of this machine are refused."""
+"""Untrusted servers: responses that are too large, endless, malformed or point to this machine are rejected."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from delta_sharing_conformance.untrusted_http import MOST_BYTES
-from delta_sharing_pull.server import Shared, SharingServer
-from delta_sharing_pull.shared_folders import find_folder
+from delta_sharing_conformance.untrusted_http import MAX_BYTES
+from delta_sharing_pull.folder_readers import find_folder
+from delta_sharing_pull.server import SharedName, SharingServer
 from pull.any_server import AnyServer, any_server
 from pull.folder_server import Folder, folder_server
 
@@ -30,7 +30,7 @@ KEYS = {"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T"}
 
 @pytest.fixture
 def server(deltaic: Deltaic, tmp_path: Path) -> Iterator[AnyServer]:
-    assert deltaic is not None  # has made the folder the working one
+    assert deltaic is not None  # this fixture changes the current folder
     with any_server() as running:
         running.put(1, 2)
         running.put(3)
@@ -40,15 +40,15 @@ def server(deltaic: Deltaic, tmp_path: Path) -> Iterator[AnyServer]:
 
 @pytest.fixture
 def volume(deltaic: Deltaic, tmp_path: Path) -> Iterator[Folder]:
-    assert deltaic is not None  # has made the folder the working one
+    assert deltaic is not None  # this fixture changes the current folder
     with folder_server() as running:
         running.objects |= {"a.txt": b"one", "b.txt": b"two", "c.txt": b"three"}
         running.server.profile(tmp_path)
         yield running
 
 
-def refusal(deltaic: Deltaic, line: str) -> str:
-    """Run a command that must be refused; an exception that is no refusal fails the test."""
+def error_of(deltaic: Deltaic, line: str) -> str:
+    """Run a command that must fail with exit code 1, and return its error."""
     result = deltaic(line)
     assert result.exit_code == 1, result.output
     assert result.stderr
@@ -56,42 +56,42 @@ def refusal(deltaic: Deltaic, line: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "ending", "body"),
+    ("line", "suffix", "body"),
     [
-        pytest.param(TABLE, "/query", b" " * (MOST_BYTES + 1), id="one line of a query"),
-        pytest.param(TABLE, "/query", (b" " * 999_999 + b"\n") * 68, id="lines of a query"),
-        pytest.param(FOLDER, "/volumes/v", b" " * (MOST_BYTES + 1), id="what a folder is"),
+        pytest.param(TABLE, "/query", b" " * (MAX_BYTES + 1), id="one long line"),
+        pytest.param(TABLE, "/query", (b" " * 999_999 + b"\n") * 68, id="many lines"),
+        pytest.param(FOLDER, "/volumes/v", b" " * (MAX_BYTES + 1), id="description of a folder"),
     ],
 )
-def test_an_answer_that_grows_when_it_is_unpacked_is_refused(
-    deltaic: Deltaic, server: AnyServer, line: str, ending: str, body: bytes
+def test_response_that_is_too_large_when_decompressed_is_rejected(
+    deltaic: Deltaic, server: AnyServer, line: str, suffix: str, body: bytes
 ) -> None:
-    server.told = lambda path, _: (200, body) if path.endswith(ending) else None
-    server.zipped = ending
-    assert "more than 64 MiB" in refusal(deltaic, line)
-    assert len([path for _, path, _, _ in server.asked if path.endswith(ending)]) == 1
+    server.override = lambda path, _: (200, body) if path.endswith(suffix) else None
+    server.gzip_suffix = suffix
+    assert "more than 64 MiB" in error_of(deltaic, line)
+    assert len([path for _, path, _, _ in server.requests if path.endswith(suffix)]) == 1
 
 
-def test_a_large_answer_that_came_as_it_is_may_be_longer(deltaic: Deltaic, server: AnyServer) -> None:
-    """A million files are some hundred megabytes, and their URLs do not shrink by much."""
+def test_large_uncompressed_query_response_is_accepted(deltaic: Deltaic, server: AnyServer) -> None:
+    """A response with a million files has several hundred megabytes, and signed URLs compress badly."""
     filler = b'{"x":"' + b"x" * 1_000_000 + b'"}\n'
 
-    def answer(path: str, _: bytes) -> tuple[int, bytes] | None:
+    def respond(path: str, _: bytes) -> tuple[int, bytes] | None:
         lines = b"".join(json.dumps(line).encode() + b"\n" for line in server.query())
         return (200, lines + filler * 70) if path.endswith("/query") else None
 
-    server.told = answer
+    server.override = respond
     assert deltaic.json(TABLE)["files"] == 2
 
 
-def test_an_answer_compressed_otherwise_is_refused(deltaic: Deltaic, server: AnyServer) -> None:
+def test_response_with_another_compression_than_gzip_is_rejected(deltaic: Deltaic, server: AnyServer) -> None:
     server.headers["Content-Encoding"] = "br"
-    assert "packed otherwise than by gzip" in refusal(deltaic, TABLE)
-    assert {headers["Accept-Encoding"] for _, _, headers, _ in server.asked} == {"gzip"}
+    assert "the Content-Encoding is 'br' instead of gzip" in error_of(deltaic, TABLE)
+    assert {headers["Accept-Encoding"] for _, _, headers, _ in server.requests} == {"gzip"}
 
 
 def with_vector(server: AnyServer, **fields: Any) -> None:
-    """Answer in delta format, with a deletion vector in a file of its own."""
+    """Respond in delta format, with a deletion vector file."""
 
     def change(lines: list[Any]) -> list[Any]:
         vector = {"storageType": "p", "pathOrInlineDv": server.url("vector"), "sizeInBytes": 1, "cardinality": 1}
@@ -102,65 +102,65 @@ def with_vector(server: AnyServer, **fields: Any) -> None:
     server.change = change
 
 
-def test_an_object_is_kept_as_the_store_has_it(deltaic: Deltaic, server: AnyServer, tmp_path: Path) -> None:
-    """Its bytes are the table's, whatever Content-Encoding somebody has stored beside them."""
+def test_objects_are_stored_without_decompression(deltaic: Deltaic, server: AnyServer, tmp_path: Path) -> None:
+    """The bytes belong to the table, whatever Content-Encoding the store returns."""
     with_vector(server)
-    server.told = lambda path, _: (200, b"v" * 10_000) if path.endswith("/vector") else None
-    server.zipped = "/vector"
+    server.override = lambda path, _: (200, b"v" * 10_000) if path.endswith("/vector") else None
+    server.gzip_suffix = "/vector"
     deltaic.done(TABLE)
     [vector] = (tmp_path / "copy").glob("*.bin")
     assert gzip.decompress(vector.read_bytes()) == b"v" * 10_000
 
 
-def test_a_deletion_vector_without_an_end_is_refused(deltaic: Deltaic, server: AnyServer, tmp_path: Path) -> None:
+def test_deletion_vector_that_is_too_large_is_rejected(deltaic: Deltaic, server: AnyServer, tmp_path: Path) -> None:
     with_vector(server)
-    server.told = lambda path, _: (200, b"v" * (MOST_BYTES + 1)) if path.endswith("/vector") else None
-    assert "more than" in refusal(deltaic, TABLE)
+    server.override = lambda path, _: (200, b"v" * (MAX_BYTES + 1)) if path.endswith("/vector") else None
+    assert "more than" in error_of(deltaic, TABLE)
     assert not [*(tmp_path / "copy").glob("*.bin")]
 
 
-def test_a_query_whose_page_token_never_changes_is_refused(deltaic: Deltaic, server: AnyServer) -> None:
-    more = {"endStreamAction": {"nextPageToken": "again"}}
-    server.change = lambda lines: [*lines[:2], *([lines[2]] if len(server.asked) == 1 else []), more]
-    assert "the same nextPageToken" in refusal(deltaic, TABLE)
-    assert len(server.asked) == 2
+def test_query_that_repeats_a_page_token_is_rejected(deltaic: Deltaic, server: AnyServer) -> None:
+    last_line = {"endStreamAction": {"nextPageToken": "again"}}
+    server.change = lambda lines: [*lines[:2], *([lines[2]] if len(server.requests) == 1 else []), last_line]
+    assert "the same nextPageToken" in error_of(deltaic, TABLE)
+    assert len(server.requests) == 2
 
 
-def test_a_listing_whose_page_token_never_changes_is_refused(deltaic: Deltaic, volume: Folder) -> None:
+def test_listing_that_repeats_a_page_token_is_rejected(deltaic: Deltaic, volume: Folder) -> None:
     page = {"items": [], "nextPageToken": "again"}
-    ours = volume.answer
-    volume.server.told = lambda path, body: (
-        (200, json.dumps(page).encode()) if "/files" in path and not body else ours(path, body)
+    respond = volume.answer
+    volume.server.override = lambda path, body: (
+        (200, json.dumps(page).encode()) if "/files" in path and not body else respond(path, body)
     )
-    assert "the same nextPageToken" in refusal(deltaic, FOLDER)
-    assert len([path for _, path, _, _ in volume.server.asked if "/files" in path]) == 2
+    assert "the same nextPageToken" in error_of(deltaic, FOLDER)
+    assert len([path for _, path, _, _ in volume.server.requests if "/files" in path]) == 2
 
 
-def test_a_file_that_is_listed_twice_is_refused(deltaic: Deltaic, server: AnyServer) -> None:
+def test_file_that_is_listed_twice_is_rejected(deltaic: Deltaic, server: AnyServer) -> None:
     """Its rows would be read twice."""
     server.change = lambda lines: [*lines, lines[2]]
-    assert "lists a file twice" in refusal(deltaic, TABLE)
+    assert "lists a file twice" in error_of(deltaic, TABLE)
 
 
 def change(path: str, value: Any) -> Callable[[list[Any]], list[Any]]:
-    """Return what sets a value in the lines of an answer, or takes it away; `path` is like `2.file.size`."""
+    """Return a function that sets or deletes the value at a path like `2.file.size` in response lines."""
 
-    def changed(lines: list[Any]) -> list[Any]:
-        place: Any = lines
+    def apply(lines: list[Any]) -> list[Any]:
+        parent: Any = lines
         *parts, last = [int(part) if part.isdecimal() else part for part in path.split(".")]
         for part in parts:
-            place = place[part]
+            parent = parent[part]
         if value is ...:
-            del place[last]
+            del parent[last]
         else:
-            place[last] = value
+            parent[last] = value
         return lines
 
-    return changed
+    return apply
 
 
 def as_delta(lines: list[Any]) -> list[Any]:
-    """Return the lines of an answer in delta format."""
+    """Convert response lines from parquet to delta format."""
     metadata = {"deltaMetadata": lines[1]["metaData"] | {"configuration": {}}}
     files = [line["file"] for line in lines[2:]]
     adds = [{"path": file.pop("url"), "size": file.pop("size"), "partitionValues": {}} for file in files]
@@ -234,28 +234,28 @@ DELTA = [
 
 @pytest.mark.parametrize("target", ["copy/", "t.csv"])
 @pytest.mark.parametrize(("path", "value"), PARQUET)
-def test_a_malformed_answer_in_parquet_format_is_refused(
+def test_malformed_response_in_parquet_format_is_rejected(
     deltaic: Deltaic, server: AnyServer, path: str, value: Any, target: str
 ) -> None:
     server.change = change(path, value)
-    refusal(deltaic, f"pull any.share#s.d.t {target} --kind table")
+    error_of(deltaic, f"pull any.share#s.d.t {target} --kind table")
 
 
 @pytest.mark.parametrize(("path", "value"), DELTA)
-def test_a_malformed_answer_in_delta_format_is_refused(
+def test_malformed_response_in_delta_format_is_rejected(
     deltaic: Deltaic, server: AnyServer, path: str, value: Any
 ) -> None:
     server.change = lambda lines: change(path, value)(as_delta(lines))
-    refusal(deltaic, TABLE)
+    error_of(deltaic, TABLE)
 
 
-def test_the_answer_in_delta_format_is_right_before_a_case_changes_it(deltaic: Deltaic, server: AnyServer) -> None:
+def test_unchanged_response_in_delta_format_is_accepted(deltaic: Deltaic, server: AnyServer) -> None:
     server.change = as_delta
     assert deltaic.json(TABLE)["files"] == 2
 
 
-def test_numbers_may_be_texts_and_absent_fields_null(deltaic: Deltaic, server: AnyServer) -> None:
-    """So does Protocol Buffers' JSON write 64 bits, and so do some servers write what is not there."""
+def test_numbers_as_strings_and_null_fields_are_accepted(deltaic: Deltaic, server: AnyServer) -> None:
+    """Protocol Buffers' JSON writes 64-bit numbers as strings, and some servers write null for missing fields."""
 
     def changed(lines: list[Any]) -> list[Any]:
         for file in (line["file"] for line in lines[2:]):
@@ -268,13 +268,13 @@ def test_numbers_may_be_texts_and_absent_fields_null(deltaic: Deltaic, server: A
 
 
 @pytest.mark.parametrize("version", ["\u00b2", "-1", "x", "", "9" * 5_000])
-def test_a_version_that_is_no_number_is_refused(deltaic: Deltaic, server: AnyServer, version: str) -> None:
+def test_version_that_is_not_a_number_is_rejected(deltaic: Deltaic, server: AnyServer, version: str) -> None:
     server.headers["Delta-Table-Version"] = version
-    assert "version" in refusal(deltaic, TABLE)
+    assert "no valid Delta-Table-Version header" in error_of(deltaic, TABLE)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"accessModes": 5},
         {"accessModes": [5]},
@@ -282,9 +282,9 @@ def test_a_version_that_is_no_number_is_refused(deltaic: Deltaic, server: AnySer
         {"accessModes": ["dir"], "storageLocation": None},
     ],
 )
-def test_a_malformed_folder_is_refused(deltaic: Deltaic, volume: Folder, told: dict[str, Any]) -> None:
-    volume.told |= told
-    refusal(deltaic, FOLDER)
+def test_malformed_folder_description_is_rejected(deltaic: Deltaic, volume: Folder, fields: dict[str, Any]) -> None:
+    volume.description |= fields
+    error_of(deltaic, FOLDER)
 
 
 ITEM = {"name": "a.txt", "size": 3, "etag": '"e"'}
@@ -303,21 +303,21 @@ ITEM = {"name": "a.txt", "size": 3, "etag": '"e"'}
         {"items": [], "nextPageToken": 5},
     ],
 )
-def test_a_malformed_listing_is_refused(deltaic: Deltaic, volume: Folder, page: Any) -> None:
-    ours = volume.answer
-    volume.server.told = lambda path, body: (
-        (200, json.dumps(page).encode()) if "/files" in path and not body else ours(path, body)
+def test_malformed_listing_is_rejected(deltaic: Deltaic, volume: Folder, page: Any) -> None:
+    respond = volume.answer
+    volume.server.override = lambda path, body: (
+        (200, json.dumps(page).encode()) if "/files" in path and not body else respond(path, body)
     )
-    refusal(deltaic, FOLDER)
+    error_of(deltaic, FOLDER)
 
 
 @pytest.mark.parametrize("items", [5, [5], [{}], [ITEM], [{**ITEM, "url": 5}], [{**ITEM, "url": None}]])
 def test_malformed_urls_of_files_are_refused(deltaic: Deltaic, volume: Folder, items: Any) -> None:
-    ours = volume.answer
-    volume.server.told = lambda path, body: (
-        (200, json.dumps({"items": items}).encode()) if "/files" in path and body else ours(path, body)
+    respond = volume.answer
+    volume.server.override = lambda path, body: (
+        (200, json.dumps({"items": items}).encode()) if "/files" in path and body else respond(path, body)
     )
-    refusal(deltaic, FOLDER)
+    error_of(deltaic, FOLDER)
 
 
 @pytest.mark.parametrize(
@@ -330,10 +330,10 @@ def test_malformed_urls_of_files_are_refused(deltaic: Deltaic, volume: Folder, i
         {"awsTempCredentials": KEYS, "expirationTime": 1e999},
     ],
 )
-def test_malformed_credentials_are_refused(deltaic: Deltaic, volume: Folder, credentials: Any) -> None:
-    volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
+def test_malformed_credentials_are_rejected(deltaic: Deltaic, volume: Folder, credentials: Any) -> None:
+    volume.description = {"name": "v", "storageLocation": "s3://pulled/x"}
     volume.credentials = credentials
-    refusal(deltaic, FOLDER)
+    error_of(deltaic, FOLDER)
 
 
 ENTRY = '<Contents><Key>x/a.txt</Key><Size>3</Size><ETag>"e"</ETag></Contents>'
@@ -352,20 +352,20 @@ ENTRY = '<Contents><Key>x/a.txt</Key><Size>3</Size><ETag>"e"</ETag></Contents>'
         "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken></ListBucketResult>",
     ],
 )
-def test_a_store_that_lists_nonsense_or_without_an_end_is_refused(
-    deltaic: Deltaic, volume: Folder, listing: str
-) -> None:
-    volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
+def test_store_with_malformed_or_endless_listing_is_rejected(deltaic: Deltaic, volume: Folder, listing: str) -> None:
+    volume.description = {"name": "v", "storageLocation": "s3://pulled/x"}
     volume.credentials = {
         "awsTempCredentials": KEYS,
         "expirationTime": LATER,
         "endpoint": volume.server.endpoint,
         "region": "r",
     }
-    ours = volume.answer
-    volume.server.told = lambda path, body: (200, listing.encode()) if path.startswith("/pulled") else ours(path, body)
-    refusal(deltaic, FOLDER)
-    assert len([path for _, path, _, _ in volume.server.asked if path.startswith("/pulled")]) <= 3
+    respond = volume.answer
+    volume.server.override = lambda path, body: (
+        (200, listing.encode()) if path.startswith("/pulled") else respond(path, body)
+    )
+    error_of(deltaic, FOLDER)
+    assert len([path for _, path, _, _ in volume.server.requests if path.startswith("/pulled")]) <= 3
 
 
 @pytest.mark.parametrize(
@@ -379,42 +379,42 @@ def test_a_store_that_lists_nonsense_or_without_an_end_is_refused(
         "http://[fd00:ec2::254]",
     ],
 )
-def test_a_store_of_this_machine_is_not_asked_for_a_server_elsewhere(
+def test_remote_server_cannot_send_clients_to_a_store_on_this_machine(
     deltaic: Deltaic, volume: Folder, tmp_path: Path, endpoint: str
 ) -> None:
-    """The server stands behind a proxy, at an address of documentation: this machine's are none of its business."""
-    volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
+    """The server has a documentation address and is reached by a proxy, so it counts as remote."""
+    volume.description = {"name": "v", "storageLocation": "s3://pulled/x"}
     volume.credentials = {"awsTempCredentials": KEYS, "expirationTime": LATER, "endpoint": endpoint}
-    proxy, ours = volume.server.endpoint, volume.answer
-    volume.server.told = lambda path, body: ours(path.removeprefix("http://192.0.2.1"), body)
-    told = {"shareCredentialsVersion": 1, "endpoint": "http://192.0.2.1", "bearerToken": "t"}
-    (tmp_path / "any.share").write_text(json.dumps(told))
+    proxy, respond = volume.server.endpoint, volume.answer
+    volume.server.override = lambda path, body: respond(path.removeprefix("http://192.0.2.1"), body)
+    profile = {"shareCredentialsVersion": 1, "endpoint": "http://192.0.2.1", "bearerToken": "t"}
+    (tmp_path / "any.share").write_text(json.dumps(profile))
     refused = deltaic(FOLDER, HTTP_PROXY=proxy, http_proxy=proxy, NO_PROXY="", no_proxy="")
     assert (refused.exit_code, "loopback or link-local" in refused.stderr) == (1, True), refused.output
-    assert [path for _, path, _, _ in volume.server.asked if not path.startswith("http://192.0.2.1/")] == []
+    assert [path for _, path, _, _ in volume.server.requests if not path.startswith("http://192.0.2.1/")] == []
 
 
-def test_credentials_are_shown_to_no_endpoint_of_the_environment(
+def test_credentials_are_not_sent_to_the_endpoint_of_the_environment(
     volume: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS_ENDPOINT_URL names the AWS of whoever pulls; a server that names no endpoint means AWS's own."""
+    """AWS_ENDPOINT_URL belongs to the user. Without an endpoint in the response, AWS itself is used."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", volume.server.endpoint)
-    volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
+    volume.description = {"name": "v", "storageLocation": "s3://pulled/x"}
     volume.credentials = {"awsTempCredentials": KEYS, "expirationTime": LATER, "region": "eu-central-1"}
-    shared = Shared.parse(f"{tmp_path}/any.share#s.d.v")
-    with closing(SharingServer.of(shared.profile)) as server:
-        reader: Any = find_folder(server, shared)
+    name = SharedName.parse(f"{tmp_path}/any.share#s.d.v")
+    with closing(SharingServer.from_profile(name.profile)) as server:
+        reader: Any = find_folder(server, name)
         assert reader is not None
         assert reader._client().meta.endpoint_url == "https://s3.eu-central-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("answer", ["5", "[]", "{}", '{"access_token":"t","expires_in":1e999}', DEEP])
-def test_a_token_endpoint_that_answers_nonsense_is_refused(
+def test_malformed_response_of_the_token_endpoint_is_rejected(
     deltaic: Deltaic, server: AnyServer, tmp_path: Path, answer: str
 ) -> None:
     endpoint = server.endpoint
-    told = {"shareCredentialsVersion": 2, "type": "oauth_client_credentials", "endpoint": endpoint}
-    told |= {"tokenEndpoint": f"{endpoint}/token", "clientId": "c", "clientSecret": "s"}
-    (tmp_path / "any.share").write_text(json.dumps(told))
-    server.told = lambda path, _: (200, answer.encode()) if path == "/token" else None
-    assert "gives no token" in refusal(deltaic, TABLE)
+    profile = {"shareCredentialsVersion": 2, "type": "oauth_client_credentials", "endpoint": endpoint}
+    profile |= {"tokenEndpoint": f"{endpoint}/token", "clientId": "c", "clientSecret": "s"}
+    (tmp_path / "any.share").write_text(json.dumps(profile))
+    server.override = lambda path, _: (200, answer.encode()) if path == "/token" else None
+    assert "issued no token" in error_of(deltaic, TABLE)

@@ -1,4 +1,4 @@
-"""Volumes, skills and models of a server of ours, by credentials and by signed URLs."""
+"""Downloads of volumes, skills and models of this server, by credentials and signed URLs."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def folders(provider: Provider) -> Provider:
-    """Return the server, with the same files as everything that a folder can be."""
+    """Share the same files as volumes, a skill and a model version, and return the server."""
     s3, admin = provider.client("s3"), provider.admin
     for name, content in FILES.items():
         s3.put_object(Bucket=DATA_BUCKET, Key=f"things/read-forms/{name}", Body=content)
     s3.put_object(Bucket=DATA_BUCKET, Key="things/read-forms-of-others/x", Body=b"not shared")
-    place = f"s3://{DATA_BUCKET}/things/read-forms"
-    admin.volumes.create(SHARE, SCHEMA, "both", place)
-    admin.volumes.create(SHARE, SCHEMA, "by-dir", place, access_modes=["dir"])
-    admin.volumes.create(SHARE, SCHEMA, "by-url", place, access_modes=["url"])
-    admin.skills.create(SHARE, SCHEMA, "read-forms", place, facts={"description": "Reads forms."})
+    location = f"s3://{DATA_BUCKET}/things/read-forms"
+    admin.volumes.create(SHARE, SCHEMA, "both", location)
+    admin.volumes.create(SHARE, SCHEMA, "by-dir", location, access_modes=["dir"])
+    admin.volumes.create(SHARE, SCHEMA, "by-url", location, access_modes=["url"])
+    admin.skills.create(SHARE, SCHEMA, "read-forms", location, facts={"description": "Reads forms."})
     admin.models.create(SHARE, SCHEMA, "churn")
-    admin.models.add_version(SHARE, SCHEMA, "churn", 3, place)
+    admin.models.add_version(SHARE, SCHEMA, "churn", 3, location)
     return provider
 
 
 @pytest.mark.parametrize("name", ["both", "by-dir", "by-url", "read-forms", "churn/3", "churn --version 3"])
-def test_a_folder_is_pulled_and_then_only_what_has_changed(
+def test_folder_is_downloaded_and_then_only_changed_files(
     deltaic: Deltaic, folders: Provider, tmp_path: Path, name: str
 ) -> None:
     name, _, options = name.partition(" ")
@@ -63,22 +63,23 @@ def test_a_folder_is_pulled_and_then_only_what_has_changed(
     assert files(tmp_path / "got") == FILES
 
 
-def test_a_model_wants_a_version_and_names_are_told(deltaic: Deltaic, folders: Provider) -> None:
-    assert "say which version" in deltaic(f"pull {folders.url('churn')} got").stderr
-    assert "shows no skill of the name" in deltaic(f"pull {folders.url('both')} got --kind skill").stderr
-    unknown = deltaic(f"pull {folders.url('none')} got").stderr
-    assert f"no volume, skill or model {SHARE}.{SCHEMA}.none was found, and 'got' does not say what" in unknown
+def test_model_requires_a_version_and_unknown_names_are_reported(deltaic: Deltaic, folders: Provider) -> None:
+    assert "specify a version" in deltaic(f"pull {folders.url('churn')} got").stderr
+    assert (
+        f"has no skill {SHARE}.{SCHEMA}.both: check the name"
+        in deltaic(f"pull {folders.url('both')} got --kind skill").stderr
+    )
+    error = deltaic(f"pull {folders.url('none')} got").stderr
+    assert f"No volume, skill or model {SHARE}.{SCHEMA}.none exists, and 'got' specifies no table format" in error
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["dir", "url"])
-def test_a_folder_is_watched_by_a_client_that_gets_its_own_tokens(
-    provider: Provider, tmp_path: Path, mode: str
-) -> None:
+def test_watch_renews_the_tokens_of_an_oauth_client(provider: Provider, tmp_path: Path, mode: str) -> None:
     s3, issued = provider.client("s3"), provider.admin.clients.create(provider.readers["reader"].account)
     name, got, profile = f"watched-{mode}", tmp_path / "got", tmp_path / "client.share"
-    endpoint, told = provider.endpoint, (issued.client.id, issued.secret)
-    profile.write_text(client_profile(endpoint, f"{endpoint}/oauth/token", *told, "deltaic.read"))
+    endpoint, credentials = provider.endpoint, (issued.client.id, issued.secret)
+    profile.write_text(client_profile(endpoint, f"{endpoint}/oauth/token", *credentials, "deltaic.read"))
     provider.admin.volumes.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{name}", access_modes=[mode])
 
     def put(**objects: bytes) -> None:
@@ -90,35 +91,35 @@ def test_a_folder_is_watched_by_a_client_that_gets_its_own_tokens(
     line: list[Any] = [program, "pull", f"{profile}#{SHARE}.{SCHEMA}.{name}", got, "--watch", "--every", "1"]
     with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running:
         try:
-            for wanted in ({"one": b"1", "two": b"2"}, {"one": b"other", "two": b"2", "three": b"3"}):
-                put(**wanted)
+            for expected in ({"one": b"1", "two": b"2"}, {"one": b"other", "two": b"2", "three": b"3"}):
+                put(**expected)
                 until = time.monotonic() + 60
-                while not got.exists() or files(got) != wanted:
+                while not got.exists() or files(got) != expected:
                     assert time.monotonic() < until
                     assert running.poll() is None
                     time.sleep(0.5)
-            time.sleep(3)  # rounds in which nothing is new are not told
+            time.sleep(3)  # rounds without changes print nothing
         finally:
             running.send_signal(signal.SIGINT)
-        said = running.communicate(timeout=60)[1]
-    assert "Traceback" not in said
-    assert 2 <= len(said.splitlines()) <= 3, said
+        stderr = running.communicate(timeout=60)[1]
+    assert "Traceback" not in stderr
+    assert 2 <= len(stderr.splitlines()) <= 3, stderr
 
 
 class _Tokens(BaseHTTPRequestHandler):
-    """Gives tokens as it is told to, and knows a volume without files."""
+    """A token endpoint that responds with `statuses` in turn, and a server with an empty volume."""
 
-    answers: ClassVar[list[int]] = []
+    statuses: ClassVar[list[int]] = []
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._answer(self.answers.pop(0), {"access_token": "t", "expires_in": 3600})
+        self._respond(self.statuses.pop(0), {"access_token": "t", "expires_in": 3600})
 
     def do_GET(self) -> None:
-        self._answer(200, {"items": [], "name": "v", "storageLocation": "s3://b/v", "accessModes": ["url"]})
+        self._respond(200, {"items": [], "name": "v", "storageLocation": "s3://b/v", "accessModes": ["url"]})
 
-    def _answer(self, status: int, said: dict[str, Any]) -> None:
-        body = json.dumps(said).encode()
+    def _respond(self, status: int, content: dict[str, Any]) -> None:
+        body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -126,15 +127,15 @@ class _Tokens(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize(
-    ("answers", "code"),
+    ("statuses", "code"),
     [pytest.param([503, 429, 200], 0, id="busy"), pytest.param([401], 1, id="refused")],
 )
-def test_a_token_endpoint_that_is_busy_is_asked_again(
-    deltaic: Deltaic, tmp_path: Path, answers: list[int], code: int
+def test_request_to_a_busy_token_endpoint_is_repeated(
+    deltaic: Deltaic, tmp_path: Path, statuses: list[int], code: int
 ) -> None:
-    handler = type("Tokens", (_Tokens,), {"answers": answers})
-    with served(handler) as where:
-        (tmp_path / "client.share").write_text(client_profile(where, f"{where}/token", "id", "secret", ""))
+    handler = type("Tokens", (_Tokens,), {"statuses": statuses})
+    with served(handler) as endpoint:
+        (tmp_path / "client.share").write_text(client_profile(endpoint, f"{endpoint}/token", "id", "secret", ""))
         done = deltaic("pull client.share#s.d.v got --kind volume")
-    assert (done.exit_code, answers) == (code, []), done.output
-    assert ("gives no token (401)" in done.stderr) == bool(code)
+    assert (done.exit_code, statuses) == (code, []), done.output
+    assert ("issued no token (401)" in done.stderr) == bool(code)

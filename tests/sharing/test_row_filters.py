@@ -76,7 +76,7 @@ def test_files_of_before_the_column_was_one_do_not_leave_by_their_removal(
     repartitioned(tmp_path)
     asked = Feed(tmp_path, capabilities, rights=rights("p IS NULL"))
     for first in (0, 1, 2):
-        with pytest.raises(TableUnreadable, match="does not fit the schema"):
+        with pytest.raises(TableUnreadable, match="does not match the schema"):
             asked.answer(first, 3, feed=feed)
     assert names(lines(asked.answer(3, 3, feed=feed))) == {("add", "more")}
     shared_from_there = Feed(tmp_path, capabilities, start_version=2, rights=rights("p IS NULL"))

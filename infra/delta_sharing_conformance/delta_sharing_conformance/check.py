@@ -1,70 +1,82 @@
-"""What a check is: a function that asks a server and says what it saw, named with the section that it holds it to."""
+"""Define checks: functions that send requests to a server and compare the responses with the protocol."""
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Literal
 
-from delta_sharing_conformance.shared import ListedTable, Shared
+from delta_sharing_conformance.catalog import Catalog, ListedTable
 
 Outcome = Literal["holds", "fails", "not tried"]
 
 
-class Fails(Exception):
-    """The server does something else than the protocol says; the text is what it does."""
+class CheckFailed(Exception):
+    """The server violates the protocol. The message describes its response."""
 
 
-class NotTried(Exception):
-    """Nothing that the profile can see fits; the text says what is missing."""
+class CheckSkipped(Exception):
+    """The check does not apply to the shared items. The message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that the protocol says of a server."""
+    """One requirement of the protocol."""
 
-    name: str
+    id: str
+    """Permanent name in JSON reports. A check that was renamed keeps its first name here."""
+    title: str
     section: str
-    """The heading of PROTOCOL.md that says it, or the chapter of OpenSharing's specification."""
+    """Heading in PROTOCOL.md, or chapter of the OpenSharing specification."""
     remedy: str
     """What a server must do."""
-    ask: Callable[[Shared], str]
-    """Return what was seen; raises Fails or NotTried."""
+    run: Callable[[Catalog], str]
+    """Returns a summary of the responses; raises CheckFailed or CheckSkipped."""
 
 
-def check(section: str) -> Callable[[Callable[[Shared], str]], Check]:
-    """Make a check of a function: its name is the function's, and its remedy the function's docstring."""
-    return lambda ask: _named(section, ask, ask)
+def check(section: str, *, id: str = "") -> Callable[[Callable[[Catalog], str]], Check]:  # noqa: A002
+    """Make a check from a function. Its name becomes the title, its docstring the remedy."""
+
+    def make(function: Callable[[Catalog], str]) -> Check:
+        title = function.__name__.replace("_", " ")
+        return Check(id or title, title, section, " ".join((inspect.getdoc(function) or "").split()), function)
+
+    return make
 
 
 def check_each_table(
     section: str,
-    wanted: str = "can be queried",
+    requirement: str = "can be queried",
     *,
-    of: Callable[[Shared], Sequence[ListedTable]] = lambda shared: shared.readable,
-    most: int | None = None,
+    tables: Callable[[Catalog], Sequence[ListedTable]] = lambda catalog: catalog.readable,
+    max_tables: int | None = None,
+    id: str = "",  # noqa: A002
 ) -> Callable[[Callable[[ListedTable], None]], Check]:
-    """Make a check of a function that asks one table, of the first tables that `of` picks; see `on_each`."""
-    return lambda ask: _named(section, ask, lambda shared: on_each(of(shared)[:most], ask, wanted))
+    """Make a check from a function that checks one table; see `run_on_each`."""
+
+    def make(function: Callable[[ListedTable], None]) -> Check:
+        def run(catalog: Catalog) -> str:
+            return run_on_each(tables(catalog)[:max_tables], function, requirement)
+
+        return check(section, id=id)(wraps(function)(run))
+
+    return make
 
 
-def _named(section: str, said: Callable[..., object], ask: Callable[[Shared], str]) -> Check:
-    return Check(said.__name__.replace("_", " "), section, " ".join((inspect.getdoc(said) or "").split()), ask)
-
-
-def on_each(tables: Sequence[ListedTable], ask: Callable[[ListedTable], None], wanted: str) -> str:
-    """Ask every table; those that do not fit raise NotTried. Raises NotTried if none fits (`wanted` says which)."""
-    wrong, reasons, tried = [], [], 0
+def run_on_each(tables: Sequence[ListedTable], function: Callable[[ListedTable], None], requirement: str) -> str:
+    """Run a function on each table, and raise CheckSkipped if it skips all of them."""
+    failures, reasons, checked = [], [], 0
     for table in tables:
         try:
-            ask(table)
-            tried += 1
-        except Fails as failure:
-            tried += 1
-            wrong.append(f"{table.name}: {failure}")
-        except NotTried as reason:
+            function(table)
+            checked += 1
+        except CheckFailed as failure:
+            checked += 1
+            failures.append(f"{table.name}: {failure}")
+        except CheckSkipped as reason:
             reasons.append(str(reason))
-    if wrong:
-        raise Fails(f"{len(wrong)} of {tried} tables, as {wrong[0]}")
-    if not tried:
-        raise NotTried(reasons[0] if reasons else f"no table that the profile sees {wanted}")
-    return f"{tried} tables" if tried > 1 else "1 table"
+    if failures:
+        raise CheckFailed(f"{len(failures)} of {checked} tables, for example {failures[0]}")
+    if not checked:
+        raise CheckSkipped(reasons[0] if reasons else f"no shared table {requirement}")
+    return f"{checked} tables" if checked > 1 else "1 table"

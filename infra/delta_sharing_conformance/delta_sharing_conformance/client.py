@@ -1,4 +1,4 @@
-"""Asks a server as a recipient does, and remembers every answer's status."""
+"""Send requests to a server as a recipient does, and parse the responses."""
 
 import json
 from collections.abc import Mapping
@@ -9,42 +9,42 @@ from urllib.parse import quote
 
 import httpx
 
-from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_answer, url_request
+from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, read_response, url_request
 
 FEATURES = (
     "columnmapping,deletionvectors,timestampntz,typewidening,v2checkpoint,vacuumprotocolcheck,"
     "variantshredding,varianttype"
 )
-"""The table features whose final names a client may announce in readerfeatures (Delta protocol, "Table Features")."""
+"""Table features that a client can announce in readerfeatures (Delta protocol, "Table Features")."""
 
 CAPABILITIES = "delta-sharing-capabilities"
 PARQUET = "responseformat=parquet"
 DELTA = f"responseformat=delta;readerfeatures={FEATURES}"
 BOTH = f"responseformat=parquet,delta;readerfeatures={FEATURES}"
 FORMATS = {"parquet": PARQUET, "delta": DELTA}
-"""What a client says that reads one format, by its name."""
+"""Capabilities header of a client that reads one format, by format."""
 
-_SHOWN = 160
+_MAX_MESSAGE = 160
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer."""
+    """One response."""
 
     request: str
-    """Method and path, without parameters: those may hold tokens."""
+    """Method and path, without parameters, which can contain tokens."""
     status: int
     headers: httpx.Headers
     body: bytes
 
     @property
     def media(self) -> str:
-        """The Content-Type as it is compared: lower case, without spaces."""
+        """Content-Type in lower case and without spaces."""
         return str(self.headers.get("content-type", "")).lower().replace(" ", "")
 
     @cached_property
     def json(self) -> Any:
-        """The body as JSON; None if it is none."""
+        """The parsed JSON body; None if it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -52,65 +52,65 @@ class Reply:
 
     @cached_property
     def lines(self) -> list[dict[str, Any]] | None:
-        """The body as JSON objects, one a line; None if a line is none."""
+        """The JSON objects of the body, one per line; None if a line is not an object."""
         try:
-            found = [json.loads(line) for line in self.body.split(b"\n") if line.strip()]
+            objects = [json.loads(line) for line in self.body.split(b"\n") if line.strip()]
         except (ValueError, RecursionError):
             return None
-        return found if all(isinstance(line, dict) for line in found) else None
+        return objects if all(isinstance(line, dict) for line in objects) else None
 
     @property
     def kinds(self) -> list[str]:
-        """What each line is: `protocol`, `metaData`, `file`, ..."""
+        """The key of each line: `protocol`, `metaData`, `file`, ..."""
         return [next(iter(line), "") for line in self.lines or []]
 
     @property
     def version(self) -> int | None:
-        """The header Delta-Table-Version."""
+        """The Delta-Table-Version header; None if it is missing."""
         text = self.headers.get("delta-table-version", "")
         return int(text) if text.isdigit() else None
 
     @property
     def capabilities(self) -> dict[str, str]:
-        """What the header delta-sharing-capabilities says."""
+        """The entries of the delta-sharing-capabilities header."""
         entries = self.headers.get(CAPABILITIES, "").lower().split(";")
         return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
     @property
     def format(self) -> str:
-        """The format that the header names; without one it is parquet."""
+        """The format in the capabilities header; parquet if it names none."""
         return self.capabilities.get("responseformat", "parquet")
 
     @property
     def end(self) -> dict[str, Any]:
-        """The endStreamAction; empty without one."""
+        """The endStreamAction; empty if it is missing."""
         last = self.lines[-1] if self.lines else {}
-        found = last.get("endStreamAction")
-        return found if isinstance(found, dict) else {}
+        action = last.get("endStreamAction")
+        return action if isinstance(action, dict) else {}
 
     def __str__(self) -> str:
-        """Say what was asked and what came, without URLs or tokens."""
-        told = self.json if isinstance(self.json, dict) else {}
-        refused = self.status >= httpx.codes.BAD_REQUEST
-        text = " ".join(f"{told.get('errorCode') or ''} {told.get('message') or ''}".split()) if refused else ""
-        return f"{self.request} answers {self.status}" + f" ({text[:_SHOWN]})" * bool(text)
+        """Describe the request and its status, without URLs and tokens."""
+        fields = self.json if isinstance(self.json, dict) else {}
+        is_error = self.status >= httpx.codes.BAD_REQUEST
+        text = " ".join(f"{fields.get('errorCode') or ''} {fields.get('message') or ''}".split()) if is_error else ""
+        return f"{self.request} returned {self.status}" + f" ({text[:_MAX_MESSAGE]})" * bool(text)
 
 
 @dataclass
 class SharingClient:
-    """A recipient: an endpoint and a token, and the answers with 5xx so far."""
+    """HTTP client of a recipient, which records all responses with status 5xx."""
 
     http: httpx.Client
     endpoint: str
     bearer: str
     agent: str = "delta-sharing-conformance"
-    """Its User-Agent."""
+    """User-Agent header."""
     iceberg: str = ""
-    """The endpoint for Iceberg's clients; empty where there is none."""
-    broken: list[str] = field(default_factory=list)
-    """Answers with 5xx."""
+    """Endpoint for Iceberg clients; empty if the profile has none."""
+    server_errors: list[str] = field(default_factory=list)
+    """Responses with status 5xx."""
 
-    def ask(  # noqa: PLR0913 -- what a request is made of
+    def ask(  # noqa: PLR0913 -- the parts of an HTTP request
         self,
         method: str,
         path: str,
@@ -120,39 +120,37 @@ class SharingClient:
         capabilities: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Send a request; `path` follows the endpoint. A `body` of bytes is sent as it is. Raises httpx.HTTPError."""
-        sent = self.headers(capabilities) | (
-            {} if body is None else {"Content-Type": "application/json; charset=utf-8"}
-        )
-        sent |= {**ACCEPT_ENCODING, **(headers or {})}
-        sent = {name: value for name, value in sent.items() if value}
+        """Send a request to a path below the endpoint; raises httpx.HTTPError. Bytes are sent as they are."""
+        content_type = {} if body is None else {"Content-Type": "application/json; charset=utf-8"}
+        all_headers = {**self.headers(capabilities), **content_type, **ACCEPT_ENCODING, **(headers or {})}
+        all_headers = {name: value for name, value in all_headers.items() if value}
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         request = self.http.build_request(
-            method, f"{self.endpoint}{path}", params=dict(parameters or {}), content=content, headers=sent
+            method, f"{self.endpoint}{path}", params=dict(parameters or {}), content=content, headers=all_headers
         )
-        answer = read_answer(self.http, request)
-        reply = Reply(f"{method} {path}", answer.status_code, answer.headers, answer.content)
+        response = read_response(self.http, request)
+        reply = Reply(f"{method} {path}", response.status_code, response.headers, response.content)
         if reply.status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            self.broken.append(str(reply))
+            self.server_errors.append(str(reply))
         return reply
 
     def headers(self, capabilities: str | None = None) -> dict[str, str]:
-        """Return what every request says of its sender, and which capabilities it has."""
-        sender = {"Authorization": f"Bearer {self.bearer}", "User-Agent": self.agent}
-        return sender if capabilities is None else {**sender, CAPABILITIES: capabilities}
+        """Return the authorization, agent and capabilities headers."""
+        headers = {"Authorization": f"Bearer {self.bearer}", "User-Agent": self.agent}
+        return headers if capabilities is None else {**headers, CAPABILITIES: capabilities}
 
     def get(self, path: str, capabilities: str | None = None, /, **parameters: str | int) -> Reply:
-        """GET a path."""
+        """Send a GET request."""
         return self.ask("GET", path, parameters=parameters, capabilities=capabilities)
 
-    def fetch(self, url: str, span: str = "") -> httpx.Response:
-        """GET a signed URL, as readers do: without the token; `span` is the Range."""
-        headers = {**ACCEPT_ENCODING, **({"Range": span} if span else {})}
-        return read_answer(self.http, url_request(self.http, self.endpoint, url, headers))
+    def fetch(self, url: str, byte_range: str = "") -> httpx.Response:
+        """Download a signed URL without the token. `byte_range` is the Range header."""
+        headers = {**ACCEPT_ENCODING, **({"Range": byte_range} if byte_range else {})}
+        return read_response(self.http, url_request(self.http, self.endpoint, url, headers))
 
 
 def segments(*names: str) -> str:
-    """Return names as a path below the endpoint: shares/a, schemas/b, tables/c."""
+    """Return the URL path of a share, schema or table, for example /shares/a/schemas/b."""
     return "".join(
         f"/{kind}/{quote(name, safe='')}" for kind, name in zip(("shares", "schemas", "tables"), names, strict=False)
     )

@@ -1,4 +1,4 @@
-"""Reads file lines of both formats, and decides which files certainly have rows for a predicate."""
+"""Parse file lines of both formats, and their partition values and statistics."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-WHOLE_NUMBERS = {"long", "integer", "short", "byte"}
+INTEGER_TYPES = {"long", "integer", "short", "byte"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Value = int | str
@@ -18,19 +18,19 @@ class HintColumn:
 
     name: str
     type: str
-    """As the schema says: `integer`, `date`, `string`, ..."""
+    """Type in the schema: `integer`, `date`, `string`, ..."""
     partition: bool
 
     @property
     def value_type(self) -> str:
-        """As JSON predicates say it ("JSON predicates for Filtering")."""
+        """Type in JSON predicates ("JSON predicates for Filtering")."""
         return {"integer": "int", "short": "int", "byte": "int", "boolean": "bool"}.get(self.type, self.type)
 
     def value(self, text: object) -> Value | None:
-        """Return a partition value or a statistic as it is compared; None for null and for what has no order here."""
+        """Convert a partition value or statistic for comparison; None for null and empty strings."""
         if text is None or text == "":
             return None
-        return int(str(text)) if self.type in WHOLE_NUMBERS else str(text)
+        return int(str(text)) if self.type in INTEGER_TYPES else str(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class FileLine:
     partition: Mapping[str, Any]
     stats: Mapping[str, Any]
     vector: Mapping[str, Any] | None
-    """Its deletion vector."""
+    """Deletion vector."""
 
     def range(self, column: HintColumn) -> tuple[Value, Value] | None:
-        """The least and the greatest value of a column that some row has; None where that is not certain."""
+        """Return the smallest and largest value of a column; None if they are uncertain."""
         if column.partition:
             value = column.value(self.partition.get(column.name))
             return None if value is None else (value, value)
-        ends = [column.value(self.stats.get(which, {}).get(column.name)) for which in ("minValues", "maxValues")]
-        if self.vector is not None or column.type not in {*WHOLE_NUMBERS, "date"} or None in ends:
-            return None  # deleted rows, and strings are cut
-        return ends[0], ends[1]  # type: ignore[return-value]  # neither is None
+        bounds = [column.value(self.stats.get(key, {}).get(column.name)) for key in ("minValues", "maxValues")]
+        if self.vector is not None or column.type not in {*INTEGER_TYPES, "date"} or None in bounds:
+            return None  # rows can be deleted, and statistics of strings are truncated
+        return bounds[0], bounds[1]  # type: ignore[return-value]  # neither is None
 
     def nulls(self, column: HintColumn) -> tuple[bool, bool]:
-        """Whether it certainly has a row that is null there, and one that is not."""
+        """Return whether the column certainly has a null, and a value that is not null."""
         if column.partition:
             null = column.value(self.partition.get(column.name)) is None
             return null, not null
@@ -72,7 +72,7 @@ class FileLine:
 
     @property
     def rows(self) -> int | None:
-        """How many rows it has; None if the statistics do not say."""
+        """Number of rows; None without statistics."""
         rows = self.stats.get("numRecords")
         if not isinstance(rows, int):
             return None
@@ -80,7 +80,7 @@ class FileLine:
 
 
 def files_of(lines: Sequence[Mapping[str, Any]]) -> Iterator[FileLine]:
-    """Yield the files that lines name; what a line lacks is empty."""
+    """Yield the files in lines. Missing fields are empty."""
     for line in lines:
         for kind in ("file", "add", "cdf", "remove"):
             entry = line.get(kind)
@@ -103,23 +103,23 @@ def files_of(lines: Sequence[Mapping[str, Any]]) -> Iterator[FileLine]:
 
 
 def columns_of(metadata: Mapping[str, Any]) -> dict[str, HintColumn]:
-    """Return the columns of a metaData whose names need no quoting and whose types hints can compare."""
+    """Return the columns that hints can use: comparable types, and names that need no quotes."""
     try:
         fields = json.loads(metadata["schemaString"])["fields"]
     except (KeyError, TypeError, ValueError):
         return {}
-    parts = metadata.get("partitionColumns") or []
-    found = [
-        HintColumn(field["name"], field["type"], field["name"] in parts)
+    partition_columns = metadata.get("partitionColumns") or []
+    columns = [
+        HintColumn(field["name"], field["type"], field["name"] in partition_columns)
         for field in fields
         if _NAME.fullmatch(field["name"]) and isinstance(field["type"], str)
     ]
-    return {column.name: column for column in found if column.type in {*WHOLE_NUMBERS, "date", "string"}}
+    return {column.name: column for column in columns if column.type in {*INTEGER_TYPES, "date", "string"}}
 
 
 def _stats(text: object) -> Mapping[str, Any]:
     try:
-        found = json.loads(text) if isinstance(text, str) else {}
+        stats = json.loads(text) if isinstance(text, str) else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return stats if isinstance(stats, dict) else {}

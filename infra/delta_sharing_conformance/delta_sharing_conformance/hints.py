@@ -1,6 +1,6 @@
-"""Checks of predicate hints: they may keep too many files, never too few; those that cannot be used are ignored.
+"""Checks of predicate hints. A response can have too many files, but never too few; invalid hints are ignored.
 
-Which files must stay is told by their own partition values and statistics: those that certainly have a matching row.
+Partition values and statistics show which files certainly have a matching row and must be in the response.
 """
 
 import json
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check, check_each_table, on_each
+from delta_sharing_conformance.catalog import Catalog, ListedTable
+from delta_sharing_conformance.check import CheckSkipped, check, check_each_table, run_on_each
 from delta_sharing_conformance.client import BOTH
 from delta_sharing_conformance.files import FileLine, HintColumn, Value
-from delta_sharing_conformance.shared import ListedTable, Shared
 
 _OPERATORS = {
     "=": ("equal", "="),
@@ -22,56 +22,56 @@ _OPERATORS = {
     ">=": ("greaterThanOrEqual", "<="),
     "<>": ("", "<>"),
 }
-"""SQL's operator; JSON's; SQL's with the sides changed."""
-_WAYS = {
-    "=": ("plain", "sides changed", "or null", "and not null"),
-    "<": ("plain", "sides changed", "as a denial"),
-    ">=": ("sides changed", "as a denial"),
+"""SQL operator: its JSON name, and the SQL operator with swapped operands."""
+_SPELLINGS = {
+    "=": ("direct", "swapped", "or null", "and not null"),
+    "<": ("direct", "swapped", "negated"),
+    ">=": ("swapped", "negated"),
 }
-"""In which ways a JSON predicate is written."""
+"""Equivalent spellings of a JSON predicate."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _COLUMNS = 2
-_WANTED = "has columns with partition values or statistics that can be compared"
+_REQUIREMENT = "has columns with partition values or statistics that can be compared"
 
 
 @dataclass(frozen=True, slots=True)
 class _Predicate:
     column: HintColumn
     operator: str
-    """SQL's; or IS NULL, IS NOT NULL."""
+    """SQL operator, or IS NULL, or IS NOT NULL."""
     literal: Value = ""
 
-    def certain(self, file: FileLine) -> bool:
-        """Whether some row of the file matches for certain."""
+    def matches(self, file: FileLine) -> bool:
+        """Return whether a row of the file certainly matches."""
         if self.operator.startswith("IS"):
-            null, other = file.nulls(self.column)
-            return null if self.operator == "IS NULL" else other
-        ends = file.range(self.column)
-        return ends is not None and any(_compare(end, self.operator, self.literal) for end in ends)
+            has_null, has_value = file.nulls(self.column)
+            return has_null if self.operator == "IS NULL" else has_value
+        bounds = file.range(self.column)
+        return bounds is not None and any(_compare(bound, self.operator, self.literal) for bound in bounds)
 
-    def sql(self, *, turned: bool = False) -> str:
+    def sql(self, *, swapped: bool = False) -> str:
         if self.operator.startswith("IS"):
             return f"{self.column.name} {self.operator}"
         literal = str(self.literal) if isinstance(self.literal, int) else f"'{self.literal}'"
-        if turned:
+        if swapped:
             return f"{literal} {_OPERATORS[self.operator][1]} {self.column.name}"
         return f"{self.column.name} {self.operator} {literal}"
 
-    def json(self, *, turned: bool = False) -> Mapping[str, Any]:
+    def json(self, *, swapped: bool = False) -> Mapping[str, Any]:
         column = {"op": "column", "name": self.column.name, "valueType": self.column.value_type}
         if self.operator.startswith("IS"):
             null = {"op": "isNull", "children": [column]}
             return null if self.operator == "IS NULL" else {"op": "not", "children": [null]}
         if self.operator == "<>":
-            return {"op": "not", "children": [_Predicate(self.column, "=", self.literal).json(turned=turned)]}
+            return {"op": "not", "children": [_Predicate(self.column, "=", self.literal).json(swapped=swapped)]}
         literal = {"op": "literal", "value": str(self.literal), "valueType": self.column.value_type}
-        if turned:
-            back = _OPERATORS[_OPERATORS[self.operator][1]][0]
-            return {"op": back, "children": [literal, column]}
+        if swapped:
+            operator = _OPERATORS[_OPERATORS[self.operator][1]][0]
+            return {"op": operator, "children": [literal, column]}
         return {"op": _OPERATORS[self.operator][0], "children": [column, literal]}
 
-    def denied(self) -> Mapping[str, Any]:
-        """Return the same as the denial of its contrary."""
+    def negated(self) -> Mapping[str, Any]:
+        """Return the predicate as NOT of the opposite operator."""
         return {"op": "not", "children": [_Predicate(self.column, _NEGATED[self.operator], self.literal).json()]}
 
 
@@ -80,7 +80,7 @@ def _compare(value: Value, operator: str, literal: Value) -> bool:
     return {
         "=": left == right,
         "<>": left != right,
-        "<": left < right,  # type: ignore[operator]  # both are of one type
+        "<": left < right,  # type: ignore[operator]  # both have the same type
         "<=": left <= right,  # type: ignore[operator]
         ">": left > right,  # type: ignore[operator]
         ">=": left >= right,  # type: ignore[operator]
@@ -88,68 +88,68 @@ def _compare(value: Value, operator: str, literal: Value) -> bool:
 
 
 def _predicates(table: ListedTable, files: list[FileLine]) -> Iterator[_Predicate]:
-    """Yield predicates for which some file must stay, on a few columns, those of partitions first."""
+    """Yield predicates on a few columns, partition columns first."""
     columns = sorted(table.columns.values(), key=lambda column: not column.partition)
     usable = [column for column in columns if any(file.range(column) or any(file.nulls(column)) for file in files)]
     for column in usable[:_COLUMNS]:
         for operator in ("IS NULL", "IS NOT NULL"):
             yield _Predicate(column, operator)
-        ends = [ends for file in files if (ends := file.range(column))]
-        if not ends or any("'" in str(end) or "\\" in str(end) for pair in ends for end in pair):
+        ranges = [bounds for file in files if (bounds := file.range(column))]
+        if not ranges or any("'" in str(bound) or "\\" in str(bound) for bounds in ranges for bound in bounds):
             continue
-        low, high = max(ends, key=_width)
+        low, high = max(ranges, key=_width)
         middle = (low + high) // 2 if isinstance(low, int) and isinstance(high, int) else high
         for operator in _OPERATORS:
             yield _Predicate(column, operator, middle)
 
 
-def _width(ends: tuple[Value, Value]) -> int:
-    low, high = ends
+def _width(bounds: tuple[Value, Value]) -> int:
+    low, high = bounds
     return high - low if isinstance(low, int) and isinstance(high, int) else int(low != high)
 
 
-def _keeps(tables: list[ListedTable], kind: str, **besides: Any) -> str:
-    """Send each predicate in every spelling, and expect the files that certainly match."""
+def _check_hints(tables: list[ListedTable], syntax: str, **fields: Any) -> str:
+    """Send each predicate in every spelling, and expect all files that certainly match."""
     queries = 0
 
-    def ask(table: ListedTable) -> None:
+    def send_hints(table: ListedTable) -> None:
         nonlocal queries
         response_format, capabilities = table.formats[0]
         files = table.files(response_format)
-        tried = False
+        has_predicates = False
         for predicate in _predicates(table, files):
-            must = {file.id for file in files if predicate.certain(file)}
-            for told, hint in _spellings(kind, predicate):
-                kept = set(expect.ids(table.query(capabilities, **hint, **besides)))
-                lost = len(must - kept)
-                expect.that(not lost, f"{told} loses {lost} of {len(must)} files that have such rows")
-                expect.that(kept <= {file.id for file in files}, f"{told} gives files that the table has not")
-                tried, queries = True, queries + 1
-        if not tried:
-            raise NotTried(f"no table that the profile sees {_WANTED}")
+            required = {file.id for file in files if predicate.matches(file)}
+            for description, hint in _spellings(syntax, predicate):
+                ids = set(expect.ids(table.query(capabilities, **hint, **fields)))
+                missing = len(required - ids)
+                expect.that(not missing, f"{description} omits {missing} of {len(required)} files with matching rows")
+                expect.that(ids <= {file.id for file in files}, f"{description} returns files of another table")
+                has_predicates, queries = True, queries + 1
+        if not has_predicates:
+            raise CheckSkipped(f"no shared table {_REQUIREMENT}")
 
-    return f"{on_each(tables, ask, _WANTED)}, {queries} queries"
+    return f"{run_on_each(tables, send_hints, _REQUIREMENT)}, {queries} queries"
 
 
-def _spellings(kind: str, predicate: _Predicate) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield how it is told to people, and the fields of the body."""
-    if kind == "sql":
-        for text in {predicate.sql(), predicate.sql(turned=True)}:
+def _spellings(syntax: str, predicate: _Predicate) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the description and the body fields of each spelling."""
+    if syntax == "sql":
+        for text in {predicate.sql(), predicate.sql(swapped=True)}:
             yield f"predicateHints [{text}]", {"predicateHints": [text]}
         return
-    for way in _WAYS.get(predicate.operator, ("plain",)):
+    for spelling in _SPELLINGS.get(predicate.operator, ("direct",)):
         yield (
-            f"jsonPredicateHints of {predicate.sql()} ({way})",
-            {"jsonPredicateHints": json.dumps(_tree(predicate, way))},
+            f"jsonPredicateHints of {predicate.sql()} ({spelling})",
+            {"jsonPredicateHints": json.dumps(_tree(predicate, spelling))},
         )
 
 
-def _tree(predicate: _Predicate, way: str) -> Mapping[str, Any]:
-    match way:
-        case "sides changed":
-            return predicate.json(turned=True)
-        case "as a denial":
-            return predicate.denied()
+def _tree(predicate: _Predicate, spelling: str) -> Mapping[str, Any]:
+    match spelling:
+        case "swapped":
+            return predicate.json(swapped=True)
+        case "negated":
+            return predicate.negated()
         case "or null":
             return {"op": "or", "children": [predicate.json(), _Predicate(predicate.column, "IS NULL").json()]}
         case "and not null":
@@ -157,27 +157,27 @@ def _tree(predicate: _Predicate, way: str) -> Mapping[str, Any]:
     return predicate.json()
 
 
-@check("SQL Expressions for Filtering")
-def predicateHints_keep_what_matches(shared: Shared) -> str:  # noqa: N802 -- the field's name
-    """Leave out for predicateHints only files without a matching row, whichever side the column stands on."""
-    return _keeps(shared.readable, "sql")
+@check("SQL Expressions for Filtering", id="predicateHints keep what matches")
+def predicateHints_keep_matching_files(catalog: Catalog) -> str:  # noqa: N802 -- the field's name
+    """Omit for predicateHints only files without matching rows, also with the column on the right."""
+    return _check_hints(catalog.readable, "sql")
 
 
-@check("JSON predicates for Filtering")
-def jsonPredicateHints_keep_what_matches(shared: Shared) -> str:  # noqa: N802 -- the field's name
-    """Leave out for jsonPredicateHints only files without a matching row, also below not, and whatever the sides."""
-    return _keeps(shared.readable, "json")
+@check("JSON predicates for Filtering", id="jsonPredicateHints keep what matches")
+def jsonPredicateHints_keep_matching_files(catalog: Catalog) -> str:  # noqa: N802 -- the field's name
+    """Omit for jsonPredicateHints only files without matching rows, also for not and swapped operands."""
+    return _check_hints(catalog.readable, "json")
 
 
-@check("JSON predicates for Filtering")
-def jsonPredicateHints_keep_what_matches_on_pages(shared: Shared) -> str:  # noqa: N802 -- the field's name
-    """Leave out no file with a matching row where jsonPredicateHints come with maxFiles."""
-    return _keeps(shared.readable[:3], "json", maxFiles=10_000)
+@check("JSON predicates for Filtering", id="jsonPredicateHints keep what matches on pages")
+def jsonPredicateHints_keep_matching_files_on_pages(catalog: Catalog) -> str:  # noqa: N802 -- the field's name
+    """Omit no file with matching rows if jsonPredicateHints are combined with maxFiles."""
+    return _check_hints(catalog.readable[:3], "json", maxFiles=10_000)
 
 
-@check_each_table("Request Body", most=3)
-def hints_that_cannot_be_used_are_ignored(table: ListedTable) -> None:
-    """Return all files for hints that cannot be parsed, or that name columns, operators or types that are not there."""
+@check_each_table("Request Body", max_tables=3, id="hints that cannot be used are ignored")
+def invalid_hints_are_ignored(table: ListedTable) -> None:
+    """Return all files for hints that cannot be parsed or have unknown columns, operators or types."""
     column = {"op": "column", "name": "no_such_column", "valueType": "int"}
     literal = {"op": "literal", "value": "1", "valueType": "int"}
     hints: tuple[dict[str, Any], ...] = (
@@ -189,7 +189,6 @@ def hints_that_cannot_be_used_are_ignored(table: ListedTable) -> None:
         {"jsonPredicateHints": json.dumps({"op": "noSuchOp", "children": [column, literal]})},
         {"jsonPredicateHints": json.dumps({"op": "equal", "children": [column]})},
     )
-    reply = table.query(BOTH)
-    whole = expect.ids(reply)
+    expected = expect.ids(table.query(BOTH))
     for hint in hints:
-        expect.same(f"{hint}", expect.ids(table.query(BOTH, **hint)), whole)
+        expect.same_ids(f"{hint}", expect.ids(table.query(BOTH, **hint)), expected)

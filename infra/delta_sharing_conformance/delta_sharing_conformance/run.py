@@ -1,4 +1,4 @@
-"""Runs the checks in the order of both protocols, and says of each whether it holds, fails, or could not be tried."""
+"""Run the checks in the order of both protocols."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,64 +7,65 @@ from types import ModuleType
 import httpx
 
 from delta_sharing_conformance import changes, formats, hints, listings, queries, submissions, urls, versions
-from delta_sharing_conformance.check import Check, Fails, NotTried, Outcome, check
+from delta_sharing_conformance.catalog import Catalog
+from delta_sharing_conformance.check import Check, CheckFailed, CheckSkipped, Outcome, check
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.opensharing import iceberg, models, skills, tables, volumes
-from delta_sharing_conformance.shared import Shared
-from delta_sharing_conformance.untrusted_http import AnswerRefused
+from delta_sharing_conformance.untrusted_http import UnsafeResponse
 
-TABLES = 20
-"""Of each share, unless more are asked for."""
+MAX_TABLES = 20
+"""Default maximum number of tables to check in each share."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check."""
+    """Result of one check. The fields are those of JSON reports; `check` is the id."""
 
     check: str
+    title: str
     section: str
-    """As that of a check."""
     result: Outcome
     said: str
+    """Summary of the responses, or the reason for the result."""
     remedy: str = ""
-    """What the server must do, where it does not."""
+    """What the server must do, if the check fails."""
 
 
-@check("REST APIs")
-def no_answer_was_a_server_error(shared: Shared) -> str:
-    """Answer with 5xx only for failures in passing: clients repeat such requests for minutes."""
-    if broken := shared.client.broken:
-        raise Fails(f"{len(broken)} answers, as {broken[0]}")
-    return "none of all answers before"
+@check("REST APIs", id="no answer was a server error")
+def no_request_returned_5xx(catalog: Catalog) -> str:
+    """Return 5xx only for temporary failures, because clients repeat such requests for minutes."""
+    if errors := catalog.client.server_errors:
+        raise CheckFailed(f"{len(errors)} responses, for example {errors[0]}")
+    return "all requests of this run"
 
 
 def _checks_of(module: ModuleType) -> Iterator[Check]:
-    return (one for one in vars(module).values() if isinstance(one, Check))
+    values = (*getattr(module, "LISTINGS", ()), *vars(module).values())
+    return (value for value in values if isinstance(value, Check))
 
 
 _DELTA_SHARING = (listings, versions, formats, queries, hints, changes, urls, submissions)
 _OPENSHARING = (tables, volumes, skills, models, iceberg)
 
 CHECKS: Sequence[Check] = [
-    *(one for module in _DELTA_SHARING for one in _checks_of(module)),
-    *(one for module in _OPENSHARING for one in (*getattr(module, "LISTINGS", ()), *_checks_of(module))),
-    no_answer_was_a_server_error,
+    *(item for module in (*_DELTA_SHARING, *_OPENSHARING) for item in _checks_of(module)),
+    no_request_returned_5xx,
 ]
 
 
-def run(client: SharingClient, checks: Sequence[Check] = CHECKS, most: int = TABLES) -> Iterator[CheckResult]:
-    """Yield what comes of each check on what the client can see, on `most` tables of each share at most."""
-    shared = Shared(client, most)
-    for one in checks:
+def run(client: SharingClient, checks: Sequence[Check] = CHECKS, max_tables: int = MAX_TABLES) -> Iterator[CheckResult]:
+    """Run the checks and yield their results, with at most `max_tables` tables of each share."""
+    catalog = Catalog(client, max_tables)
+    for item in checks:
         outcome: Outcome = "fails"
         try:
-            outcome, message = "holds", one.ask(shared)
-        except NotTried as reason:
+            outcome, message = "holds", item.run(catalog)
+        except CheckSkipped as reason:
             outcome, message = "not tried", str(reason)
-        except (Fails, AnswerRefused) as failure:
+        except (CheckFailed, UnsafeResponse) as failure:
             message = str(failure)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            message = f"no answer: {type(error).__name__}"
-        except (AttributeError, KeyError, TypeError, ValueError) as error:  # an answer of no shape that was thought of
-            message = f"an answer of another shape: {error!r}"[:200]
-        yield CheckResult(one.name, one.section, outcome, message, one.remedy * (outcome == "fails"))
+            message = f"no response: {type(error).__name__}"
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # a malformed response
+            message = f"malformed response: {error!r}"[:200]
+        yield CheckResult(item.id, item.title, item.section, outcome, message, item.remedy * (outcome == "fails"))

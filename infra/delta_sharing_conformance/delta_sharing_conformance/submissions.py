@@ -1,30 +1,30 @@
-"""Checks of asynchronous queries: submitted once, asked for until they are done."""
+"""Checks of asynchronous queries, which are submitted and then polled."""
 
 import secrets
 import time
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check_each_table
+from delta_sharing_conformance.catalog import OK, ListedTable
+from delta_sharing_conformance.check import CheckSkipped, check_each_table
 from delta_sharing_conformance.client import Reply
 from delta_sharing_conformance.listings import ABSENT
-from delta_sharing_conformance.shared import OK, ListedTable
 
-PATIENCE_SECONDS = 60.0
+MAX_WAIT_SECONDS = 60.0
 
 
 def _submit(table: ListedTable, **fields: object) -> tuple[Reply, str]:
-    """Submit a query; return the answer and its queryId, empty where it was answered at once."""
+    """Submit a query; return the response and queryId, which is empty after a synchronous query."""
     fields = {"idempotencyKey": secrets.token_hex(16), **fields}
-    reply = expect.answered(table.query(f"{table.formats[0][1]};asyncquery=true", **fields))
-    told = reply.lines[0].get("queryStatus") if reply.lines else None
-    return reply, str(expect.typed("queryStatus", told, {"queryId": str})["queryId"]) if told is not None else ""
+    reply = expect.ok(table.query(f"{table.formats[0][1]};asyncquery=true", **fields))
+    status = reply.lines[0].get("queryStatus") if reply.lines else None
+    return reply, str(expect.fields("queryStatus", status, {"queryId": str})["queryId"]) if status is not None else ""
 
 
-def _submitted(table: ListedTable, **fields: object) -> str:
-    """Submit a query and return its queryId; raises NotTried where it was answered at once."""
+def _submit_pending(table: ListedTable, **fields: object) -> str:
+    """Submit a query and return its queryId; raises CheckSkipped if the response has the result."""
     _, query = _submit(table, **fields)
     if not query:
-        raise NotTried("the server answers every query at once")
+        raise CheckSkipped("the server runs all queries synchronously")
     return query
 
 
@@ -32,61 +32,61 @@ def _poll(table: ListedTable, query: str) -> Reply:
     return table.client.ask("POST", f"{table.path}/queries/{query}", body={}, capabilities=table.formats[0][1])
 
 
-def _ended(table: ListedTable, query: str) -> Reply:
-    """Ask for a submitted query until it is no longer pending."""
-    until = time.monotonic() + PATIENCE_SECONDS
-    while (reply := expect.answered(_poll(table, query))).kinds == ["queryStatus"]:
+def _wait_for(table: ListedTable, query: str) -> Reply:
+    """Poll a submitted query until it is no longer pending."""
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while (reply := expect.ok(_poll(table, query))).kinds == ["queryStatus"]:
         status = str((reply.lines or [{}])[0]["queryStatus"].get("status")).lower()
         expect.that(status == "pending", f"{reply} with the status {status!r}")
-        expect.that(time.monotonic() < until, f"the query is pending after {PATIENCE_SECONDS:.0f} s")
+        expect.that(time.monotonic() < deadline, f"the query is still pending after {MAX_WAIT_SECONDS:.0f} s")
         time.sleep(0.2)
     return reply
 
 
-@check_each_table("asyncQuery", most=3)
-def a_query_that_is_submitted_says_so(table: ListedTable) -> None:
-    """Answer asyncquery=true with the whole, or with one queryStatus line and asyncquery=true in the header."""
+@check_each_table("asyncQuery", max_tables=3, id="a query that is submitted says so")
+def asyncquery_is_confirmed_in_the_header(table: ListedTable) -> None:
+    """Respond to asyncquery=true with the result, or with one queryStatus line and asyncquery=true in the header."""
     reply, query = _submit(table)
-    agreed = reply.capabilities.get("asyncquery") == "true"
+    confirmed = reply.capabilities.get("asyncquery") == "true"
     if not query:
-        expect.that(not agreed, f"{reply} with asyncquery=true and no queryStatus")
-        expect.same("the whole at once", expect.ids(reply), table.ids(table.formats[0][0]))
+        expect.that(not confirmed, f"{reply} with asyncquery=true and no queryStatus")
+        expect.same_ids("the synchronous result", expect.ids(reply), table.ids(table.formats[0][0]))
         return
-    expect.that(agreed, f"{reply} with queryStatus, without asyncquery=true in its header")
+    expect.that(confirmed, f"{reply} with queryStatus and without asyncquery=true in its header")
     expect.that(reply.kinds == ["queryStatus"], f"{reply} with lines {reply.kinds[:3]}")
     status = (reply.lines or [{}])[0]["queryStatus"].get("status")
     expect.that(isinstance(status, str), f"{reply} with a queryStatus without status")
 
 
-@check_each_table("asyncQuery", most=3)
-def a_submission_sent_twice_is_one(table: ListedTable) -> None:
-    """Give the same queryId to the same idempotencyKey, table and parameters."""
+@check_each_table("asyncQuery", max_tables=3, id="a submission sent twice is one")
+def same_submission_returns_the_same_query(table: ListedTable) -> None:
+    """Return the same queryId for the same idempotencyKey, table and parameters."""
     key = secrets.token_hex(16)
-    first, second = _submitted(table, idempotencyKey=key), _submit(table, idempotencyKey=key)[1]
-    expect.that(first == second, "the same submission twice has two queryIds")
+    first, second = _submit_pending(table, idempotencyKey=key), _submit(table, idempotencyKey=key)[1]
+    expect.that(first == second, "two submissions with the same idempotencyKey have different queryIds")
 
 
-@check_each_table("Get Query Info", most=2)
-def a_submitted_query_ends_as_the_query(table: ListedTable) -> None:
-    """Answer .../queries/{queryId} with queryStatus until the query is done, then as the query itself would be."""
-    reply, response_format = _ended(table, _submitted(table)), table.formats[0][0]
+@check_each_table("Get Query Info", max_tables=2, id="a submitted query ends as the query")
+def async_query_returns_the_same_files(table: ListedTable) -> None:
+    """Respond to .../queries/{queryId} with queryStatus until the query ends, then with its result."""
+    reply, response_format = _wait_for(table, _submit_pending(table)), table.formats[0][0]
     expect.body(reply, response_format, ["file"])
-    expect.same("the submitted query", expect.ids(reply), table.ids(response_format))
+    expect.same_ids("the asynchronous query", expect.ids(reply), table.ids(response_format))
 
 
-@check_each_table("Get Query Info")
-def a_submitted_query_keeps_its_parameters(table: ListedTable) -> None:
-    """End a submitted query with what was submitted: its version, not the latest."""
-    if table.first is None or table.first == table.latest:
-        raise NotTried("no table that the profile sees shares the history of two versions")
-    reply = _ended(table, _submitted(table, version=table.first))
-    expect.that(reply.version == table.first, f"{reply} for version {table.first} with version {reply.version}")
+@check_each_table("Get Query Info", id="a submitted query keeps its parameters")
+def async_query_keeps_its_parameters(table: ListedTable) -> None:
+    """Return the result for the submitted parameters, for example for an earlier version."""
+    if table.first_version is None or table.first_version == table.latest:
+        raise CheckSkipped("no shared table has a history of two versions")
+    reply = _wait_for(table, _submit_pending(table, version=table.first_version))
+    expect.that(reply.version == table.first_version, f"{reply} with version {reply.version}, not the submitted one")
 
 
-@check_each_table("Get Query Info", most=2)
-def a_queryId_that_was_never_given_is_not_found(table: ListedTable) -> None:  # noqa: N802 -- the protocol's word
-    """Answer 404 with an error body to a queryId that is not known."""
-    _submitted(table)
+@check_each_table("Get Query Info", max_tables=2, id="a queryId that was never given is not found")
+def unknown_queryId_returns_404(table: ListedTable) -> None:  # noqa: N802 -- the protocol's word
+    """Return 404 and an error body for an unknown queryId."""
+    _submit_pending(table)
     reply = _poll(table, ABSENT)
-    expect.that(reply.status != OK, f"{reply} for a queryId that it never gave")
-    expect.refused(reply, 404)
+    expect.that(reply.status != OK, f"{reply} for an unknown queryId")
+    expect.error(reply, 404)

@@ -3,118 +3,118 @@
 from datetime import UTC, datetime, timedelta
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check_each_table
+from delta_sharing_conformance.catalog import ListedTable
+from delta_sharing_conformance.check import CheckSkipped, check_each_table
 from delta_sharing_conformance.client import BOTH, DELTA, FORMATS
-from delta_sharing_conformance.shared import ListedTable
 
 NOT_OFFERED = {404, 405, 501}
-"""What a server answers that does not have an endpoint."""
+"""Statuses of servers that do not have an endpoint."""
 HISTORY = "shares its history"
 
 
-def iso(milliseconds: int) -> str:
-    """Write a time in the protocol's Timestamp Format; a fraction only where there is one."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    return moment.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")
+def iso_time(milliseconds: int) -> str:
+    """Format milliseconds since the epoch in the protocol's Timestamp Format."""
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    return time.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")
 
 
-def first_version(table: ListedTable) -> int:
-    """Return the first version that can be queried; raises NotTried where history is not shared."""
-    if table.first is None:
-        raise NotTried(f"no table that the profile sees {HISTORY}")
-    return table.first
+def require_history(table: ListedTable) -> int:
+    """Return the first version that can be queried; raises CheckSkipped without shared history."""
+    if table.first_version is None:
+        raise CheckSkipped(f"no shared table {HISTORY}")
+    return table.first_version
 
 
-@check_each_table("Query Table Version")
-def tells_the_version(table: ListedTable) -> None:
-    """Answer GET .../version with 200 and the header Delta-Table-Version."""
-    expect.that(expect.answered(table.at).version is not None, f"{table.at} without Delta-Table-Version")
+@check_each_table("Query Table Version", id="tells the version")
+def version_is_returned(table: ListedTable) -> None:
+    """Respond to GET .../version with 200 and the header Delta-Table-Version."""
+    expect.that(expect.ok(table.version_reply).version is not None, "a response without Delta-Table-Version")
 
 
-@check_each_table("Query Table Version")
-def HEAD_tells_the_same_version(table: ListedTable) -> None:  # noqa: N802 -- the method's name
-    """Answer the deprecated HEAD .../tables/{table} as GET .../version, or not at all."""
+@check_each_table("Query Table Version", id="HEAD tells the same version")
+def HEAD_returns_the_same_version(table: ListedTable) -> None:  # noqa: N802 -- the method's name
+    """Respond to the deprecated HEAD .../tables/{table} like GET .../version, or with 404, 405 or 501."""
     reply = table.client.ask("HEAD", table.path)
     if reply.status in NOT_OFFERED:
-        raise NotTried(f"HEAD is not offered ({reply.status}); it is deprecated")
-    expect.that(expect.answered(reply).version == table.latest, f"{reply} with version {reply.version}")
+        raise CheckSkipped(f"the server does not support HEAD ({reply.status}), which is deprecated")
+    expect.that(expect.ok(reply).version == table.latest, f"{reply} with version {reply.version}")
 
 
 @check_each_table("Query Table Version", HISTORY)
 def startingTimestamp_finds_the_first_version_at_or_after_it(table: ListedTable) -> None:  # noqa: N802 -- the parameter
-    """Give the earliest version whose commit is at or after startingTimestamp, also where it is that very moment."""
-    first_version(table)
-    known = {version: at for version, at in table.moments.items() if version > (table.first or 0)}
-    if not known:
-        raise NotTried("no table's lines tell when a version was committed")
-    for version, at in sorted(known.items()):
-        reply = table.client.get(f"{table.path}/version", startingTimestamp=iso(at))
-        expect.answered(reply)
-        expect.that(
-            reply.version == version, f"the moment of version {version} ({iso(at)}) gives version {reply.version}"
-        )
+    """Return the earliest version with a commit time at or after startingTimestamp, including the exact time."""
+    require_history(table)
+    times = {version: time for version, time in table.commit_times.items() if version > (table.first_version or 0)}
+    if not times:
+        raise CheckSkipped("no response has commit times")
+    for version, time in sorted(times.items()):
+        reply = table.client.get(f"{table.path}/version", startingTimestamp=iso_time(time))
+        expect.ok(reply)
+        message = f"the commit time of version {version} ({iso_time(time)}) returns version {reply.version}"
+        expect.that(reply.version == version, message)
 
 
-@check_each_table("Timestamp Format", HISTORY)
-def refuses_timestamps_that_are_none(table: ListedTable) -> None:
-    """Answer 400 with an error body to a timestamp that is no ISO 8601 time."""
-    first_version(table)
-    expect.refused(table.client.get(f"{table.path}/version", startingTimestamp="yesterday"), 400)
-    expect.refused(table.metadata(BOTH, timestamp="yesterday"), 400)
-    expect.refused(table.query(BOTH, timestamp="yesterday"), 400)
+@check_each_table("Timestamp Format", HISTORY, id="refuses timestamps that are none")
+def invalid_timestamps_are_rejected(table: ListedTable) -> None:
+    """Return 400 and an error body for a timestamp that is not in ISO 8601 format."""
+    require_history(table)
+    expect.error(table.client.get(f"{table.path}/version", startingTimestamp="yesterday"), 400)
+    expect.error(table.metadata(BOTH, timestamp="yesterday"), 400)
+    expect.error(table.query(BOTH, timestamp="yesterday"), 400)
 
 
 @check_each_table("Metadata")
 def metadata_is_two_lines_in_parquet_format(table: ListedTable) -> None:
-    """Answer .../metadata without capabilities in parquet format: protocol and metaData with their required keys."""
+    """Respond to .../metadata without capabilities in parquet format: protocol and metaData with required keys."""
     _metadata(table, "parquet", None)
 
 
 @check_each_table("Metadata in Delta Format")
 def metadata_is_two_lines_in_delta_format(table: ListedTable) -> None:
-    """Answer .../metadata with responseformat=delta by deltaProtocol and deltaMetadata, actions as Delta has them."""
+    """Respond to .../metadata and responseformat=delta with Delta actions in deltaProtocol and deltaMetadata."""
     _metadata(table, "delta", DELTA)
 
 
 def _metadata(table: ListedTable, response_format: str, capabilities: str | None) -> None:
-    if response_format not in table.whole:
-        raise NotTried(f"no table that the profile sees can be had in {response_format} format")
+    if response_format not in table.full_replies:
+        raise CheckSkipped(f"no shared table can be read in {response_format} format")
     reply = table.metadata(capabilities)
     expect.head(reply, response_format)
     extra = [kind for kind in reply.kinds[2:] if kind != "endStreamAction"]
-    expect.that(not extra, f"{reply} with more lines: {extra[:3]}")
+    expect.that(not extra, f"{reply} with additional lines: {extra[:3]}")
     expect.that(reply.version == table.latest, f"{reply} with version {reply.version}, not {table.latest}")
 
 
 @check_each_table("Query Table Metadata")
 def metadata_and_query_have_the_same_schema(table: ListedTable) -> None:
-    """Give the same schemaString at .../metadata and at .../query."""
-    for response_format, reply in table.whole.items():
-        told = expect.lines(table.metadata(FORMATS[response_format]))[1]["metaData"]
+    """Return the same schemaString from .../metadata and .../query."""
+    for response_format, reply in table.full_replies.items():
+        described = expect.lines(table.metadata(FORMATS[response_format]))[1]["metaData"]
         queried = expect.lines(reply)[1]["metaData"]
-        schemas = [one.get("deltaMetadata", one).get("schemaString") for one in (told, queried)]
-        expect.that(schemas[0] == schemas[1], f"{reply.request} has another schemaString than .../metadata")
+        schemas = [fields.get("deltaMetadata", fields).get("schemaString") for fields in (described, queried)]
+        expect.that(schemas[0] == schemas[1], f"{reply.request} and .../metadata have different schemaStrings")
 
 
-@check_each_table("Query Table Metadata", HISTORY)
-def metadata_of_a_version(table: ListedTable) -> None:
-    """Answer version and timestamp with the metadata of that version, and 400 to both or to one that is not there."""
-    for version in sorted({first_version(table), table.latest}):
-        reply = expect.answered(table.metadata(BOTH, version=version))
+@check_each_table("Query Table Metadata", HISTORY, id="metadata of a version")
+def metadata_of_a_version_is_returned(table: ListedTable) -> None:
+    """Return the metadata of a version or timestamp, and 400 for both or for an unknown version."""
+    for version in sorted({require_history(table), table.latest}):
+        reply = expect.ok(table.metadata(BOTH, version=version))
         expect.that(reply.version == version, f"{reply} for version {version} with version {reply.version}")
-    for version, at in sorted(table.moments.items())[-1:]:
-        reply = expect.answered(table.metadata(BOTH, timestamp=iso(at)))
-        expect.that(reply.version == version, f"{reply} for the moment of {version} with version {reply.version}")
-    expect.refused(table.metadata(BOTH, version=table.latest + 1000), 400)
-    expect.refused(table.metadata(BOTH, version=table.latest, timestamp="2022-01-01T00:00:00Z"), 400)
+    for version, time in sorted(table.commit_times.items())[-1:]:
+        reply = expect.ok(table.metadata(BOTH, timestamp=iso_time(time)))
+        message = f"{reply} for the commit time of version {version} with version {reply.version}"
+        expect.that(reply.version == version, message)
+    expect.error(table.metadata(BOTH, version=table.latest + 1000), 400)
+    expect.error(table.metadata(BOTH, version=table.latest, timestamp="2022-01-01T00:00:00Z"), 400)
 
 
-@check_each_table("Query Table Metadata")
-def history_that_is_not_shared_is_refused(table: ListedTable) -> None:
-    """Answer 400 or 403 with an error body to versions, timestamps and changes where history is not shared."""
-    if table.first is not None:
-        raise NotTried("every table that the profile sees shares its history")
-    expect.refused(table.metadata(BOTH, version=table.latest), 400, 403)
-    expect.refused(table.query(BOTH, version=table.latest), 400, 403)
-    expect.refused(table.query(BOTH, startingVersion=table.latest), 400, 403)
-    expect.refused(table.changes(BOTH, startingVersion=table.latest), 400, 403)
+@check_each_table("Query Table Metadata", id="history that is not shared is refused")
+def requests_for_unshared_history_are_rejected(table: ListedTable) -> None:
+    """Return 400 or 403 and an error body for versions, ranges and changes if history is not shared."""
+    if table.first_version is not None:
+        raise CheckSkipped("every shared table shares its history")
+    expect.error(table.metadata(BOTH, version=table.latest), 400, 403)
+    expect.error(table.query(BOTH, version=table.latest), 400, 403)
+    expect.error(table.query(BOTH, startingVersion=table.latest), 400, 403)
+    expect.error(table.changes(BOTH, startingVersion=table.latest), 400, 403)

@@ -1,4 +1,4 @@
-"""The command `delta-sharing-pull`: download shared tables and folders to this machine."""
+"""The command `delta-sharing-pull`, which downloads shared tables and folders."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import typer
 
 from delta_sharing_pull.errors import InvalidParameter, NotFound, PullError, Unavailable
-from delta_sharing_pull.folders import FolderPull, PulledFolder
-from delta_sharing_pull.server import Shared, SharingServer
-from delta_sharing_pull.shared_folders import KINDS, FolderReader, find_folder
+from delta_sharing_pull.folder_download import FolderDownload, FolderResult
+from delta_sharing_pull.folder_readers import KINDS, FolderReader, find_folder
+from delta_sharing_pull.progress import Progress
+from delta_sharing_pull.server import SharedName, SharingServer
 from delta_sharing_pull.snapshot import latest_version
-from delta_sharing_pull.tables import PulledTable, TablePull
-from delta_sharing_pull.tally import Tally
+from delta_sharing_pull.table_download import TableDownload, TableResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,33 +38,33 @@ download that was interrupted continues where it stopped.
 {PROGRAM} alice.share#sales_share.europe.orders orders/ --follow
 {PROGRAM} alice.share#sales_share.europe.contracts contracts --include '*.pdf' --watch
 """
-_EVERY: Final = 30.0
-_FILES: Final = {".parquet": "parquet", ".csv": "csv"}
+_FOLLOW_SECONDS: Final = 30.0
+_FORMATS: Final = {".parquet": "parquet", ".csv": "csv"}
 
 
 class Output(Protocol):
-    """Where the command reports."""
+    """Destination of messages, JSON results and progress."""
 
     as_json: bool
 
     def note(self, text: str) -> None:
-        """Print a line for people; with --json nothing is printed."""
+        """Print a message, unless --json is set."""
 
     def json(self, value: object) -> None:
-        """Answer a script."""
+        """Print a result in JSON."""
 
     def terminal(self) -> "Console":
-        """Return what shows progress, on stderr."""
+        """Return the console for the progress bar, on stderr."""
 
 
 class _Terminal:
-    """The standard streams. What servers name is printed without what could command a terminal."""
+    """Prints to stdout and stderr. Control characters in names from servers are escaped."""
 
     as_json = False
 
     def note(self, text: str) -> None:
         if not self.as_json:
-            printable = "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)
+            printable = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
             print(printable, file=sys.stderr)
 
     def json(self, value: object) -> None:
@@ -75,8 +75,8 @@ class _Terminal:
 
         return Console(stderr=True)
 
-    def refuse(self, code: str, message: str) -> None:
-        """Print why a download ends with exit code 1."""
+    def error(self, code: str, message: str) -> None:
+        """Print an error that ends the download with exit code 1."""
         if self.as_json:
             print(json.dumps({"errorCode": code, "message": message}), file=sys.stderr)
         self.note(f"refused: {message}")
@@ -86,167 +86,165 @@ def main() -> None:
     """Run the command line."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(help=HELP)(pull)
-    out = _Terminal()
+    output = _Terminal()
     try:
-        app(obj=out)
+        app(obj=output)
     except PullError as error:
-        out.refuse(error.code, str(error))
+        output.error(error.code, str(error))
     except OSError as error:
-        where = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
-        out.refuse(Unavailable.code, f"{where} cannot be used ({error.strerror or error})")
+        file = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
+        output.error(Unavailable.code, f"Cannot use {file}: {error.strerror or error}")
     sys.exit(1)
 
 
-def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
+def pull(  # noqa: PLR0913, PLR0917 -- the options of the command
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="PROFILE#SHARE.SCHEMA.NAME", help="The shared table or folder.")],
+    source: Annotated[str, typer.Argument(metavar="PROFILE#SHARE.SCHEMA.NAME", help="Shared table or folder.")],
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder that ends with /.")
+        str,
+        typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder: FOLDER/ for a table."),
     ],
-    version: Annotated[int | None, typer.Option(min=0, help="Version to read. [default: the newest]")] = None,
-    timestamp: Annotated[str, typer.Option(metavar="ISO", help="Read the version that was current at this time.")] = "",
-    limit: Annotated[int | None, typer.Option(min=0, help="Write at most this many rows to a file.")] = None,
-    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Write only these columns.")] = None,
-    include: Annotated[list[str] | None, typer.Option(metavar="'*.pdf'", help="Download only these files.")] = None,
-    kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help="Kind, if several match.")] = "",
+    version: Annotated[int | None, typer.Option(min=0, help="Version to download. [default: newest]")] = None,
+    timestamp: Annotated[str, typer.Option(metavar="ISO", help="Download the version at this time.")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="Maximum number of rows in a file.")] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Column of a file. Repeatable.")] = None,
+    include: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Files to download. Repeatable.")] = None,
+    kind: Annotated[
+        str, typer.Option(metavar="table|volume|skill|model", help="Kind, if several have this name.")
+    ] = "",
     format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="[default: from TARGET]")] = "",
     follow: Annotated[bool, typer.Option("--follow", "--watch", help="Keep running and download changes.")] = False,
-    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval of --follow.")] = _EVERY,
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")] = False,
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="Interval for --follow.")] = _FOLLOW_SECONDS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result in JSON.")] = False,
 ) -> None:
-    """Download what the arguments name, and report to the context's `Output`; raises PullError."""
-    out: Output = ctx.obj
-    out.as_json = as_json
-    shared = Shared.parse(source)
-    asked = _asked(version, timestamp, limit)
+    """Download a shared table or folder, and report to the context's `Output`; raises PullError."""
+    output: Output = ctx.obj
+    output.as_json = as_json
+    name = SharedName.parse(source)
+    options = _query_options(version, timestamp, limit)
     if kind and kind not in {"table", *KINDS}:
-        raise InvalidParameter(f"--kind {kind}: there are table, {', '.join(KINDS)}")
-    with closing(SharingServer.of(shared.profile)) as server:
-        # What becomes a file of rows, or has options of a table's, is a table; of the rest the server says what it is.
-        is_table = kind == "table" or format_ or Path(target).suffix.lower() in _FILES or timestamp
-        found = None if is_table else find_folder(server, shared, kind, version)
-        if found is None and kind in KINDS:
-            raise NotFound(f"{server.host} shows no {kind} of the name {shared}")
-        once: Callable[[], bool]
-        if found is not None:
-            once = _folder(out, found, shared, target, include or [])
+        raise InvalidParameter(f"--kind {kind} is not valid: use table, {', '.join(KINDS)}")
+    with closing(SharingServer.from_profile(name.profile)) as server:
+        # A file target and the options for tables imply a table. Otherwise the server decides.
+        is_table = kind == "table" or format_ or Path(target).suffix.lower() in _FORMATS or timestamp
+        reader = None if is_table else find_folder(server, name, kind, version)
+        if reader is None and kind in KINDS:
+            raise NotFound(f"{server.host} has no {kind} {name}: check the name, or ask the provider for access")
+        download: Callable[[], bool]
+        if reader is not None:
+            download = _folder_download(output, reader, name, target, include or [])
         else:
-            format_ = _format(shared, target, format_)
-            once = _table(out, server, shared, asked, target, format_, column or [], follow)
-        whole = once()
+            format_ = _table_format(name, target, format_)
+            download = _table_download(output, server, name, options, target, format_, column or [], follow)
+        complete = download()
         while follow:
             time.sleep(every)
             try:
-                once()
-            except Unavailable as passing:
-                out.note(str(passing))
-    if not whole:
+                download()
+            except Unavailable as error:
+                output.note(str(error))
+    if not complete:
         raise typer.Exit(1)
 
 
-def _table(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
-    out: Output,
+def _table_download(  # noqa: PLR0913, PLR0917 -- the options of the command
+    output: Output,
     server: SharingServer,
-    shared: Shared,
-    asked: Mapping[str, Any],
+    name: SharedName,
+    options: Mapping[str, Any],
     target: str,
-    kind: str,
+    table_format: str,
     columns: Sequence[str],
     follow: bool,
 ) -> Callable[[], bool]:
     """Return a function that downloads a table if its version has changed since the last call."""
-    if follow and {"version", "timestamp"} & asked.keys():
-        raise InvalidParameter("--follow goes with what is newest: leave out --version and --timestamp")
-    if kind == "delta" and ("limitHint" in asked or columns):
-        raise InvalidParameter("--limit and --column are for .parquet and .csv: a Delta table is copied by files")
-    table, known = TablePull(server, shared, asked), -1
+    if follow and {"version", "timestamp"} & options.keys():
+        raise InvalidParameter("--follow downloads the newest version: remove --version and --timestamp")
+    if table_format == "delta" and ("limitHint" in options or columns):
+        raise InvalidParameter("--limit and --column require a .parquet or .csv file: a Delta table is copied whole")
+    table, last_version = TableDownload(server, name, options), -1
 
-    def once() -> bool:
-        nonlocal known
-        if known >= 0 and latest_version(server, shared) == known:
+    def download() -> bool:
+        nonlocal last_version
+        if last_version >= 0 and latest_version(server, name) == last_version:
             return True
-        with _shown(out) as tally:
-            if kind == "delta":
-                done = table.into_folder(Path(target), tally)
+        with _progress_bar(output) as progress:
+            if table_format == "delta":
+                result = table.to_delta(Path(target), progress)
             else:
-                done = table.into_file(Path(target), kind, tally, columns)
-        known = done.version
-        what = f"{done.files:,} files" if done.rows is None else f"{done.rows:,} rows"
-        said = f"version {done.version} of {shared}: {what}" + ("" if done.changed else ", nothing new")
-        _tell(out, shared, target, done, said)
+                result = table.to_file(Path(target), table_format, progress, columns)
+        last_version = result.version
+        size = f"{result.files:,} files" if result.rows is None else f"{result.rows:,} rows"
+        suffix = "" if result.changed else ", unchanged"
+        _report(output, name, target, result, f"{target} is version {result.version} of {name}: {size}{suffix}")
         return True
 
-    return once
+    return download
 
 
-def _folder(
-    out: Output, reader: FolderReader, shared: Shared, target: str, include: Sequence[str]
+def _folder_download(
+    output: Output, reader: FolderReader, name: SharedName, target: str, include: Sequence[str]
 ) -> Callable[[], bool]:
-    """Return a function that downloads a folder, reports changes, and returns whether all names are valid here."""
-    before: PulledFolder | None = None
+    """Return a function that downloads a folder and returns whether no file was skipped."""
+    previous: FolderResult | None = None
 
-    def once() -> bool:
-        nonlocal before
-        with _shown(out) as tally:
-            done = FolderPull(reader, Path(target), include, tally).run()
-        if before is None or done.fetched or (done.files, done.names) != (before.files, before.names):
-            _tell(out, shared, target, done, f"{shared}: {done.files:,} files, {done.fetched:,} of them fetched")
-            if done.unnamed:
-                names = ", ".join(map(repr, done.names))
-                out.note(f"{done.unnamed:,} were left, whose names no file here may have: {names}")
-        before = done
-        return not done.unnamed
+    def download() -> bool:
+        nonlocal previous
+        with _progress_bar(output) as progress:
+            result = FolderDownload(reader, Path(target), include, progress).run()
+        if previous is None or result.fetched or (result.files, result.names) != (previous.files, previous.names):
+            message = f"{target} has {result.files:,} files of {name}: downloaded {result.fetched:,}"
+            _report(output, name, target, result, message)
+            if result.unnamed:
+                names = ", ".join(map(repr, result.names))
+                output.note(f"Skipped {result.unnamed:,} objects with names that are invalid on this machine: {names}")
+        previous = result
+        return not result.unnamed
 
-    return once
+    return download
 
 
-def _asked(version: int | None, timestamp: str, limit: int | None) -> dict[str, Any]:
+def _query_options(version: int | None, timestamp: str, limit: int | None) -> dict[str, Any]:
     if version is not None and timestamp:
-        raise InvalidParameter("--version and --timestamp say the same: give one")
-    asked = {"version": version, "timestamp": timestamp or None, "limitHint": limit}
-    return {name: value for name, value in asked.items() if value is not None}
+        raise InvalidParameter("--version and --timestamp exclude each other: specify only one")
+    options = {"version": version, "timestamp": timestamp or None, "limitHint": limit}
+    return {key: value for key, value in options.items() if value is not None}
 
 
-def _format(shared: Shared, target: str, told: str) -> str:
-    """Return how a table is written; raises InvalidParameter where neither the option nor the target says it."""
-    found = told.lower() or _FILES.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
-    if found not in {"delta", *_FILES.values()}:
+def _table_format(name: SharedName, target: str, option: str) -> str:
+    """Return the format from --format or the target; raises InvalidParameter if neither specifies one."""
+    table_format = option.lower() or _FORMATS.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
+    if table_format not in {"delta", *_FORMATS.values()}:
         raise InvalidParameter(
-            f"no volume, skill or model {shared} was found, and '{target}' does not say what a table becomes: name a "
-            ".parquet or .csv file, or a folder with a / at its end (a Delta table), or give --format "
-            "delta, parquet or csv"
+            f"No volume, skill or model {name} exists, and '{target}' specifies no table format: use a .parquet or "
+            ".csv file, a folder that ends with / for a Delta table, or --format delta, parquet or csv"
         )
-    return found
+    return table_format
 
 
-def _tell(out: Output, shared: Shared, target: str, done: PulledTable | PulledFolder, said: str) -> None:
-    if out.as_json:
-        told: Mapping[str, Any] = {name: value for name, value in asdict(done).items() if value is not None}
-        out.json({"source": str(shared), "target": target, **told})
+def _report(output: Output, name: SharedName, target: str, result: TableResult | FolderResult, message: str) -> None:
+    if output.as_json:
+        fields: Mapping[str, Any] = {key: value for key, value in asdict(result).items() if value is not None}
+        output.json({"source": str(name), "target": target, **fields})
     else:
-        out.note(f"{target} is {said}")
+        output.note(message)
 
 
 @contextmanager
-def _shown(out: Output) -> Iterator[Tally]:
-    """Show how far a pull is where stderr is a terminal."""
-    if out.as_json or not (console := out.terminal()).is_terminal:
-        yield Tally()
+def _progress_bar(output: Output) -> Iterator[Progress]:
+    """Show a progress bar if stderr is a terminal."""
+    if output.as_json or not (console := output.terminal()).is_terminal:
+        yield Progress()
         return
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich import progress as bars
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
+    columns = (bars.BarColumn(), bars.DownloadColumn(), bars.TransferSpeedColumn(), bars.TimeRemainingColumn())
+    streams: dict[str, Any] = {"redirect_stdout": False, "redirect_stderr": False}
+    with bars.Progress("{task.description}", *columns, console=console, transient=True, **streams) as bar:
         task = bar.add_task("", total=None)
 
-        def show(tally: Tally) -> None:
-            counted = f"{tally.files:,} of {tally.files_expected:,} files"
-            bar.update(task, completed=tally.bytes, total=tally.bytes_expected or None, description=counted)
+        def show(progress: Progress) -> None:
+            text = f"{progress.files:,} of {progress.files_expected:,} files"
+            bar.update(task, completed=progress.bytes, total=progress.bytes_expected or None, description=text)
 
-        yield Tally(show)
+        yield Progress(show)

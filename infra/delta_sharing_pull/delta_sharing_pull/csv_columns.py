@@ -1,7 +1,7 @@
-"""Values as the text of a CSV file: exact, and as the server's page for recipients writes them.
+"""Convert columns to CSV text without loss, in the same format as the server's page for recipients.
 
-Null is nothing, an empty text is `""`, binary is hexadecimal, times are UTC with `Z` (`timestamp_ntz` without), arrays,
-maps and structs are JSON.
+Null is an empty cell and an empty string is `""`. Binary is hexadecimal. Timestamps are UTC and end with `Z`, except
+`timestamp_ntz`. Arrays, maps and structs are JSON.
 """
 
 import json
@@ -19,47 +19,47 @@ from delta_sharing_pull.errors import UnsupportedOperation
 
 
 def check_types(types: Mapping[str, Any]) -> None:
-    """Raise UnsupportedOperation for a column that CSV cannot hold: a variant, whole or inside another."""
+    """Raise UnsupportedOperation for a column that is a variant or contains one."""
     for name, kind in types.items():
         if '"variant"' in json.dumps(kind):
             raise UnsupportedOperation(
-                f"column '{name}' is a variant, which CSV cannot hold: leave it out by --column, or pull .parquet"
+                f"CSV cannot represent column '{name}' of type variant: select other columns with --column"
             )
 
 
 def text_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the types in which columns are handed to pyarrow's CSV writer."""
-    return pa.schema([pa.field(field.name, _written(field.type)) for field in schema])
+    """Return the column types to pass to pyarrow's CSV writer."""
+    return pa.schema([pa.field(field.name, _text_type(field.type)) for field in schema])
 
 
 def text_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows in the types of `text_schema`."""
+    """Convert a batch to the types of `text_schema`."""
     columns = [_column(column, field.type) for column, field in zip(batch.columns, batch.schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _written(kind: pa.DataType) -> pa.DataType:
-    plain = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
-    return kind if plain or pa.types.is_string(kind) else pa.string()
+def _text_type(kind: pa.DataType) -> pa.DataType:
+    is_exact = pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)
+    return kind if is_exact or pa.types.is_string(kind) else pa.string()
 
 
 def _column(column: Any, kind: pa.DataType) -> Any:
-    if _written(kind) == kind:
+    if _text_type(kind) == kind:
         return column
     if pa.types.is_timestamp(kind):
-        return _times(column, kind)
+        return _timestamp_column(column, kind)
     return pa.array([None if value is None else _text(value, kind) for value in column.to_pylist()], pa.string())
 
 
-def _times(column: Any, kind: Any) -> Any:
+def _timestamp_column(column: Any, kind: Any) -> Any:
     zone = "" if kind.tz is None else "Z"
-    moments = column.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
-    iso = pc.replace_substring(moments, " ", "T", max_replacements=1)
+    texts = column.cast(pa.int64()).cast(pa.timestamp(kind.unit)).cast(pa.string())
+    iso = pc.replace_substring(texts, " ", "T", max_replacements=1)
     return pc.binary_join_element_wise(pc.replace_substring_regex(iso, r"\.?0+$", ""), zone, "")
 
 
 def _text(value: Any, kind: pa.DataType) -> str:
-    """Return a value's text: of a cell, and of what stands in JSON as a text."""
+    """Return the text of a value, in a cell or as a JSON string."""
     types = pa.types
     if types.is_floating(kind):
         return _float(value, single=types.is_float32(kind))
@@ -68,7 +68,7 @@ def _text(value: Any, kind: pa.DataType) -> str:
     if types.is_nested(kind):
         return _json(value, kind)
     if types.is_timestamp(kind):
-        return _moment(value) + ("" if kind.tz is None else "Z")
+        return _timestamp(value) + ("" if kind.tz is None else "Z")
     if types.is_date(kind):
         return str(value.isoformat())
     if types.is_boolean(kind):
@@ -89,8 +89,8 @@ def _json(value: Any, kind: pa.DataType) -> str:
         fields = [f"{json.dumps(field.name)}:{_json(value[field.name], field.type)}" for field in kind]
         return f"{{{','.join(fields)}}}"
     text = _text(value, kind)
-    number = types.is_integer(kind) or types.is_decimal(kind) or (types.is_floating(kind) and math.isfinite(value))
-    return text if number or types.is_boolean(kind) else json.dumps(text, ensure_ascii=False)
+    is_number = types.is_integer(kind) or types.is_decimal(kind) or (types.is_floating(kind) and math.isfinite(value))
+    return text if is_number or types.is_boolean(kind) else json.dumps(text, ensure_ascii=False)
 
 
 def _float(value: float, *, single: bool) -> str:
@@ -102,6 +102,6 @@ def _float(value: float, *, single: bool) -> str:
     return text.removesuffix(".0")
 
 
-def _moment(value: datetime) -> str:
+def _timestamp(value: datetime) -> str:
     text = value.replace(tzinfo=None).isoformat()
     return text.rstrip("0") if "." in text else text

@@ -1,8 +1,8 @@
-"""A Delta table on this disk that is kept in step with a shared one, by files: each commit is a version of the source.
+"""A local Delta table that copies a shared table file by file. Each commit copies one version of the source.
 
-The files of two snapshots are compared: what went is removed, what came is fetched and added, in one commit that also
-says which version of the source it is (Delta's `txn`). So rows are those of the source as a multiset, whatever made
-them, no row is read or compared, and a pull that was killed anywhere has changed nothing that readers see.
+A commit adds the files that are new in the source, removes those that it no longer lists, and records the version of
+the source (Delta's `txn`). Files are compared by key and no rows are read, so the copy has exactly the rows of the
+source, with duplicates. An interrupted download changes nothing that readers see.
 """
 
 import json
@@ -13,92 +13,92 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from delta_sharing_pull.answers import column_types
 from delta_sharing_pull.errors import Conflict, InvalidParameter, NotFound
-from delta_sharing_pull.folder_lock import OWN
+from delta_sharing_pull.folder_lock import STATE_FOLDER
 from delta_sharing_pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
-from delta_sharing_pull.server import Shared
+from delta_sharing_pull.responses import column_types
+from delta_sharing_pull.server import SharedName
 from delta_sharing_pull.snapshot import SharedFile, Snapshot, logical_file
 
-_APP: Final = "deltaic-pull/"
+_APP_ID: Final = "deltaic-pull/"
 
 
 @dataclass
 class DeltaCopy:
-    """What the copy's log says."""
+    """State of a copy, read from its Delta log."""
 
     folder: Path
     version: int = -1
-    """The copy's own version; -1 before the first commit."""
+    """Version of the copy's log; -1 before the first commit."""
     source: str = ""
-    """The table of which it is a copy, in lower case."""
+    """Full name of the source table in lower case; empty if this is not a copy."""
     source_version: int = -1
     protocol: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     files: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """The live `add` of each logical file."""
+    """Current `add` actions by `logical_file`."""
 
     @classmethod
-    def read(cls, folder: Path, shared: Shared) -> "DeltaCopy":
-        """Read the copy in a folder, which may be empty or absent.
+    def read(cls, folder: Path, name: SharedName) -> "DeltaCopy":
+        """Read the copy in a folder, which can be empty or missing.
 
-        Raises InvalidParameter for a folder with anything else: another table, a copy of another one, files;
-        NotFound for a log that somebody has cut.
+        Raises InvalidParameter if the folder has a copy of another table, any other table, or other files, and
+        NotFound if its log is incomplete.
         """
-        found = cls(folder)
+        copy = cls(folder)
         for version, path in enumerate(sorted((folder / LOG).glob("?" * 20 + ".json"))):
             if path.name != commit_name(version):
-                raise NotFound(f"the log in {folder} has lost version {version}: pull into another folder")
-            found.version = version
+                raise NotFound(f"The Delta log in {folder} has no version {version}: download to a new folder")
+            copy.version = version
             for line in path.read_bytes().splitlines():
-                found._apply(json.loads(line))
-        if found.version < 0 and not (folder / OWN).is_dir() and folder.is_dir() and any(folder.iterdir()):
-            raise InvalidParameter(f"{folder} has files that are no copy: name a new folder")
-        if found.version >= 0 and found.source != str(shared).lower():
-            of = f"a copy of {found.source}" if found.source else "a table of somebody else's"
-            raise InvalidParameter(f"{folder} is {of}: name a new folder")
-        return found
+                copy._apply(json.loads(line))
+        if copy.version < 0 and not (folder / STATE_FOLDER).is_dir() and folder.is_dir() and any(folder.iterdir()):
+            raise InvalidParameter(f"{folder} has other files and is not a copy: use a new folder")
+        if copy.version >= 0 and copy.source != str(name).lower():
+            content = f"a copy of {copy.source}" if copy.source else "a table that this program did not write"
+            raise InvalidParameter(f"{folder} has {content}: use a new folder")
+        return copy
 
     def _apply(self, action: Mapping[str, Any]) -> None:
-        for kind, told in action.items():
+        for kind, fields in action.items():
             match kind:
                 case "add":
-                    self.files[logical_file(told)] = told
+                    self.files[logical_file(fields)] = fields
                 case "remove":
-                    self.files.pop(logical_file(told), None)
+                    self.files.pop(logical_file(fields), None)
                 case "protocol":
-                    self.protocol = told
+                    self.protocol = fields
                 case "metaData":
-                    self.metadata = told
-                case "txn" if told["appId"].startswith(_APP):
-                    self.source, self.source_version = told["appId"].removeprefix(_APP), told["version"]
+                    self.metadata = fields
+                case "txn" if fields["appId"].startswith(_APP_ID):
+                    self.source, self.source_version = fields["appId"].removeprefix(_APP_ID), fields["version"]
 
-    def check_follows(self, snapshot: Snapshot) -> None:
-        """Raise InvalidParameter for an earlier version in which a column has another type than here.
+    def check_compatible(self, snapshot: Snapshot) -> None:
+        """Raise InvalidParameter for an earlier version in which a column has a different type.
 
-        A log that goes back so is read by no deltalake: it takes bounds of removed files for values of the new type.
+        deltalake cannot read such a log: it parses the statistics of removed files with the current type.
         """
         if snapshot.version >= self.source_version:
             return
-        here, there = (column_types(told["schemaString"]) for told in (self.metadata, snapshot.metadata))
-        for column in sorted(here.keys() & there.keys()):
-            if here[column] != there[column]:
+        current, earlier = (column_types(fields["schemaString"]) for fields in (self.metadata, snapshot.metadata))
+        for column in sorted(current.keys() & earlier.keys()):
+            if current[column] != earlier[column]:
                 raise InvalidParameter(
-                    f"{self.folder} has version {self.source_version}, in which {column} is {here[column]}, and cannot "
-                    f"go back to version {snapshot.version}, where it was {there[column]}: name a new folder"
+                    f"{self.folder} has version {self.source_version}, in which {column} is {current[column]}, and "
+                    f"cannot return to version {snapshot.version}, in which it is {earlier[column]}: use a new folder"
                 )
 
-    def lacks(self, file: SharedFile) -> bool:
-        """Tell whether a file, or its vector's, is not on this disk as it should be."""
+    def is_missing(self, file: SharedFile) -> bool:
+        """Return whether a data file or its deletion vector must be downloaded."""
         data, vector = self.folder / file.data_name, self.folder / file.vector_name
         return not (data.is_file() and data.stat().st_size == file.size and vector.exists())
 
-    def follow(self, snapshot: Snapshot, shared: Shared) -> bool:
-        """Commit a snapshot whose files are all here; returns whether there was anything to commit.
+    def commit(self, snapshot: Snapshot, name: SharedName) -> bool:
+        """Commit a snapshot whose files are all downloaded, and return whether anything changed.
 
-        Raises Conflict where another has committed meanwhile.
+        Raises Conflict if another process has committed since `read`.
         """
-        wanted = {logical_file(file.add): file.add for file in snapshot.files}
+        adds = {logical_file(file.add): file.add for file in snapshot.files}
         protocol, metadata = local_protocol(snapshot.protocol), local_metadata(snapshot.metadata)
         now = round(time.time() * 1000)
         actions: list[dict[str, Any]] = []
@@ -106,29 +106,29 @@ class DeltaCopy:
             actions.append({"protocol": protocol})
         if metadata != self.metadata:
             actions.append({"metaData": metadata})
-        actions += [{"remove": _removed(add, now)} for key, add in self.files.items() if key not in wanted]
-        actions += [{"add": add} for key, add in wanted.items() if key not in self.files]
-        source = str(shared).lower()
+        actions += [{"remove": _remove_action(add, now)} for key, add in self.files.items() if key not in adds]
+        actions += [{"add": add} for key, add in adds.items() if key not in self.files]
+        source = str(name).lower()
         if not actions and snapshot.version == self.source_version:
             return False
-        actions.append({"txn": {"appId": f"{_APP}{source}", "version": snapshot.version, "lastUpdated": now}})
-        told = {"timestamp": now, "operation": "PULL", "operationParameters": {"version": str(snapshot.version)}}
-        self._commit([{"commitInfo": told}, *actions])
+        actions.append({"txn": {"appId": f"{_APP_ID}{source}", "version": snapshot.version, "lastUpdated": now}})
+        info = {"timestamp": now, "operation": "PULL", "operationParameters": {"version": str(snapshot.version)}}
+        self._write_commit([{"commitInfo": info}, *actions])
         return True
 
-    def _commit(self, actions: list[dict[str, Any]]) -> None:
+    def _write_commit(self, actions: list[dict[str, Any]]) -> None:
         log = self.folder / LOG
         log.mkdir(exist_ok=True)
-        target, fresh = log / commit_name(self.version + 1), log / f".{commit_name(self.version + 1)}.tmp"
-        with fresh.open("wb") as file:
+        target, temporary = log / commit_name(self.version + 1), log / f".{commit_name(self.version + 1)}.tmp"
+        with temporary.open("wb") as file:
             file.write(commit_text(actions))
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
-            raise Conflict(f"{self.folder} was written to by somebody else: pull again")
-        fresh.replace(target)
+            raise Conflict(f"Another process wrote to {self.folder}: download again")
+        temporary.replace(target)
 
 
-def _removed(add: Mapping[str, Any], now: int) -> dict[str, Any]:
-    told = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
-    return {**told, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+def _remove_action(add: Mapping[str, Any], now: int) -> dict[str, Any]:
+    fields = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
+    return {**fields, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}

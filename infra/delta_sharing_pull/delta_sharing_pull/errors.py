@@ -1,22 +1,22 @@
-"""Errors of a download: the message says what is wrong and what to do, and has no token and no signed URL in it."""
+"""Errors of a download. Messages say what is wrong and what to do, and never contain a token or a signed URL."""
 
 from typing import ClassVar
 
 
 class PullError(Exception):
-    """Something rules the download out. The code is one of those that Delta Sharing servers answer with."""
+    """Base class of the errors that end a download. `code` is an error code of Delta Sharing servers."""
 
     code: ClassVar[str]
 
 
 class InvalidParameter(PullError):
-    """An argument has a value that cannot be accepted."""
+    """An argument has an invalid value."""
 
     code = "INVALID_PARAMETER_VALUE"
 
 
 class UnsupportedOperation(PullError):
-    """The server, the table or the target format does not allow it."""
+    """The server, the table or the target format does not support the operation."""
 
     code = "UNSUPPORTED_OPERATION"
 
@@ -28,35 +28,35 @@ class Unauthenticated(PullError):
 
 
 class PermissionDenied(PullError):
-    """The recipient, or the URL, may not read this."""
+    """The recipient or the signed URL has no permission to read the item."""
 
     code = "PERMISSION_DENIED"
 
 
 class NotFound(PullError):
-    """It does not exist, or not for this recipient."""
+    """The item does not exist, or is not shared with this recipient."""
 
     code = "RESOURCE_DOES_NOT_EXIST"
 
 
 class Conflict(PullError):
-    """Something else changed it, or holds it."""
+    """Another process changed or locked the item."""
 
     code = "CONFLICT"
 
 
 class Unavailable(PullError):
-    """A server or store failed for a moment: the request can be repeated."""
+    """A server or object store failed temporarily. The request can be repeated."""
 
     code = "TEMPORARILY_UNAVAILABLE"
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds to wait, if the server names them."""
+        """Seconds to wait, from the Retry-After header of the response."""
 
 
 class TooManyRequests(Unavailable):
-    """A server or store is busy."""
+    """A server or object store is busy."""
 
     code = "RESOURCE_EXHAUSTED"

@@ -1,4 +1,4 @@
-"""One pull at a time in a folder."""
+"""A lock that allows one download at a time in a folder."""
 
 import fcntl
 import os
@@ -9,18 +9,18 @@ from typing import Final
 
 from delta_sharing_pull.errors import Conflict
 
-OWN: Final = ".deltaic-pull"
-"""The folder in which a pull keeps what is not yet whole, and what it knows; readers of Delta pass over such a name."""
+STATE_FOLDER: Final = ".deltaic-pull"
+"""Name of the subfolder for incomplete files and state. Delta readers ignore names that start with a period."""
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[Path]:
-    """Hold a folder, made if need be, and yield the pull's own in it; raises Conflict if another pull holds it."""
-    own = folder / OWN
-    own.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(own / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
+def lock_folder(folder: Path) -> Iterator[Path]:
+    """Create and lock a folder, and yield its state folder; raises Conflict if already locked."""
+    state = folder / STATE_FOLDER
+    state.mkdir(parents=True, exist_ok=True)
+    with os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Conflict(f"another pull is at work in {folder}: wait until it has ended") from None
-        yield own
+            raise Conflict(f"Another download to {folder} is running: wait until it ends") from None
+        yield state

@@ -1,4 +1,4 @@
-"""The actions of a Delta log on this disk, made of what a server tells of a shared table."""
+"""Convert the protocol and metadata of a shared table to the Delta log of a local table."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ DATA_FEATURES: Final = (
     "variantShredding",
     "variantShredding-preview",
 )
-"""Table features that a reader of the data files must know (Delta protocol, "Valid Feature Names")."""
+"""Table features that readers of the data files must support (Delta protocol, "Valid Feature Names")."""
 LOG_FEATURES: Final = ("v2Checkpoint", "vacuumProtocolCheck")
-_OF_THE_SOURCE: Final = {*LOG_FEATURES, "catalogManaged", "catalogOwned", "catalogOwned-preview"}
-"""Features of the source's log, which a copy does not have."""
+_SOURCE_ONLY: Final = {*LOG_FEATURES, "catalogManaged", "catalogOwned", "catalogOwned-preview"}
+"""Features of the source's log that do not apply to the log of a copy."""
 _PROPERTIES: Final = frozenset(
     {
         "delta.columnmapping.mode",
@@ -29,19 +29,19 @@ _PROPERTIES: Final = frozenset(
         "delta.enablevariantshredding",
     }
 )
-"""In lower case: what says how files are read. Rules for writers, lifetimes and ids of rows stay with the source."""
+"""Lower-case names of the properties that affect reading. Retention, row ids and rules for writers are not copied."""
 _READER, _WRITER = 3, 7
 
 
-def local_protocol(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Delta's protocol with what concerns readers of the files, so that any library that knows those reads it.
+def local_protocol(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Delta protocol of a copy, with only the features that affect reading files.
 
-    A feature that is not known here stays: then the library says what it cannot read.
+    Unknown features are kept, so that a Delta library can name the feature that it does not support.
     """
-    reader = int(told.get("minReaderVersion", 1))
+    reader = int(source.get("minReaderVersion", 1))
     if reader < _READER:
-        return {"minReaderVersion": reader, "minWriterVersion": min(int(told.get("minWriterVersion", 2)), 6)}
-    features = [name for name in told.get("readerFeatures") or [] if name not in _OF_THE_SOURCE]
+        return {"minReaderVersion": reader, "minWriterVersion": min(int(source.get("minWriterVersion", 2)), 6)}
+    features = [name for name in source.get("readerFeatures") or [] if name not in _SOURCE_ONLY]
     return {
         "minReaderVersion": _READER,
         "minWriterVersion": _WRITER,
@@ -50,17 +50,18 @@ def local_protocol(told: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def local_metadata(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return Delta's metaData with the properties that say how files are read."""
-    kept = {name: value for name, value in (told.get("configuration") or {}).items() if name.lower() in _PROPERTIES}
-    return {**told, "configuration": kept}
+def local_metadata(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Delta's metaData with only the properties that affect reading."""
+    properties = (source.get("configuration") or {}).items()
+    configuration = {name: value for name, value in properties if name.lower() in _PROPERTIES}
+    return {**source, "configuration": configuration}
 
 
 def commit_name(version: int) -> str:
-    """Return the name of a version's commit below the log."""
+    """Return the file name of a commit."""
     return f"{version:020}.json"
 
 
 def commit_text(actions: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return a commit: its actions, one a line."""
+    """Return the content of a commit file, one JSON action per line."""
     return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)

@@ -1,32 +1,34 @@
-"""Decides which file an object of a folder becomes, if any: its name comes from a server, and leads nowhere else."""
+"""Map the name of a shared object, which the server chooses, to a safe path below the target folder."""
 
 import re
 import unicodedata
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from delta_sharing_pull.folder_lock import OWN
+from delta_sharing_pull.folder_lock import STATE_FOLDER
 
-_NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_MOST_BYTES: Final = 255
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_MAX_NAME_BYTES: Final = 255
 
 
 def local_path(name: str) -> PurePosixPath | None:
-    """Return where an object lies below the folder; None for what would leave it, steer a terminal, or is no name."""
+    """Return the relative path of an object's file, or None if its name is unsafe.
+
+    Unsafe names would leave the folder, reach the state folder, or contain control characters for a terminal.
+    """
     parts = name.split("/")
     for part in parts:
-        if part in {"", ".", ".."} or _NOT_TEXT.search(part) or len(part.encode()) > _MOST_BYTES:
+        if part in {"", ".", ".."} or _UNSAFE.search(part) or len(part.encode()) > _MAX_NAME_BYTES:
             return None
-    return None if parts[0].casefold() == OWN else PurePosixPath(*parts)
+    return None if parts[0].casefold() == STATE_FOLDER else PurePosixPath(*parts)
 
 
 def folded(name: str) -> str:
-    """Return what two names share that are one file where case and composition of letters do not count."""
+    """Return the form that names share if a case-insensitive file system treats them as equal."""
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def tells_case(own: Path) -> bool:
-    """Return whether the disk tells upper from lower case, tried in the pull's own folder."""
-    probe = own / "case"
-    probe.touch()
-    return not (own / "CASE").exists()
+def is_case_sensitive(folder: Path) -> bool:
+    """Return whether the file system of a folder is case-sensitive, by creating a file in it."""
+    (folder / "case").touch()
+    return not (folder / "CASE").exists()

@@ -1,4 +1,4 @@
-"""Rows as one file, which appears when it is whole: Parquet or CSV."""
+"""Write rows to a Parquet or CSV file that appears only when complete."""
 
 import os
 import secrets
@@ -12,16 +12,16 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from delta_sharing_pull.csv_columns import check_types, text_batch, text_schema
-from delta_sharing_pull.reading import TableRows
+from delta_sharing_pull.table_rows import TableRows
 
 _GROUP_BYTES: Final = 64 << 20
 _GROUP_ROWS: Final = 1 << 20
 
 
-def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path, told: dict[str, str]) -> int:
-    """Write a Parquet file and return how many rows it has; `told` stands in its metadata."""
+def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path, metadata: dict[str, str]) -> int:
+    """Write a Parquet file with this file metadata, and return its number of rows."""
     count = 0
-    with _fresh(target) as sink, pq.ParquetWriter(sink, pa.schema(list(rows.schema), told)) as writer:
+    with _replace_file(target) as sink, pq.ParquetWriter(sink, pa.schema(list(rows.schema), metadata)) as writer:
         for group in _groups(batches):
             writer.write_table(pa.Table.from_batches(group, rows.schema))
             count += sum(map(len, group))
@@ -29,14 +29,14 @@ def write_parquet(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Pa
 
 
 def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) -> int:
-    """Write a CSV file with a line of headings and return how many rows it has.
+    """Write a CSV file with a header line, and return its number of rows.
 
-    Raises UnsupportedOperation before anything is fetched for columns that CSV cannot hold.
+    Raises UnsupportedOperation before any download if CSV cannot represent a column.
     """
     check_types(rows.types)
     count, schema = 0, text_schema(rows.schema)
     options = pyarrow.csv.WriteOptions(quoting_style="needed")
-    with _fresh(target) as sink, pyarrow.csv.CSVWriter(sink, schema, write_options=options) as writer:
+    with _replace_file(target) as sink, pyarrow.csv.CSVWriter(sink, schema, write_options=options) as writer:
         for batch in batches:
             writer.write_batch(text_batch(batch, schema))
             count += len(batch)
@@ -44,11 +44,11 @@ def write_csv(rows: TableRows, batches: Iterable[pa.RecordBatch], target: Path) 
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Gather small batches, so that many small files do not become as many row groups."""
+    """Combine small batches, so that many small files do not result in many row groups."""
     group: list[pa.RecordBatch] = []
     for batch in batches:
         group.append(batch)
-        if sum(each.nbytes for each in group) >= _GROUP_BYTES or sum(map(len, group)) >= _GROUP_ROWS:
+        if sum(item.nbytes for item in group) >= _GROUP_BYTES or sum(map(len, group)) >= _GROUP_ROWS:
             yield group
             group = []
     if group:
@@ -56,14 +56,14 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
 
 
 @contextmanager
-def _fresh(target: Path) -> Iterator[Any]:
-    """Yield a file that takes the target's place at the end, and is gone if there is none."""
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+def _replace_file(target: Path) -> Iterator[Any]:
+    """Yield a temporary file that replaces the target on success and is deleted on failure."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:
-        with fresh.open("xb") as sink:
+        with temporary.open("xb") as sink:
             yield sink
             sink.flush()
             os.fsync(sink.fileno())
-        fresh.replace(target)
+        temporary.replace(target)
     finally:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

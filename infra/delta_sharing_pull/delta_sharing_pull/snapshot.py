@@ -1,7 +1,6 @@
-"""A version of a shared table as the server tells it: Delta's own actions, and a URL for each file.
+"""Query one version of a shared table: its Delta actions, and a signed URL for each file.
 
-Asked for in delta format. A server that answers in parquet format all the same has its files told as Delta's actions,
-so that whoever reads a snapshot knows one form.
+The request asks for delta format. A response in parquet format is converted, so callers always see Delta actions.
 """
 
 import base64
@@ -20,68 +19,68 @@ import msgspec
 from delta_sharing_conformance.untrusted_http import body_lines
 from msgspec import to_builtins
 
-from delta_sharing_pull.answers import Add, File, InvalidAnswer, Line, Reply, decoded
 from delta_sharing_pull.errors import Conflict, Unavailable, UnsupportedOperation
 from delta_sharing_pull.local_log import DATA_FEATURES, LOG_FEATURES
-from delta_sharing_pull.server import Shared, SharingServer
+from delta_sharing_pull.responses import Add, File, InvalidResponse, Line, Reply, decode
+from delta_sharing_pull.server import SharedName, SharingServer
 
 CAPABILITIES: Final = "delta-sharing-capabilities"
 _FIRST_PAGE: Final = frozenset({"includeRefreshToken", "refreshToken"})
-"""What is asked on the first page alone."""
+"""Fields of the request for the first page only."""
 FEATURES: Final = DATA_FEATURES + LOG_FEATURES
-"""What a copy carries as it is: whatever concerns who reads the files or the log."""
-_LEAST_SECONDS: Final = 60
-"""A URL that ends sooner is renewed before it is used."""
+"""All table features that a copy supports, in data files and in the log."""
+_RENEW_SECONDS: Final = 60
+"""Remaining lifetime below which a signed URL is renewed before use."""
 _TO_Z85: Final = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
 )
-"""Python's base 85 (RFC 1924) to that of Delta (ZeroMQ RFC 32)."""
+"""Translates Python's base 85 alphabet (RFC 1924) to Delta's (Z85, ZeroMQ RFC 32)."""
 
 
-class SourceMoved(Conflict):
-    """The table is another version by now, without files of the one that is being read."""
+class SourceChanged(Conflict):
+    """The table has a new version, and files of the requested version are no longer available."""
 
 
 @dataclass(frozen=True)
 class SharedFile:
-    """A data file, with the deletion vector that belongs to it."""
+    """A data file and its deletion vector."""
 
     key: tuple[str, str]
-    """The server's ids of the file and of its vector's file, if any, which another version may have exchanged."""
+    """Server ids of the data file and its deletion vector file. Another version can have another vector."""
     add: Mapping[str, Any]
-    """Delta's action for a table whose files have their names here."""
+    """Delta's `add` action, with local file names."""
     vector_name: str
-    """The name here of the file that the vector lies in; empty for none and for an inline one."""
+    """Local name of the deletion vector file; empty without a vector or if it is inline."""
 
     @property
     def size(self) -> int:
-        """Bytes of the data file."""
+        """Size of the data file in bytes."""
         return int(self.add["size"])
 
     @property
     def data_name(self) -> str:
-        """The data file's name here; the server's ids are no names."""
+        """Local name of the data file, derived from a hash: the server's id can be an unsafe name."""
         return str(self.add["path"])
 
     @property
     def vector_end(self) -> int:
-        """Where the vector ends in its file at the latest: behind its version, length and checksum."""
+        """Largest possible end offset of the vector in its file, with its version, length and checksum."""
         vector = self.add["deletionVector"]
         return int(vector.get("offset", 1)) + int(vector["sizeInBytes"]) + 8
 
 
-class Link(NamedTuple):
-    """Where a file is read, for a while."""
+class SignedUrls(NamedTuple):
+    """Signed URLs of a data file and its deletion vector."""
 
     url: str
     vector_url: str
-    ends: float
-    """Seconds since the epoch; infinite where the server does not say."""
+    expires: float
+    """Seconds since the epoch; infinite if the server names no expiration."""
 
 
 def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what names a file in a log: its path, and the id of its deletion vector (Delta protocol, `uniqueId`)."""
+    """Return the key of a file in a log: path and deletion vector id (Delta protocol, `uniqueId`)."""
     vector = add.get("deletionVector")
     if not vector:
         return str(add["path"]), ""
@@ -89,87 +88,86 @@ def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
     return str(add["path"]), name if offset is None else f"{name}@{offset}"
 
 
-class _Answer(NamedTuple):
-    """A page of an answer to a query, or all of them."""
+class _QueryResult(NamedTuple):
+    """One page of a query response, or all pages combined."""
 
     version: int
     protocol: dict[str, Any]
     metadata: dict[str, Any]
-    files: list[tuple[SharedFile, Link]]
+    files: list[tuple[SharedFile, SignedUrls]]
     next_token: str | None
     refresh_token: str | None
 
 
 class Snapshot:
-    """A version of a shared table. `link` may be called from several threads."""
+    """One version of a shared table. Several threads can call `signed_urls`."""
 
     def __init__(
-        self, server: SharingServer, shared: Shared, asked: Mapping[str, Any], features: Sequence[str] = FEATURES
+        self, server: SharingServer, name: SharedName, options: Mapping[str, Any], features: Sequence[str] = FEATURES
     ) -> None:
-        """Query it; `asked` is of the request's body: version, timestamp, limitHint. Raises what the server refuses."""
+        """Query the table. `options` are fields of the request body: version, timestamp, limitHint."""
         self._server = server
-        self._shared = shared
+        self._name = name
         self._features = features
         self._lock = Lock()
-        self._body = dict(asked)
-        if not {"version", "timestamp"} & asked.keys():
+        self._body = dict(options)
+        if not {"version", "timestamp"} & options.keys():
             self._body["includeRefreshToken"] = True
-        answer = self._query(self._body)
-        self._links = {file.key: link for file, link in answer.files}
-        self._refresh_token = answer.refresh_token
-        self.urls = server.urls
-        self.version = answer.version
-        self.protocol = answer.protocol
-        self.metadata = answer.metadata
-        self.files = [file for file, _ in answer.files]
-        """In the server's order."""
+        result = self._query(self._body)
+        self._urls = {file.key: urls for file, urls in result.files}
+        self._refresh_token = result.refresh_token
+        self.url_reader = server.url_reader
+        self.version = result.version
+        self.protocol = result.protocol
+        self.metadata = result.metadata
+        self.files = [file for file, _ in result.files]
         if self._body.pop("timestamp", None):
             self._body["version"] = self.version
 
-    def link(self, file: SharedFile, refused: Link | None = None) -> Link:
-        """Return where a file is read; renewed where it ends soon, or is the one that the store has refused.
+    def signed_urls(self, file: SharedFile, rejected: SignedUrls | None = None) -> SignedUrls:
+        """Return a file's signed URLs, renewed if they expire soon or are the `rejected` ones.
 
-        Raises SourceMoved where the server does not tell this file any more.
+        Raises SourceChanged if the server no longer lists the file.
         """
         with self._lock:
-            found = self._links.get(file.key)
-            if found is not None and (found is refused or found.ends < time.time() + _LEAST_SECONDS):
+            urls = self._urls.get(file.key)
+            if urls is not None and (urls is rejected or urls.expires < time.time() + _RENEW_SECONDS):
                 self._renew()
-                found = self._links.get(file.key)
-            if found is None:  # not in what was told when the URLs were renewed, for this file or another one
-                raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
-            return found
+                urls = self._urls.get(file.key)
+            if urls is None:  # missing since URLs were renewed for this file or another one
+                raise SourceChanged(f"Files of {self._name} version {self.version} were deleted: download again")
+            return urls
 
     def _renew(self) -> None:
-        """Ask for the same files again: by the refresh token, by the version, else as they are now."""
-        renewed: _Answer | None = None
+        """Query the files again, by refresh token or version if possible, else the newest version."""
+        renewed: _QueryResult | None = None
         if self._refresh_token:
             try:
                 renewed = self._query({**self._body, "refreshToken": self._refresh_token})
-            except UnsupportedOperation:  # ended, or of a server that has forgotten it
+            except UnsupportedOperation:  # the refresh token has expired or is unknown
                 self._refresh_token = None
         renewed = renewed or self._query(self._body)
         self._refresh_token = renewed.refresh_token or self._refresh_token
-        self._links = {file.key: link for file, link in renewed.files}
+        self._urls = {file.key: urls for file, urls in renewed.files}
 
-    def _query(self, body: Mapping[str, Any]) -> _Answer:
+    def _query(self, body: Mapping[str, Any]) -> _QueryResult:
         pages = list(self._server.pages(lambda token: self._page(body, token), lambda page: page.next_token))
         files = [pair for page in pages for pair in page.files]
         if len({file.key for file, _ in files}) < len(files):
-            raise InvalidAnswer(self._server.host, "it lists a file twice")
+            raise InvalidResponse(self._server.host, "it lists a file twice")
         refresh_token = next((page.refresh_token for page in pages if page.refresh_token), None)
         return pages[0]._replace(files=files, refresh_token=refresh_token)
 
-    def _page(self, body: Mapping[str, Any], token: str) -> _Answer:
+    def _page(self, body: Mapping[str, Any], token: str) -> _QueryResult:
         capabilities = f"responseformat=delta;readerfeatures={','.join(self._features)};includeendstreamaction=true"
-        host, sent = self._server.host, dict(body)
+        host, request = self._server.host, dict(body)
         if token:
-            sent = {name: value for name, value in body.items() if name not in _FIRST_PAGE} | {"pageToken": token}
+            request = {name: value for name, value in body.items() if name not in _FIRST_PAGE} | {"pageToken": token}
 
-        def read(answer: httpx.Response) -> _Answer:
-            version = self._server.version(answer)
-            lines = (decoded(line, Line, host) for line in body_lines(answer) if line.strip())
-            files: list[tuple[SharedFile, Link]] = []
+        def read(response: httpx.Response) -> _QueryResult:
+            version = self._server.version(response)
+            lines = (decode(line, Line, host) for line in body_lines(response) if line.strip())
+            files: list[tuple[SharedFile, SignedUrls]] = []
             end: Reply | None = None
             try:
                 head = _head(next(lines, None), next(lines, None))
@@ -178,27 +176,27 @@ class Snapshot:
                         end = line.end_stream_action or Reply()
                     elif line.file is not None:
                         files.append(_shared_file(line.file))
-            except ValueError as wrong:
-                raise InvalidAnswer(host, wrong) from None
-            if end is None and "includeendstreamaction=true" in answer.headers.get(CAPABILITIES, "").lower():
-                raise Unavailable(f"the answer of {host} breaks off")
+            except ValueError as error:
+                raise InvalidResponse(host, error) from None
+            if end is None and "includeendstreamaction=true" in response.headers.get(CAPABILITIES, "").lower():
+                raise Unavailable(f"{host} sent an incomplete response: try again later")
             end = end or Reply()
             if end.error_message:
-                raise Unavailable(f"{host} breaks off: {end.error_message}")
-            return _Answer(version, *head, files, end.next_page_token, end.refresh_token)
+                raise Unavailable(f"{host} ended the response with an error: {end.error_message}")
+            return _QueryResult(version, *head, files, end.next_page_token, end.refresh_token)
 
-        return self._server.ask(
-            "POST", f"{self._shared.path('tables')}/query", read, body=sent, headers={CAPABILITIES: capabilities}
+        return self._server.request(
+            "POST", f"{self._name.path('tables')}/query", read, body=request, headers={CAPABILITIES: capabilities}
         )
 
 
-def latest_version(server: SharingServer, shared: Shared) -> int:
-    """Return which version a table has now."""
-    return server.ask("GET", f"{shared.path('tables')}/version", server.version)
+def latest_version(server: SharingServer, name: SharedName) -> int:
+    """Return the newest version of a table."""
+    return server.request("GET", f"{name.path('tables')}/version", server.version)
 
 
 def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return Delta's protocol and metaData of an answer in either format; raises ValueError for one without."""
+    """Return Delta's protocol and metaData from the first two lines; raises ValueError if one is missing."""
     if first is None or first.protocol is None or second is None or second.meta_data is None:
         raise ValueError("protocol or metaData is missing")
     protocol, metadata = first.protocol, second.meta_data
@@ -206,13 +204,13 @@ def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict
     fields |= to_builtins(metadata.delta_metadata or metadata)
     if metadata.delta_metadata is not None:
         return to_builtins(protocol.delta_protocol or protocol), fields
-    wide = "timestamp_ntz" in metadata.schema_string
+    has_ntz = "timestamp_ntz" in metadata.schema_string
     features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"]}
-    return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, {**fields, "configuration": {}}
+    return features if has_ntz else {"minReaderVersion": 1, "minWriterVersion": 2}, {**fields, "configuration": {}}
 
 
-def _shared_file(file: File) -> tuple[SharedFile, Link]:
-    """Return a file and its URL; raises ValueError for a file without URL or size."""
+def _shared_file(file: File) -> tuple[SharedFile, SignedUrls]:
+    """Return a file and its URLs; raises ValueError if its URL or size is missing."""
     add: Add | None = file
     if file.delta_single_action is not None:
         add = file.delta_single_action.get("add")
@@ -238,5 +236,5 @@ def _shared_file(file: File) -> tuple[SharedFile, Link]:
             vector_name = f"deletion_vector_{local}.bin"
             vector |= {"storageType": "u", "pathOrInlineDv": base64.b85encode(local.bytes).translate(_TO_Z85).decode()}
     expires = file.expiration_timestamp
-    link = Link(url, vector_url, expires / 1000 if expires else inf)
-    return SharedFile((file.id, vector_id), action, vector_name), link
+    urls = SignedUrls(url, vector_url, expires / 1000 if expires else inf)
+    return SharedFile((file.id, vector_id), action, vector_name), urls

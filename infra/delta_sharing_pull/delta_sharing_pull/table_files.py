@@ -1,37 +1,38 @@
-"""The files of a snapshot onto this disk, by URLs that are renewed when they end."""
+"""Download the data files and deletion vectors of a snapshot, and renew signed URLs that expire."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from delta_sharing_conformance.untrusted_http import MOST_BYTES
+from delta_sharing_conformance.untrusted_http import MAX_BYTES
 
-from delta_sharing_pull.fetching import UrlRefused, save
-from delta_sharing_pull.patience import patiently
+from delta_sharing_pull.downloads import UrlRefused, save
+from delta_sharing_pull.progress import Progress
+from delta_sharing_pull.retries import retry
 from delta_sharing_pull.snapshot import SharedFile, Snapshot
-from delta_sharing_pull.tally import Tally
 
 
-def fetch_file(snapshot: Snapshot, file: SharedFile, folder: Path, parts: Path, tally: Tally) -> None:
-    """Put a data file and its deletion vector's into a folder; what is there already stays.
+def download_file(snapshot: Snapshot, file: SharedFile, folder: Path, partial_folder: Path, progress: Progress) -> None:
+    """Download a data file and its deletion vector to a folder, unless they exist.
 
-    `parts` is a folder of the same disk for what is not yet whole. Raises SourceMoved, and what the store refuses.
+    `partial_folder` holds incomplete files and must be on the same file system. Raises SourceChanged, and the errors
+    of `save` and `UrlReader.read`.
     """
 
-    def put(part: str, target: Path, size: int, *, vector: bool) -> None:
+    def download(partial: str, target: Path, size: int, *, vector: bool) -> None:
         def read(start: int) -> Iterator[bytes]:
-            link = snapshot.link(file)
+            urls = snapshot.signed_urls(file)
             try:
-                yield from snapshot.urls.read(link.vector_url if vector else link.url, start)
-            except UrlRefused:  # before the first byte
-                link = snapshot.link(file, link)
-                yield from snapshot.urls.read(link.vector_url if vector else link.url, start)
+                yield from snapshot.url_reader.read(urls.vector_url if vector else urls.url, start)
+            except UrlRefused:  # raised before the first byte
+                urls = snapshot.signed_urls(file, urls)
+                yield from snapshot.url_reader.read(urls.vector_url if vector else urls.url, start)
 
-        patiently(lambda: save(parts / part, target, size, read, tally.brought, exact=not vector))
+        retry(lambda: save(partial_folder / partial, target, size, read, progress.add_bytes, exact=not vector))
 
     vector, data = folder / file.vector_name, folder / file.data_name
-    if not vector.exists():  # without a vector it is the folder
-        # Several data files may share one, and be fetched at once: each brings its own, and any of them will do.
-        put(f"{file.data_name}.{file.vector_name}", vector, max(MOST_BYTES, file.vector_end), vector=True)
+    if not vector.exists():  # without a deletion vector, this path is the folder itself
+        # Data files that share a vector can be downloaded in parallel: each downloads it, and any copy is valid.
+        download(f"{file.data_name}.{file.vector_name}", vector, max(MAX_BYTES, file.vector_end), vector=True)
     if not (data.is_file() and data.stat().st_size == file.size):
-        put(file.data_name, data, file.size, vector=False)
-    tally.finished()
+        download(file.data_name, data, file.size, vector=False)
+    progress.add_file()

@@ -15,9 +15,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+from delta_sharing_conformance.catalog import items
 from delta_sharing_conformance.client import BOTH, Reply, SharingClient, segments
 from delta_sharing_conformance.files import files_of
-from delta_sharing_conformance.shared import items
 
 from deltaic_ops.checks.verify_assets import answered, assets, formats, iceberg_table, message, signed_file
 from deltaic_ops.inspection.findings import Finding, judge, ok

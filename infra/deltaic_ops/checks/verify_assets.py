@@ -5,9 +5,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+from delta_sharing_conformance.catalog import items
 from delta_sharing_conformance.client import Reply, SharingClient, segments
-from delta_sharing_conformance.shared import items
-from delta_sharing_conformance.untrusted_http import AnswerRefused
+from delta_sharing_conformance.untrusted_http import UnsafeResponse
 
 from deltaic_ops.inspection.findings import Finding, judge
 
@@ -85,7 +85,7 @@ def signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]
     """Check one by a byte; a URL that leads elsewhere than a server may is a finding too."""
     try:
         yield from _fetched(client, url, name)
-    except AnswerRefused as refusal:
+    except UnsafeResponse as refusal:
         remedy = "what the server signs: the URL of a file in its object store"
         yield Finding(f"gives a URL of {name} that can be fetched", "failed", f"{refusal}", remedy)
 

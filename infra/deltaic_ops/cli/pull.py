@@ -1,4 +1,4 @@
-"""The command `deltaic pull`: the download client's own, with this command line's output and refusals."""
+"""The command `deltaic pull`: the download client's own command, with the output and errors of this command line."""
 
 from functools import wraps
 from typing import Any
@@ -10,7 +10,7 @@ from deltaic_ops.inspection.pull_errors import own_errors
 
 @wraps(command.pull)
 def pull(*arguments: Any, **options: Any) -> None:
-    """Download; the options are those of the client's own command."""
+    """Run the download client's command and convert its errors."""
     with own_errors():
         command.pull(*arguments, **options)
 

@@ -73,24 +73,24 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     """Return the first rows; raises what the endpoint refuses this recipient, InvalidParameter where none is known."""
     if not provider.endpoint:
         raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
-    from delta_sharing_pull.reading import READABLE, TableRows
-    from delta_sharing_pull.server import Shared, SharingServer
+    from delta_sharing_pull.progress import Progress
+    from delta_sharing_pull.server import SharedName, SharingServer
     from delta_sharing_pull.snapshot import Snapshot
-    from delta_sharing_pull.tally import Tally
+    from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
     from deltaic_ops.inspection.pull_errors import own_errors
 
-    shared = Shared(Path(), table.share, table.schema_name, table.name)
+    shared = SharedName(Path(), table.share, table.schema_name, table.name)
     with (
         own_errors(),
         provider.admin.tokens.for_checks(person) as bearer,
         closing(SharingServer(provider.endpoint, bearer)) as server,
     ):
         say("asking for the files")
-        snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE)
+        snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE_FEATURES)
         rows = TableRows(snapshot)
-        tally = Tally(lambda so_far: say(f"{so_far.files} of {so_far.files_expected} files, {so_far.bytes:,} bytes"))
-        with closing(rows.batches(tally, ROWS)) as batches:
+        progress = Progress(lambda now: say(f"{now.files} of {now.files_expected} files, {now.bytes:,} bytes"))
+        with closing(rows.batches(progress, ROWS)) as batches:
             columns = [[text for batch in each for text in batch] for each in zip(*map(_texts, batches), strict=True)]
     return Rows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
 

@@ -1,25 +1,25 @@
-"""Decides which files of a table a recipient may see: SQL over partition columns and the recipient's properties.
+"""Decide which files of a table a recipient can see, by SQL over partition columns and the recipient's properties.
 
-Unlike a hint, a filter guards rows: whatever is not understood, not told or not certain hides a file (decision 83).
+Unlike a hint, a filter protects rows: invalid, missing and uncertain values hide a file (decision 83).
 
     "region = current_recipient('region') AND year >= 2024"
 
-    lexer, grammar      names, texts, numbers; a tree of conditions
-    filter_binding      region = ['EU', 'EU'], on the table's column; year >= [2024, 2024]
-    readings, truth     a file's partition values as all that they may be; the answers that these can give
-    evaluated, masks    shown if the only possible answer is true; once for each combination of partition values
+    lexer, grammar      parse names, strings and numbers to a tree of conditions
+    filter_binding      binds it to columns and properties: region = ['EU', 'EU'], year >= [2024, 2024]
+    readings, truth     all possible values of a file's partition values; the possible results of a condition
+    bound_filter, masks show a file if the only possible result is true, once per combination of partition values
 
-A filter's columns hold for whole files, so that a file is shown or not. `parse` and `check` are for who writes a
-filter, `evaluate` for who answers a recipient. Most tables have no filter, so that each of them is loaded when it is
-first called; Arrow by the first mask.
+All rows of a file have the same partition values, so a file is either visible or hidden. Call `parse` and `check` when
+a filter is created, and `evaluate` for a request. Most tables have no filter, so modules are imported at the first
+call, and Arrow for the first mask.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from deltaic.partition_filters.bound_filter import BoundFilter
     from deltaic.partition_filters.conditions import PartitionFilter
-    from deltaic.partition_filters.evaluated import Evaluated
     from deltaic.pruning.columns import TableMetadata
 
 BEFORE_SNAPSHOT: Final = (
@@ -27,21 +27,18 @@ BEFORE_SNAPSHOT: Final = (
     "deltaic.partition_filters.grammar",
     "deltaic.partition_filters.masks",
 )
-"""Modules that are imported when the first filter is evaluated; a snapshot of the process has them already."""
+"""Modules to import before a snapshot of the process. Otherwise the first filter imports them."""
 
 
 def parse(text: str) -> "PartitionFilter":
-    """Read a filter; raises InvalidParameter, which says at which character it is wrong, why, and what to write."""
+    """Parse a filter; raises InvalidParameter with the position, the problem and a remedy."""
     from deltaic.partition_filters import grammar
 
     return grammar.parse(text)
 
 
 def check(partition_filter: "PartitionFilter", metadata: "TableMetadata") -> None:
-    """Raise InvalidParameter, with position and remedy, where a filter does not fit the table.
-
-    A column that the table does not have, one that is no partition column, values of another type.
-    """
+    """Raise InvalidParameter if a filter uses unknown columns, other than partition columns, or wrong types."""
     from deltaic.partition_filters.filter_binding import FilterBinder
 
     FilterBinder(metadata, None).bind(partition_filter)
@@ -49,12 +46,12 @@ def check(partition_filter: "PartitionFilter", metadata: "TableMetadata") -> Non
 
 def evaluate(
     filters: "Sequence[PartitionFilter]", properties: Mapping[str, str], metadata: "TableMetadata"
-) -> "Evaluated":
-    """Bind filters, all of which must hold, to a table and to the properties of a recipient.
+) -> "BoundFilter":
+    """Combine filters with AND, and bind them to a table and the properties of a recipient.
 
-    Raises TableUnreadable where one does not fit the table: its schema was another one when the filter was checked. A
-    recipient that lacks a property of any of them sees nothing.
+    Raises TableUnreadable if the schema changed and a filter no longer matches it. A recipient without one of the
+    properties sees no files.
     """
-    from deltaic.partition_filters import evaluated
+    from deltaic.partition_filters import bound_filter
 
-    return evaluated.evaluate(filters, properties, metadata)
+    return bound_filter.evaluate(filters, properties, metadata)

@@ -1,4 +1,4 @@
-"""Decides which recipients a view has the same rows for: those with equal values in the properties that it uses."""
+"""Group recipients with equal values of the properties that a view uses: they see the same rows."""
 
 import hashlib
 import json
@@ -8,15 +8,15 @@ from typing import Final
 from deltaic.partition_filters.properties import value_of
 
 AUDIENCE_COLUMN: Final = "_deltaic_policy"
-"""The partition column of a view's table that says whose rows a file holds; no recipient sees it."""
+"""Hidden partition column of a view's table: the audience of each file."""
 
-_CHARACTERS = 32
+_LENGTH = 32
 
 
 def audience(names: Iterable[str], properties: Mapping[str, str]) -> str | None:
-    """Return the name of the values that these properties have; None if one is lacking or an empty list.
+    """Return an id for the values of these properties, or None if one is missing or an empty list.
 
-    32 hexadecimal digits. In a list neither the order nor repetition matters; a list of one is not that one text.
+    The id has 32 hexadecimal digits. Order and duplicates in lists do not matter; a list of one differs from a string.
     """
     values: list[tuple[str, str | list[str]]] = []
     for name in sorted(set(names)):
@@ -25,4 +25,4 @@ def audience(names: Iterable[str], properties: Mapping[str, str]) -> str | None:
             return None
         values.append((name, value if isinstance(value, str) else sorted(set(value))))
     canonical = json.dumps(values, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:_CHARACTERS]
+    return hashlib.sha256(canonical.encode()).hexdigest()[:_LENGTH]

@@ -1,4 +1,4 @@
-"""Holds what a partition filter says: a tree of conditions over columns, literals and properties of the recipient."""
+"""Syntax tree of a partition filter: conditions over columns, literals and properties of the recipient."""
 
 from decimal import Decimal
 from typing import Literal, TypeAlias
@@ -10,27 +10,28 @@ Kind: TypeAlias = Literal["text", "number", "boolean", "date", "timestamp", "tim
 
 
 class FilterColumn(msgspec.Struct, frozen=True):
-    """A column by the name that was written, in any case."""
+    """Reference to a column, by case-insensitive name."""
 
     name: str
     position: int
 
 
 class Property(msgspec.Struct, frozen=True):
-    """What the recipient's property of that name holds."""
+    """Reference to a property of the recipient."""
 
     name: str
     position: int
 
 
 class FilterLiteral(msgspec.Struct, frozen=True):
-    """A constant."""
+    """A literal."""
 
     kind: Kind
     value: str | int | Decimal
-    """A boolean is 1 or 0, a date days, a timestamp microseconds since the epoch."""
+    """Booleans are 1 or 0, dates are days and timestamps microseconds since the epoch."""
     position: int
-    shown: str
+    text: str
+    """The literal as written, shortened for messages."""
 
 
 Operand: TypeAlias = FilterColumn | Property | FilterLiteral
@@ -38,7 +39,7 @@ Item: TypeAlias = Property | FilterLiteral
 
 
 class FilterComparison(msgspec.Struct, frozen=True):
-    """Two operands, not both literals."""
+    """A comparison of two operands, at most one of which is a literal."""
 
     operator: Operator
     left: Operand
@@ -46,39 +47,39 @@ class FilterComparison(msgspec.Struct, frozen=True):
 
 
 class FilterIn(msgspec.Struct, frozen=True):
-    """Whether an operand equals one of the items; a property among them may hold a list."""
+    """IN: whether an operand equals an item. Properties can be lists."""
 
     operand: Operand
     items: tuple[Item, ...]
 
 
 class FilterIsNull(msgspec.Struct, frozen=True):
-    """Whether a column is null."""
+    """IS NULL."""
 
     column: FilterColumn
 
 
 class FilterStartsWith(msgspec.Struct, frozen=True):
-    """Whether a text begins so (LIKE 'x%')."""
+    """LIKE with a prefix, as in LIKE 'x%'."""
 
     operand: FilterColumn | Property
     prefix: str
 
 
 class FilterNot(msgspec.Struct, frozen=True):
-    """The opposite."""
+    """NOT."""
 
     condition: "Condition"
 
 
 class FilterAnd(msgspec.Struct, frozen=True):
-    """All of two or more."""
+    """AND of two or more conditions."""
 
     conditions: tuple["Condition", ...]
 
 
 class FilterOr(msgspec.Struct, frozen=True):
-    """One of two or more."""
+    """OR of two or more conditions."""
 
     conditions: tuple["Condition", ...]
 
@@ -87,11 +88,11 @@ Condition: TypeAlias = FilterComparison | FilterIn | FilterIsNull | FilterStarts
 
 
 class PartitionFilter(msgspec.Struct, frozen=True):
-    """A filter that was read: equal to another one if the text is the same."""
+    """A parsed filter. Filters with the same text are equal."""
 
     text: str
     columns: tuple[str, ...]
-    """The columns that it names, as first written, each once whatever the case."""
+    """Distinct column names, in the first spelling."""
     properties: tuple[str, ...]
-    """The recipient's properties that it names; a recipient that lacks one of them sees no rows."""
+    """Properties that the filter uses. A recipient without one of them sees no rows."""
     condition: Condition

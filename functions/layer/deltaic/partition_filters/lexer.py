@@ -1,4 +1,4 @@
-"""Cuts the text of a filter into tokens, each with its place, which refusals name."""
+"""Split the text of a filter into tokens with positions for error messages."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.pruning.values import MAX_TEXT, is_utf8
 
 MAX_CHARACTERS: Final = 4000
-"""Of a filter's text."""
+"""Maximum length of a filter."""
 
 _RESERVED: Final = {"AND", "OR", "NOT", "IN", "IS", "NULL", "BETWEEN", "LIKE", "TRUE", "FALSE"}
 _TOKEN: Final = re.compile(
@@ -20,55 +20,55 @@ _TOKEN: Final = re.compile(
     r"|(?P<symbol><=(?!>)|>=|<>|!=|[<>](?!=)|=(?!=)|[(),+-])"
 )
 _SPACE: Final = re.compile(r"\s*")
-_SHOWN: Final = 40
+_MAX_MESSAGE_TEXT: Final = 40
 _REMEDIES: Final = {
-    "'": "end the text with another ' and write a ' within it twice",
-    "`": "end the name with another `",
-    '"': "write texts in 'single quotes' and names of columns bare or in `backticks`",
-    ".": "columns within structs are never partition columns; a column with a dot in its name stands in `backticks`",
-    "=": "write =, or IS NULL to find nulls",
-    "<": "write =, or IS NULL to find nulls",
-    ";": "a filter is one condition, as after WHERE: leave the semicolon out",
-    "*": "columns are compared as they are: leave arithmetic out",
-    "/": "columns are compared as they are: leave arithmetic out",
+    "'": "end it with ' and write each ' inside the string twice",
+    "`": "end it with `",
+    '"': "write strings in 'single quotes', and column names without quotes or in `backticks`",
+    ".": "nested columns cannot be partition columns; write a column name with a period in `backticks`",
+    "=": "use =, or IS NULL to find nulls",
+    "<": "use =, or IS NULL to find nulls",
+    ";": "remove the semicolon: a filter is one condition, as in WHERE",
+    "*": "arithmetic is not supported: compare columns directly",
+    "/": "arithmetic is not supported: compare columns directly",
 }
 
 
 class Lexeme(msgspec.Struct, frozen=True):
-    """A piece of a filter's text."""
+    """A token of a filter."""
 
     kind: str
-    """text, name (a word or what stands in backticks), number, symbol, keyword, or end."""
+    """text, name (with or without backticks), number, symbol, keyword, or end."""
     value: str
-    """What it says, without quotes; keywords in capitals."""
+    """Value without quotes; keywords in upper case."""
     position: int
-    """Of its first character, from 0."""
-    shown: str = ""
-    """As it was written, for messages; cut."""
+    """Position of the first character, from 0."""
+    text: str = ""
+    """The token as written, shortened for messages."""
 
 
-def refusal(position: int, what: str, remedy: str) -> InvalidParameter:
-    """Return the error that says where a filter is wrong (counted from 1), what is wrong there, and what to do."""
-    return InvalidParameter(f"the partition filter is wrong at character {position + 1}: {what}; {remedy}")
+def filter_error(position: int, problem: str, remedy: str) -> InvalidParameter:
+    """Return an error with the position (which messages count from 1), the problem and a remedy."""
+    return InvalidParameter(f"the partition filter is invalid at character {position + 1}: {problem}; {remedy}")
 
 
-def shown(text: str) -> str:
-    """Return a piece of a filter as a message shows it: on one line, and not long."""
+def shorten(text: str) -> str:
+    """Return a part of a filter for a message, in one short line."""
     line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + "..."
+    return line if len(line) <= _MAX_MESSAGE_TEXT else line[:_MAX_MESSAGE_TEXT] + "..."
 
 
 def tokens(text: str) -> list[Lexeme]:
-    """Cut a filter into tokens, of which the last is the end; raises InvalidParameter."""
+    """Return the tokens of a filter, with an end token; raises InvalidParameter."""
     if not text.strip():
         raise InvalidParameter("the partition filter is empty: write, for example, region = 'EU'")
     if len(text) > MAX_CHARACTERS:
         raise InvalidParameter(
-            f"the partition filter has {len(text)} characters and may have {MAX_CHARACTERS}: keep long lists in a "
-            "property of the recipients and write region IN current_recipient('regions')"
+            f"the partition filter has {len(text)} characters, and the maximum is {MAX_CHARACTERS}: move long lists to "
+            "a property of the recipients and use region IN current_recipient('regions')"
         )
     if not is_utf8(text):
-        raise InvalidParameter("the partition filter is no Unicode text: it holds half of a surrogate pair")
+        raise InvalidParameter("the partition filter contains an unpaired surrogate: use valid Unicode")
     parsed: list[Lexeme] = []
     end = len(text.rstrip())
     position = _after_space(text, 0)
@@ -89,25 +89,21 @@ def _after_space(text: str, position: int) -> int:
 def _token(match: re.Match[str], text: str) -> Lexeme:
     kind, raw, position = str(match.lastgroup), match[0], match.start()
     if kind == "text":
-        return Lexeme("text", raw[1:-1].replace("''", "'"), position, shown(raw))
+        return Lexeme("text", raw[1:-1].replace("''", "'"), position, shorten(raw))
     if kind == "name":
-        return Lexeme("name", raw[1:-1].replace("``", "`"), position, shown(raw))
+        return Lexeme("name", raw[1:-1].replace("``", "`"), position, shorten(raw))
     if kind == "number":
-        follows = text[match.end() : match.end() + 1]
-        if len(raw) > MAX_TEXT or follows == "." or follows.isalnum() or follows == "_":
-            raise refusal(
-                position, "a number cannot be read", f"write it as 2024 or 12.50, in {MAX_TEXT} digits at most"
-            )
+        following = text[match.end() : match.end() + 1]
+        if len(raw) > MAX_TEXT or following == "." or following.isalnum() or following == "_":
+            raise filter_error(position, "invalid number", f"write it as 2024 or 12.50, with at most {MAX_TEXT} digits")
     elif kind == "word":
         kind = "keyword" if raw.upper() in _RESERVED else "name"
-        return Lexeme(kind, raw.upper() if kind == "keyword" else raw, position, shown(raw))
-    return Lexeme(kind, raw, position, shown(raw))
+        return Lexeme(kind, raw.upper() if kind == "keyword" else raw, position, shorten(raw))
+    return Lexeme(kind, raw, position, shorten(raw))
 
 
 def _unreadable(text: str, position: int) -> InvalidParameter:
     first = text[position]
-    remedy = _REMEDIES.get(
-        first, "a condition is made of columns, literals, current_recipient('property'), comparisons, AND, OR and NOT"
-    )
-    what = {"'": "a text has no end", "`": "a name has no end"}.get(first)
-    return refusal(position, what or f"{first!a} has no meaning here", remedy)
+    remedy = _REMEDIES.get(first, "use columns, literals, current_recipient('property'), comparisons, AND, OR and NOT")
+    problem = {"'": "the string is not terminated", "`": "the name is not terminated"}.get(first)
+    return filter_error(position, problem or f"unexpected {first!a}", remedy)

@@ -1,4 +1,4 @@
-"""The value of a recipient's property: one text, or a list of texts."""
+"""Parse the value of a recipient's property: a string or a list of strings."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -7,19 +7,19 @@ from deltaic.errors import InvalidParameter
 
 
 def value_of(text: str) -> str | tuple[str, ...]:
-    """Return the texts of a JSON array of strings, and of anything else the text as it stands.
+    """Return the strings of a JSON array, or else the text itself.
 
-    The list may be empty, which counts as a property that is lacking. One with text that is no Unicode is no list.
+    An empty list counts as a missing property. An array with invalid Unicode is not a list.
     """
-    found = _listed(text)
-    return tuple(found) if found is not None and _is_unicode(found) else text
+    strings = _parse_list(text)
+    return tuple(strings) if strings is not None and _is_unicode(strings) else text
 
 
 def check_lists(properties: Mapping[str, str]) -> None:
-    """Raise InvalidParameter where a list holds text that is no Unicode, which JSON can escape."""
+    """Raise InvalidParameter if a list has invalid Unicode, which JSON escapes can contain."""
     for name, text in properties.items():
-        if not _is_unicode(_listed(text) or ()):
-            raise InvalidParameter(f"the list of property {name!a} holds half of a character: write whole ones")
+        if not _is_unicode(_parse_list(text) or ()):
+            raise InvalidParameter(f"the list of property {name!a} contains an unpaired surrogate: use valid Unicode")
 
 
 def _is_unicode(texts: Iterable[str]) -> bool:
@@ -30,11 +30,11 @@ def _is_unicode(texts: Iterable[str]) -> bool:
     return True
 
 
-def _listed(text: str) -> list[str] | None:
+def _parse_list(text: str) -> list[str] | None:
     if not text.strip().startswith("["):
         return None
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
+    return values if isinstance(values, list) and all(isinstance(value, str) for value in values) else None

@@ -1,7 +1,7 @@
-"""Holds SQL's three answers and the sets of them that are possible, where what a file's values say is not certain.
+"""Sets of SQL's three truth values, for conditions on uncertain values.
 
-A set is a number of three bits. What is certain is a set of one; a condition shows a file only if TRUE is alone in its
-set. The answers are ordered as AND and OR order them: AND is the least of its answers, OR the greatest.
+A set is a bit mask. A certain result has one bit, and a file is visible only if the result is exactly TRUE. The values
+are ordered so that AND is the minimum and OR the maximum.
 """
 
 from collections.abc import Callable
@@ -14,28 +14,28 @@ UNKNOWN: Final[Truth] = 2
 TRUE: Final[Truth] = 4
 ANY: Final[Truth] = FALSE | UNKNOWN | TRUE
 
-_ANSWERS: Final = (FALSE, UNKNOWN, TRUE)
+_VALUES: Final = (FALSE, UNKNOWN, TRUE)
 
 
-def _combined(of: Callable[[int, int], int]) -> tuple[tuple[Truth, ...], ...]:
-    """Return for each two sets the answers that one of each can make together."""
+def _lookup_table(operator: Callable[[int, int], int]) -> tuple[tuple[Truth, ...], ...]:
+    """Return the possible results of an operator for each pair of sets."""
 
-    def together(left: Truth, right: Truth) -> Truth:
-        found = 0
-        for one in _ANSWERS:
-            for other in _ANSWERS:
-                if one & left and other & right:
-                    found |= of(one, other)
-        return found
+    def results(left_set: Truth, right_set: Truth) -> Truth:
+        result = 0
+        for left in _VALUES:
+            for right in _VALUES:
+                if left & left_set and right & right_set:
+                    result |= operator(left, right)
+        return result
 
-    return tuple(tuple(together(left, right) for right in range(8)) for left in range(8))
+    return tuple(tuple(results(left, right) for right in range(8)) for left in range(8))
 
 
-BOTH: Final = _combined(min)
-EITHER: Final = _combined(max)
-OPPOSITE: Final = tuple((one & UNKNOWN) | (TRUE * bool(one & FALSE)) | (FALSE * bool(one & TRUE)) for one in range(8))
+AND: Final = _lookup_table(min)
+OR: Final = _lookup_table(max)
+NOT: Final = tuple((mask & UNKNOWN) | (TRUE * bool(mask & FALSE)) | (FALSE * bool(mask & TRUE)) for mask in range(8))
 
 
 def truth(*, may_hold: bool, may_fail: bool) -> Truth:
-    """Return the set for what is never unknown."""
+    """Return the set of a condition that cannot be UNKNOWN."""
     return TRUE * may_hold | FALSE * may_fail

@@ -1,1 +1,1 @@
-"""What OpenSharing adds to Delta Sharing: formats of tables, assets that are folders, a door for Iceberg's clients."""
+"""Checks of OpenSharing: table formats, volumes, skills, models and the Iceberg REST catalog."""

@@ -1,4 +1,4 @@
-"""Assets that are folders, as a profile sees them, and what is alike in the checks of each kind."""
+"""Find volumes, skills and models, and define the checks of all kinds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from urllib.parse import quote
 import httpx
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import Check, NotTried
+from delta_sharing_conformance.catalog import Catalog
+from delta_sharing_conformance.check import Check, CheckSkipped
 from delta_sharing_conformance.client import segments
 from delta_sharing_conformance.expect import Keys
-from delta_sharing_conformance.listings import ABSENT, page, paged
-from delta_sharing_conformance.shared import Shared
-from delta_sharing_conformance.urls import temporary_credentials
+from delta_sharing_conformance.listings import ABSENT, check_pages, listing_page
+from delta_sharing_conformance.urls import check_credentials
 from delta_sharing_conformance.versions import NOT_OFFERED
 
 
@@ -23,164 +23,172 @@ class Kind:
     """A kind of asset."""
 
     name: str
-    """As in its endpoints: volume, skill or model."""
+    """Name in endpoints: volume, skill or model."""
     section: str
-    """The chapter of OpenSharing's specification."""
+    """Chapter of the OpenSharing specification."""
     credentials: str
-    """What follows the path of one that has a folder, to get credentials for it."""
+    """Path suffix of the endpoint for credentials."""
     keys: Keys = field(compare=False)
-    """What each must tell of itself."""
+    """Required fields of each asset."""
 
     @property
     def plural(self) -> str:
-        """The segment of its listings."""
+        """Path segment of listings."""
         return f"{self.name}s"
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """An asset that the profile can see."""
+    """A shared asset."""
 
     kind: Kind
     entry: Mapping[str, Any]
 
     @property
     def name(self) -> str:
-        """How people write it: share.schema.asset."""
+        """Full name: share.schema.asset."""
         return ".".join(str(self.entry.get(part, "")) for part in ("share", "schema", "name"))
 
     @property
     def path(self) -> str:
-        """What follows the endpoint."""
-        return below_schema(self.kind, self.entry) + f"/{quote(str(self.entry['name']), safe='')}"
+        """URL path below the endpoint."""
+        return schema_path(self.kind, self.entry) + f"/{quote(str(self.entry['name']), safe='')}"
 
 
-def below_schema(kind: Kind, entry: Mapping[str, Any]) -> str:
-    """Return the path of a schema's listing of a kind."""
+def schema_path(kind: Kind, entry: Mapping[str, Any]) -> str:
+    """Return the path of the listing of a schema."""
     return f"{segments(str(entry['share']), str(entry['schema']))}/{kind.plural}"
 
 
-@lru_cache(maxsize=8)  # each check asks for them
-def assets_of(shared: Shared, kind: Kind) -> Sequence[Asset]:
-    """Return all assets of a kind; raises NotTried where the server has no such endpoint, or nothing to see there."""
-    found = [Asset(kind, item) for share in shared.shares for item in _all(shared, kind, share)]
-    if not found:
-        raise NotTried(f"the profile sees no {kind.name}")
-    return found
+@lru_cache(maxsize=8)  # used by several checks
+def assets_of(catalog: Catalog, kind: Kind) -> Sequence[Asset]:
+    """Return all shared assets of a kind; raises CheckSkipped if there are none."""
+    assets = [Asset(kind, item) for share in catalog.shares for item in _all(catalog, kind, share)]
+    if not assets:
+        raise CheckSkipped(f"no shared {kind.plural}")
+    return assets
 
 
-def _all(shared: Shared, kind: Kind, share: str) -> Iterator[Mapping[str, Any]]:
-    for reply in shared.pages(f"{segments(share)}/all-{kind.plural}"):
+def _all(catalog: Catalog, kind: Kind, share: str) -> Iterator[Mapping[str, Any]]:
+    for reply in catalog.pages(f"{segments(share)}/all-{kind.plural}"):
         if reply.status in NOT_OFFERED:
-            raise NotTried(f"the server knows no {kind.plural}: {reply}")
-        for item in page(reply).get("items", []):
-            yield expect.typed(f"a {kind.name}", item, kind.keys)
+            raise CheckSkipped(f"the server does not support {kind.plural}: {reply}")
+        for item in listing_page(reply).get("items", []):
+            yield expect.fields(f"a {kind.name}", item, kind.keys)
 
 
-def _listed(shared: Shared, kind: Kind) -> str:
-    """Expect each asset to name itself and a place that the profile sees, none twice."""
-    found = assets_of(shared, kind)
-    shares = {share.lower() for share in shared.shares}
-    for one in found:
-        expect.that(one.entry["share"].lower() in shares, f"{one.name} names a share that is not listed")
-    expect.that(len({one.name.lower() for one in found}) == len(found), f"two {kind.plural} have the same name")
-    return f"{len(found)} {kind.plural}"
+def _check_listing(catalog: Catalog, kind: Kind) -> str:
+    """Expect unique names and listed shares."""
+    assets = assets_of(catalog, kind)
+    shares = {share.lower() for share in catalog.shares}
+    for asset in assets:
+        expect.that(asset.entry["share"].lower() in shares, f"{asset.name} has a share that is not listed")
+    expect.that(len({asset.name.lower() for asset in assets}) == len(assets), f"two {kind.plural} have the same name")
+    return f"{len(assets)} {kind.plural}"
 
 
-def _by_schema(shared: Shared, kind: Kind) -> str:
-    """Expect the listings of all schemas to be that of the share."""
-    found = assets_of(shared, kind)
-    for share in {str(one.entry["share"]) for one in found}:
-        whole = [one.entry for one in found if one.entry["share"] == share]
-        schemas = {schema for place, schema in shared.schemas if place.lower() == share.lower()}
-        one_by_one = [
+def _check_schemas(catalog: Catalog, kind: Kind) -> str:
+    """Expect the listings of all schemas to contain the assets of the share."""
+    assets = assets_of(catalog, kind)
+    for share in {str(asset.entry["share"]) for asset in assets}:
+        in_share = [asset.entry for asset in assets if asset.entry["share"] == share]
+        schemas = {schema for schema_share, schema in catalog.schemas if schema_share.lower() == share.lower()}
+        in_schemas = [
             item
             for schema in schemas
-            for reply in shared.pages(below_schema(kind, {"share": share, "schema": schema}))
-            for item in page(reply).get("items", [])
+            for reply in catalog.pages(schema_path(kind, {"share": share, "schema": schema}))
+            for item in listing_page(reply).get("items", [])
         ]
-        same = sorted(map(_place, whole)) == sorted(map(_place, one_by_one))
-        expect.that(same, f"{share}: all-{kind.plural} has {len(whole)}, its schemas have {len(one_by_one)}, or others")
-    return f"{len(found)} {kind.plural}"
+        message = f"{share}: all-{kind.plural} lists {len(in_share)}, its schemas {len(in_schemas)} or others"
+        expect.that(sorted(map(_key, in_share)) == sorted(map(_key, in_schemas)), message)
+    return f"{len(assets)} {kind.plural}"
 
 
-def _place(entry: Mapping[str, Any]) -> tuple[str, str]:
+def _key(entry: Mapping[str, Any]) -> tuple[str, str]:
     return str(entry["schema"]).lower(), str(entry["name"]).lower()
 
 
-def _by_pages(shared: Shared, kind: Kind) -> str:
-    """Expect pages of one asset to be the listing."""
-    first = assets_of(shared, kind)[0].entry
-    paged(shared, below_schema(kind, first))
-    return paged(shared, f"{segments(str(first['share']))}/all-{kind.plural}")
+def _check_pages(catalog: Catalog, kind: Kind) -> str:
+    """Expect pages of one asset to contain the same assets as the listing."""
+    first = assets_of(catalog, kind)[0].entry
+    check_pages(catalog, schema_path(kind, first))
+    return check_pages(catalog, f"{segments(str(first['share']))}/all-{kind.plural}")
 
 
-def _by_name(shared: Shared, kind: Kind) -> str:
-    """Expect each asset by its name to be the one that is listed."""
-    found = assets_of(shared, kind)
-    for one in found:
-        told = expect.typed("the answer", page(shared.client.get(one.path)), kind.keys)
-        expect.that(told == one.entry, f"GET {one.path} tells something else than the listing")
-    return f"{len(found)} {kind.plural}"
+def _check_names(catalog: Catalog, kind: Kind) -> str:
+    """Expect each asset to have the same content as in the listing."""
+    assets = assets_of(catalog, kind)
+    for asset in assets:
+        entry = expect.fields("the response", listing_page(catalog.client.get(asset.path)), kind.keys)
+        expect.that(entry == asset.entry, f"GET {asset.path} differs from the listing")
+    return f"{len(assets)} {kind.plural}"
 
 
-def _absent(shared: Shared, kind: Kind) -> str:
-    """Expect 404 with the error body for a name that nothing has, and for credentials of it."""
-    one = assets_of(shared, kind)[0]
-    path = f"{below_schema(kind, one.entry)}/{ABSENT}"
-    expect.refused(shared.client.get(path), 404)
-    expect.refused(shared.client.ask("POST", f"{path}/{kind.credentials}", body={}), 404)
+def _check_unknown_name(catalog: Catalog, kind: Kind) -> str:
+    """Expect 404 and an error body for an unknown name, and for its credentials."""
+    asset = assets_of(catalog, kind)[0]
+    path = f"{schema_path(kind, asset.entry)}/{ABSENT}"
+    expect.error(catalog.client.get(path), 404)
+    expect.error(catalog.client.ask("POST", f"{path}/{kind.credentials}", body={}), 404)
     return "2 requests"
 
 
-def _gives_credentials(shared: Shared, path: str) -> bool:
-    """Expect credentials, flat, or an error body where the asset offers none; tell which."""
-    reply = shared.client.ask("POST", path, body={})
+def _issues_credentials(catalog: Catalog, path: str) -> bool:
+    """Return whether the server issues credentials for an asset. Otherwise expect an error body."""
+    reply = catalog.client.ask("POST", path, body={})
     if reply.status in {httpx.codes.BAD_REQUEST, httpx.codes.FORBIDDEN}:
-        expect.shaped(reply)
+        expect.error_body(reply)
         return False
-    told = expect.typed("the answer", expect.answered(reply).json, {"expirationTime": int})
-    expect.that("credentials" not in told, f"{reply} with credentials inside of credentials, as only tables have them")
-    temporary_credentials(told)
+    credentials = expect.fields("the response", expect.ok(reply).json, {"expirationTime": int})
+    expect.that("credentials" not in credentials, f"{reply} with nested credentials, which only tables have")
+    check_credentials(credentials)
     return True
 
 
-def opened(shared: Shared, paths: Sequence[str], what: str) -> str:
-    """Expect credentials of each, or an error body where it offers none; raises NotTried where none does."""
-    given = sum(_gives_credentials(shared, path) for path in paths)
-    if not given:
-        raise NotTried(f"no {what} that the profile sees offers credentials")
-    return f"{given} of {len(paths)}"
+def check_all_credentials(catalog: Catalog, paths: Sequence[str], name: str) -> str:
+    """Check the credentials of each asset; raises CheckSkipped if the server issues none."""
+    count = sum(_issues_credentials(catalog, path) for path in paths)
+    if not count:
+        raise CheckSkipped(f"the server issues no credentials for any {name}")
+    return f"{count} of {len(paths)}"
+
+
+def _check_credentials(catalog: Catalog, kind: Kind) -> str:
+    paths = [f"{asset.path}/{kind.credentials}" for asset in assets_of(catalog, kind)]
+    return check_all_credentials(catalog, paths, kind.name)
 
 
 def listing_checks(kind: Kind) -> Sequence[Check]:
-    """Return what is held of every kind: how its assets are listed, by pages and by schemas, and found by name."""
-    name, many = kind.name, kind.plural
-    each = [
+    """Return the checks of the listings, names and credentials of a kind."""
+    name, plural = kind.name, kind.plural
+    checks = [
         (
-            f"lists {many}",
-            f"Answer GET .../all-{many} with items that have {', '.join(kind.keys)}, each once.",
-            _listed,
+            f"lists {plural}",
+            f"Respond to GET .../all-{plural} with unique items that have {', '.join(kind.keys)}.",
+            _check_listing,
         ),
         (
-            f"pages of {many} are the listing",
-            f"Give at most maxResults {many} a page, none for 0, and by nextPageToken the rest, each once.",
-            _by_pages,
+            f"pages of {plural} are the listing",
+            f"Return at most maxResults {plural} per page, none for 0, and each {name} once on all pages.",
+            _check_pages,
         ),
         (
-            f"all {many} are those of the schemas",
-            f"List a schema for everything that is in it, and in .../schemas/{{schema}}/{many} its {many}.",
-            _by_schema,
+            f"all {plural} are those of the schemas",
+            f"List the schema of each {name}, and its {plural} in .../schemas/{{schema}}/{plural}.",
+            _check_schemas,
         ),
         (
             f"gets a {name} by its name",
-            f"Answer GET .../{many}/{{{name}}} with the {name} itself, the same as in the listing.",
-            _by_name,
+            f"Respond to GET .../{plural}/{{{name}}} with the same content as in the listing.",
+            _check_names,
         ),
         (
-            f"{many} that do not exist are not found",
-            f"Answer 404 with an error body for a {name} that is not there, and for credentials of it.",
-            _absent,
+            f"{plural} that do not exist are not found",
+            f"Return 404 and an error body for an unknown {name}, and for its credentials.",
+            _check_unknown_name,
         ),
     ]
-    return [Check(title, kind.section, remedy, partial(ask, kind=kind)) for title, remedy, ask in each]
+    if kind.name != "model":
+        remedy = f"Respond to POST .../{kind.credentials} with expirationTime and credentials of one type."
+        checks.append((f"credentials of {plural} are given", remedy, _check_credentials))
+    return [Check(title, title, kind.section, remedy, partial(run, kind=kind)) for title, remedy, run in checks]

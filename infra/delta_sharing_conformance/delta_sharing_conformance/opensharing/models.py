@@ -1,14 +1,14 @@
-"""Checks of models: names for versions, each of which is a folder."""
+"""Checks of models and their versions, each of which is a folder."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check
-from delta_sharing_conformance.listings import page, paged
+from delta_sharing_conformance.catalog import Catalog
+from delta_sharing_conformance.check import CheckSkipped, check
+from delta_sharing_conformance.listings import check_pages, listing_page
 from delta_sharing_conformance.opensharing import assets
 from delta_sharing_conformance.opensharing.assets import Asset, Kind
-from delta_sharing_conformance.shared import Shared
 
 SECTION = "OpenSharing, ML Models"
 CREDENTIALS = "temporary-model-version-credentials"
@@ -23,61 +23,60 @@ VERSION: expect.Keys = {
 }
 _NO_VERSION = 9_007_199_254_740_991
 
-
 LISTINGS = assets.listing_checks(MODEL)
 
 
-@check(SECTION)
-def lists_versions_that_are_ready(shared: Shared) -> str:
-    """List versions of a model by GET .../models/{model}/versions: those alone whose status is READY, each once."""
-    found = _versions(shared)
-    for model, entry in found:
-        expect.that(entry["status"] == "READY", f"{model.name} lists a version that is {entry['status']}")
-        expect.that(entry["modelName"].lower() == model.entry["name"].lower(), f"{model.name} lists another's version")
-    numbers = [(model.name, entry["version"]) for model, entry in found]
+@check(SECTION, id="lists versions that are ready")
+def only_ready_versions_are_listed(catalog: Catalog) -> str:
+    """Return from GET .../models/{model}/versions only versions with status READY, each once."""
+    versions = _versions(catalog)
+    for model, entry in versions:
+        expect.that(entry["status"] == "READY", f"{model.name} lists a version with status {entry['status']}")
+        expect.that(entry["modelName"].lower() == model.entry["name"].lower(), f"{model.name} lists another model")
+    numbers = [(model.name, entry["version"]) for model, entry in versions]
     expect.that(len({*numbers}) == len(numbers), "a version is listed twice")
-    return f"{len(found)} versions"
+    return f"{len(versions)} versions"
+
+
+@check(SECTION, id="pages of versions are the listing")
+def version_pages_equal_the_listing(catalog: Catalog) -> str:
+    """Return at most maxResults versions per page, none for 0, and each version once on all pages."""
+    return check_pages(catalog, f"{_versions(catalog)[0][0].path}/versions")
 
 
 @check(SECTION)
-def pages_of_versions_are_the_listing(shared: Shared) -> str:
-    """Give at most maxResults versions a page, none for 0, and by nextPageToken the rest, each once."""
-    return paged(shared, f"{_versions(shared)[0][0].path}/versions")
-
-
-@check(SECTION)
-def gets_a_version_by_its_number(shared: Shared) -> str:
-    """Answer GET .../versions/{version} with the version itself, the same as in the listing."""
-    found = _versions(shared)
-    for model, entry in found:
+def gets_a_version_by_its_number(catalog: Catalog) -> str:
+    """Respond to GET .../versions/{version} with the same content as in the listing."""
+    versions = _versions(catalog)
+    for model, entry in versions:
         path = f"{model.path}/versions/{entry['version']}"
-        expect.that(page(shared.client.get(path)) == entry, f"GET {path} tells something else than the listing")
-    return f"{len(found)} versions"
+        expect.that(listing_page(catalog.client.get(path)) == entry, f"GET {path} differs from the listing")
+    return f"{len(versions)} versions"
 
 
-@check(SECTION)
-def versions_that_do_not_exist_are_not_found(shared: Shared) -> str:
-    """Answer 404 with an error body for a version that a model has not, and for credentials of it."""
-    path = f"{assets.assets_of(shared, MODEL)[0].path}/versions/{_NO_VERSION}"
-    expect.refused(shared.client.get(path), 404)
-    expect.refused(shared.client.ask("POST", f"{path}/{CREDENTIALS}", body={}), 404)
+@check(SECTION, id="versions that do not exist are not found")
+def missing_versions_return_404(catalog: Catalog) -> str:
+    """Return 404 and an error body for an unknown version, and for its credentials."""
+    path = f"{assets.assets_of(catalog, MODEL)[0].path}/versions/{_NO_VERSION}"
+    expect.error(catalog.client.get(path), 404)
+    expect.error(catalog.client.ask("POST", f"{path}/{CREDENTIALS}", body={}), 404)
     return "2 requests"
 
 
-@check(SECTION)
-def credentials_of_versions_are_given(shared: Shared) -> str:
-    """Answer POST .../temporary-model-version-credentials with one kind of credentials, flat, and expirationTime."""
-    paths = [f"{model.path}/versions/{entry['version']}/{CREDENTIALS}" for model, entry in _versions(shared)]
-    return assets.opened(shared, paths, "version of a model")
+@check(SECTION, id="credentials of versions are given")
+def version_credentials_are_issued(catalog: Catalog) -> str:
+    """Respond to POST .../temporary-model-version-credentials with expirationTime and credentials of one type."""
+    paths = [f"{model.path}/versions/{entry['version']}/{CREDENTIALS}" for model, entry in _versions(catalog)]
+    return assets.check_all_credentials(catalog, paths, "model version")
 
 
-def _versions(shared: Shared) -> list[tuple[Asset, Mapping[str, Any]]]:
-    found = [
-        (model, expect.typed("a version", item, VERSION))
-        for model in assets.assets_of(shared, MODEL)
-        for reply in shared.pages(f"{model.path}/versions")
-        for item in page(reply).get("items", [])
+def _versions(catalog: Catalog) -> list[tuple[Asset, Mapping[str, Any]]]:
+    versions = [
+        (model, expect.fields("a version", item, VERSION))
+        for model in assets.assets_of(catalog, MODEL)
+        for reply in catalog.pages(f"{model.path}/versions")
+        for item in listing_page(reply).get("items", [])
     ]
-    if not found:
-        raise NotTried("no model that the profile sees has a version")
-    return found
+    if not versions:
+        raise CheckSkipped("no shared model has a version")
+    return versions

@@ -1,12 +1,12 @@
-"""Checks of skills: folders that an agent loads."""
+"""Checks of skills, which are folders with instructions for agents."""
 
 import re
 
 from delta_sharing_conformance import expect
+from delta_sharing_conformance.catalog import Catalog
 from delta_sharing_conformance.check import check
 from delta_sharing_conformance.opensharing import assets
 from delta_sharing_conformance.opensharing.assets import Kind
-from delta_sharing_conformance.shared import Shared
 
 SECTION = "OpenSharing, Agent Skills"
 SKILL = Kind(
@@ -16,42 +16,34 @@ SKILL = Kind(
     {"name": str, "schema": str, "share": str, "storageLocation": str, "description": str},
 )
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_MOST = {"name": 64, "description": 1024, "compatibility": 500}
-"""Characters."""
-
+_LIMITS = {"name": 64, "description": 1024, "compatibility": 500}
+"""Maximum number of characters by property."""
 
 LISTINGS = assets.listing_checks(SKILL)
 
 
-@check(SECTION)
-def skills_are_named_as_their_folders(shared: Shared) -> str:
-    """Name a skill by lower-case letters, digits and single hyphens, as the last folder of its storageLocation."""
-    found = assets.assets_of(shared, SKILL)
-    for one in found:
-        name, folder = str(one.entry["name"]), str(one.entry["storageLocation"]).rstrip("/").rpartition("/")[2]
-        expect.that(bool(_NAME.fullmatch(name)), f"{one.name} has a name of other characters")
-        expect.that(folder == name, f"{one.name} lies in the folder {folder}")
-    return f"{len(found)} skills"
+@check(SECTION, id="skills are named as their folders")
+def skill_name_equals_its_folder_name(catalog: Catalog) -> str:
+    """Name a skill like its folder in storageLocation, in lower-case letters, digits and single hyphens."""
+    skills = assets.assets_of(catalog, SKILL)
+    for skill in skills:
+        name, folder = str(skill.entry["name"]), str(skill.entry["storageLocation"]).rstrip("/").rpartition("/")[2]
+        expect.that(bool(_NAME.fullmatch(name)), f"{skill.name} has a name with invalid characters")
+        expect.that(folder == name, f"{skill.name} has the folder name {folder}")
+    return f"{len(skills)} skills"
 
 
-@check(SECTION)
-def skills_tell_of_themselves_in_texts(shared: Shared) -> str:
-    """Give a description of 1 to 1,024 characters; license, compatibility (500) and allowedTools are texts."""
-    found = assets.assets_of(shared, SKILL)
-    for one in found:
-        expect.that(bool(one.entry["description"]), f"{one.name} has no description")
+@check(SECTION, id="skills tell of themselves in texts")
+def skill_properties_are_strings(catalog: Catalog) -> str:
+    """Set a description of 1 to 1,024 characters; license, compatibility (at most 500) and allowedTools are strings."""
+    skills = assets.assets_of(catalog, SKILL)
+    for skill in skills:
+        expect.that(bool(skill.entry["description"]), f"{skill.name} has no description")
         for field in ("name", "description", "license", "compatibility", "allowedTools"):
-            value = one.entry.get(field) or ""
-            expect.that(isinstance(value, str), f"{one.name} has a {field} that is no text")
-            expect.that(len(value) <= _MOST.get(field, len(value)), f"{one.name} has a {field} that is too long")
-        metadata = one.entry.get("metadata") or {}
-        texts = isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())
-        expect.that(texts, f"{one.name} has metadata that are no texts by name")
-    return f"{len(found)} skills"
-
-
-@check(SECTION)
-def credentials_of_skills_are_given(shared: Shared) -> str:
-    """Answer POST .../temporary-skill-credentials with one kind of credentials, flat, and expirationTime."""
-    paths = [f"{one.path}/{SKILL.credentials}" for one in assets.assets_of(shared, SKILL)]
-    return assets.opened(shared, paths, "skill")
+            value = skill.entry.get(field) or ""
+            expect.that(isinstance(value, str), f"{skill.name} has a {field} that is not a string")
+            expect.that(len(value) <= _LIMITS.get(field, len(value)), f"{skill.name} has a {field} that is too long")
+        metadata = skill.entry.get("metadata") or {}
+        is_valid = isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())
+        expect.that(is_valid, f"{skill.name} has metadata with values that are not strings")
+    return f"{len(skills)} skills"

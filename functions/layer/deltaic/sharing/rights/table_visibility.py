@@ -18,7 +18,7 @@ from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights.rights import Rights
 
 if TYPE_CHECKING:
-    from deltaic.partition_filters.evaluated import Evaluated
+    from deltaic.partition_filters.bound_filter import BoundFilter
 
 _ROW_TRACKING: Final = "delta.enablerowtracking"
 _UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
@@ -47,7 +47,7 @@ class TableVisibility(msgspec.Struct, frozen=True):
 
     metadata: Metadata
     """Without what is hidden: the schema that hints are understood by, and that is told."""
-    kept: "Evaluated | None" = None
+    kept: "BoundFilter | None" = None
     """Which files; None for all."""
     shown_columns: frozenset[str] | None = None
     """The only keys of partition values and statistics that leave; None where no column is hidden.
@@ -76,7 +76,7 @@ class TableVisibility(msgspec.Struct, frozen=True):
 class _RowFilter(msgspec.Struct, frozen=True):
     """Implements `deltaic.delta.file_filter.FileFilter`: what may be seen, and of that what hints ask for."""
 
-    kept: "Evaluated"
+    kept: "BoundFilter"
     pruning: FileFilter | None
 
     @property

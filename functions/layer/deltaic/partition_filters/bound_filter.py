@@ -1,4 +1,4 @@
-"""Decides which files a recipient sees: what their partition values say under filters that are bound to a table."""
+"""Decide which files a recipient sees, by filters that are bound to a table and properties."""
 
 import hashlib
 import json
@@ -21,49 +21,48 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MAX_READINGS: Final = 64
-"""Of a file's partition values together; one that may be more things than these is not shown."""
+"""Maximum number of combinations of possible values; a file with more is hidden."""
 
-_MAX_KNOWN: Final = 100_000
-"""Combinations of partition values whose answers are kept."""
+_MAX_CACHED: Final = 100_000
+"""Maximum number of cached results."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """Filters with a recipient's properties filled in, for the versions of a table with one schema.
+class BoundFilter:
+    """Filters bound to a recipient's properties, and to versions of a table with the same schema.
 
-    Equal where the identity is: the same identity shows the same files.
+    Filters with the same identity are equal and show the same files.
     """
 
     identity: str
-    """Of the filters, the properties that they name and the columns that these are: 64 hexadecimal digits, the same in
-    every process."""
+    """Hash of filters, properties and columns in 64 hexadecimal digits, the same in every process."""
     columns: Mapping[str, ColumnType] = field(compare=False)
-    """The partition columns that count, by their physical names."""
+    """Types of the filter's partition columns, by physical name."""
     tests: Sequence[Test] | None = field(compare=False)
-    """All of them must hold; None where the recipient lacks a property and sees nothing."""
-    _answers: dict[tuple[str | None, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Answers: the row groups of a checkpoint have the same partitions again and again."""
+    """Tests that must all be true; None if the recipient lacks a property and sees no files."""
+    _results: dict[tuple[str | None, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Cached results, because row groups of a checkpoint repeat partition values."""
 
     def sees(self, partition_values: Mapping[str, str | None] | None) -> bool:
-        """Return whether a file with these values, by physical name, is shown; a column that it leaves out is null.
+        """Return whether a file is visible, by its partition values. A missing column is null.
 
-        None is an action that tells no partition values, which is shown only where no column counts.
+        None means that the action has no partition values: it is visible only if the filter has no columns.
         """
         if partition_values is None:
             return not self.columns and self.shows(())
         return self.shows(tuple(map(partition_values.get, self.columns)))
 
     def shows(self, raws: Sequence[str | None]) -> bool:
-        """Return whether files are shown that have these values in `columns`, in that order."""
+        """Return whether files are visible, by the values of `columns` in this order."""
         if self.tests is None:
             return False
         texts = tuple(raws)
-        answer = self._answers.get(texts)
-        if answer is None:
-            if len(self._answers) >= _MAX_KNOWN:
-                self._answers.clear()
-            answer = self._answers[texts] = self._shows(texts, self.tests)
-        return answer
+        result = self._results.get(texts)
+        if result is None:
+            if len(self._results) >= _MAX_CACHED:
+                self._results.clear()
+            result = self._results[texts] = self._shows(texts, self.tests)
+        return result
 
     def _shows(self, raws: Sequence[str | None], tests: Sequence[Test]) -> bool:
         possible: list[tuple[Reading, ...]] = [
@@ -74,7 +73,7 @@ class Evaluated:
         return all(test(row) == TRUE for row in product(*possible) for test in tests)
 
     def may_show(self, possible: Sequence[tuple[Reading, ...]]) -> bool:
-        """Return whether a file may be shown of which each of `columns` is one of several things, or within spans."""
+        """Return whether a file can be visible, given all possible values of `columns`."""
         if self.tests is None:
             return False
         if prod(map(len, possible)) > _MAX_READINGS:
@@ -82,9 +81,9 @@ class Evaluated:
         return any(all(test(row) & TRUE for test in self.tests) for row in product(*possible))
 
     def by_bounds(self, statistics: "pa.StringArray") -> "pa.BooleanArray":
-        """Return for each group of files whether one may be shown, by statistics as JSON that hold for all their rows.
+        """Return for each group of files whether one can be visible, by JSON statistics of partition values.
 
-        It says too much, never too little: what is shown, values alone decide.
+        The result can include groups without visible files, but omits none with visible files.
         """
         import pyarrow as pa
 
@@ -95,7 +94,7 @@ class Evaluated:
         return by_bounds(self.columns, self.may_show, statistics)
 
     def mask(self, maps: "pa.MapArray") -> "pa.BooleanArray":
-        """Return for each file whether it is shown, without nulls; a null map tells no partition values."""
+        """Return for each file whether it is visible. A null map means no partition values."""
         import pyarrow as pa
 
         from deltaic.partition_filters.masks import mask
@@ -105,22 +104,22 @@ class Evaluated:
         return mask(tuple(self.columns), self.shows, maps)
 
 
-def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:
-    """Bind filters to a table and a recipient; raises TableUnreadable where one does not fit the table."""
+def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> BoundFilter:
+    """Bind filters to a table and a recipient; raises TableUnreadable if one does not match the schema."""
     binder = FilterBinder(metadata, properties)
     try:
-        tests = [binder.bind(one) for one in filters]
+        tests = [binder.bind(item) for item in filters]
     except InvalidParameter as error:
         raise TableUnreadable(
-            "the table's partition filter does not fit the schema of this version: the provider must correct it, "
-            "and other versions may still be read",
+            "the table's partition filter does not match the schema of this version: ask the provider to fix it, or "
+            "read another version",
             error.message,
         ) from None
-    named = sorted({name for one in filters for name in one.properties})
+    names = sorted({name for item in filters for name in item.properties})
     used = [
-        [one.text for one in filters],
-        [[name, value_of(properties[name]) if name in properties else None] for name in named],
+        [item.text for item in filters],
+        [[name, value_of(properties[name]) if name in properties else None] for name in names],
         [[name, type_name(type_)] for name, type_ in binder.columns.items()],
     ]
     identity = hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
-    return Evaluated(identity, binder.columns, None if binder.lacking else tests)
+    return BoundFilter(identity, binder.columns, None if binder.is_missing_property else tests)

@@ -1,6 +1,6 @@
-"""The answers of a server and of a store as typed structs: an answer of another shape is refused before it is used.
+"""Typed structs for the responses of a sharing server and an object store; any other shape is rejected.
 
-Unknown fields are ignored, and texts are accepted for numbers, as in Protocol Buffers' JSON.
+Unknown fields are ignored, and numbers can be strings, as in Protocol Buffers' JSON.
 """
 
 import json
@@ -15,19 +15,19 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _T = TypeVar("_T")
 
 
-class InvalidAnswer(UnsupportedOperation):
-    """An answer is not the protocol's."""
+class InvalidResponse(UnsupportedOperation):
+    """A response does not conform to the protocol."""
 
-    def __init__(self, host: str, why: object) -> None:
-        super().__init__(f"{host} sent an invalid answer ({why}): ask its provider to correct the server")
+    def __init__(self, host: str, reason: object) -> None:
+        super().__init__(f"{host} sent an invalid response ({reason}): ask the provider to fix the server")
 
 
-class _Answer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class _Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     pass
 
 
-class Protocol(_Answer, frozen=True):
-    """Delta's `protocol` as far as readers need it, or what holds it in delta format."""
+class Protocol(_Struct, frozen=True):
+    """The fields of Delta's `protocol` action that readers need. Delta format wraps them in `deltaProtocol`."""
 
     min_reader_version: Number = 1
     min_writer_version: Number = 2
@@ -35,8 +35,8 @@ class Protocol(_Answer, frozen=True):
     delta_protocol: "Protocol | None" = None
 
 
-class Metadata(_Answer, frozen=True):
-    """Delta's `metaData`, or what holds it in delta format."""
+class Metadata(_Struct, frozen=True):
+    """Delta's `metaData` action. Delta format wraps it in `deltaMetadata`."""
 
     id: str = ""
     schema_string: str = ""
@@ -48,13 +48,13 @@ class Metadata(_Answer, frozen=True):
     delta_metadata: "Metadata | None" = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a schema that is none."""
+        """Raise ValueError if the schema is invalid."""
         if self.delta_metadata is None:
             column_types(self.schema_string)
 
 
-class Vector(_Answer, frozen=True):
-    """The descriptor of a deletion vector."""
+class Vector(_Struct, frozen=True):
+    """Descriptor of a deletion vector."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -63,8 +63,8 @@ class Vector(_Answer, frozen=True):
     offset: Number | None = None
 
 
-class Add(_Answer, frozen=True):
-    """Delta's `add`, without what concerns writers alone."""
+class Add(_Struct, frozen=True):
+    """The fields of Delta's `add` action that readers need."""
 
     path: str | None = None
     size: Number | None = None
@@ -75,7 +75,7 @@ class Add(_Answer, frozen=True):
 
 
 class File(Add, frozen=True, kw_only=True):
-    """A file: in parquet format a kind of `add` with other names, in delta format what holds one."""
+    """A file of a query response. In delta format, `deltaSingleAction` holds its `add` action."""
 
     id: str
     url: str | None = None
@@ -84,8 +84,8 @@ class File(Add, frozen=True, kw_only=True):
     delta_single_action: dict[str, Add] | None = None
 
 
-class Reply(_Answer, frozen=True):
-    """Any other object of a server; its route says which of the fields it may have."""
+class Reply(_Struct, frozen=True):
+    """Any other JSON object of a response. Which fields are present depends on the route."""
 
     items: "list[SharedObject] | None" = None
     next_page_token: str | None = None
@@ -100,8 +100,8 @@ class Reply(_Answer, frozen=True):
     endpoint: str | None = None
 
 
-class Line(_Answer, frozen=True):
-    """A line of a query's answer."""
+class Line(_Struct, frozen=True):
+    """A line of a query response."""
 
     protocol: Protocol | None = None
     meta_data: Metadata | None = None
@@ -110,7 +110,7 @@ class Line(_Answer, frozen=True):
 
 
 class SharedObject(msgspec.Struct, frozen=True):
-    """A file of a folder, whose ETag is another one when its content is."""
+    """A file of a shared folder. A different ETag means different content."""
 
     name: str
     size: Number
@@ -118,43 +118,46 @@ class SharedObject(msgspec.Struct, frozen=True):
     url: str | None = None
 
 
-def decoded(text: bytes, kind: type[_T], host: str) -> _T:
-    """Return an answer; raises Unavailable for what is no JSON, as of a broken connection, else InvalidAnswer."""
+def decode(text: bytes, kind: type[_T], host: str) -> _T:
+    """Parse a JSON response into a struct.
+
+    Raises Unavailable if it is not JSON, as after a broken connection, and InvalidResponse if its shape is wrong.
+    """
     try:
         return msgspec.json.decode(text, type=kind, strict=False)
-    except msgspec.ValidationError as wrong:
-        raise InvalidAnswer(host, wrong) from None
+    except msgspec.ValidationError as error:
+        raise InvalidResponse(host, error) from None
     except (msgspec.DecodeError, RecursionError):
-        raise Unavailable(f"the answer of {host} is no JSON, or breaks off") from None
+        raise Unavailable(f"{host} sent a response that is incomplete or not JSON: try again later") from None
 
 
 def stored_object(name: object, size: object, etag: object) -> SharedObject:
-    """Return an object as a store describes it; raises InvalidAnswer."""
+    """Return an object from a store's listing or headers; raises InvalidResponse."""
     try:
         return msgspec.convert({"name": name, "size": size, "etag": etag}, SharedObject)
-    except msgspec.ValidationError as wrong:
-        raise InvalidAnswer("the store", wrong) from None
+    except msgspec.ValidationError as error:
+        raise InvalidResponse("The object store", error) from None
 
 
 def column_types(schema: str) -> dict[str, str]:
-    """Return the type of each dotted name in a Delta schema that is no struct, array or map; raises ValueError."""
+    """Return the primitive type of each dotted column name in a Delta schema; raises ValueError."""
     try:
-        return dict(_types(json.loads(schema), ""))
+        return dict(_column_types(json.loads(schema), ""))
     except (LookupError, TypeError, ValueError, RecursionError):
-        raise ValueError("schemaString is no schema") from None
+        raise ValueError("schemaString is not a schema") from None
 
 
-def _types(kind: Any, column: str) -> Iterator[tuple[str, str]]:
+def _column_types(kind: Any, column: str) -> Iterator[tuple[str, str]]:
     match kind:
         case str() if column:
             yield column, kind
         case {"type": "struct", "fields": list(fields)}:
             for field in fields:
-                yield from _types(field["type"], f"{column}.{field['name']}" if column else str(field["name"]))
+                yield from _column_types(field["type"], f"{column}.{field['name']}" if column else str(field["name"]))
         case {"type": "array", "elementType": element} if column:
-            yield from _types(element, f"{column}.element")
+            yield from _column_types(element, f"{column}.element")
         case {"type": "map", "keyType": key, "valueType": value} if column:
-            yield from _types(key, f"{column}.key")
-            yield from _types(value, f"{column}.value")
+            yield from _column_types(key, f"{column}.key")
+            yield from _column_types(value, f"{column}.value")
         case _:
             raise TypeError

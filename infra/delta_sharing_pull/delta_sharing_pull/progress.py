@@ -1,4 +1,4 @@
-"""How far a pull is, told to whoever shows it; and how its threads are stopped."""
+"""Progress of one download, and the threads that do its work."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -7,59 +7,59 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Final, TypeVar
 
-PARALLEL: Final = 8
+THREADS: Final = 8
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 class Stopped(Exception):
-    """The pull has ended: what is still being fetched is left for the next one."""
+    """The download has ended, so its threads stop. The next download continues incomplete files."""
 
 
-class Tally:
-    """Counts of one pull. May be told from several threads; `shown` is called after each change."""
+class Progress:
+    """Thread-safe counters of a download's files and bytes. Each change calls `on_change`."""
 
-    def __init__(self, shown: "Callable[[Tally], None]" = lambda _: None) -> None:
-        self._shown = shown
+    def __init__(self, on_change: "Callable[[Progress], None]" = lambda _: None) -> None:
+        self._on_change = on_change
         self._lock = Lock()
         self._stopped = False
         self.files = self.files_expected = self.bytes = self.bytes_expected = 0
 
     def expect(self, files: int, size: int) -> None:
-        """Say that there is more to fetch."""
+        """Add files to the expected total, with their size in bytes."""
         with self._lock:
             self.files_expected += files
             self.bytes_expected += size
-        self._shown(self)
+        self._on_change(self)
 
-    def brought(self, size: int) -> None:
-        """Say that bytes came; raises Stopped where nobody waits for more."""
+    def add_bytes(self, size: int) -> None:
+        """Count downloaded bytes; raises Stopped if the download has ended."""
         if self._stopped:
             raise Stopped
         with self._lock:
             self.bytes += size
-        self._shown(self)
+        self._on_change(self)
 
-    def finished(self) -> None:
-        """Say that a file is in its place."""
+    def add_file(self) -> None:
+        """Count a completed file."""
         with self._lock:
             self.files += 1
-        self._shown(self)
+        self._on_change(self)
 
     @contextmanager
-    def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[Iterator[_Result]]:
-        """Give what work makes of each item, in order, some items ahead of whoever takes them; stops at an error.
+    def parallel(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[Iterator[_Result]]:
+        """Run `work` on each item in several threads, and yield the results in order.
 
-        Its threads end with the block. A generator would wait for them where the garbage collector finds it: in a
-        thread that is just starting, for ever.
+        At most twice as many items as threads are in progress. The threads end with the block: if a generator waited
+        for them, the garbage collector could close it in a thread that is just starting, and it would wait forever.
         """
         self._stopped = False
         running: deque[Future[_Result]] = deque()
-        pool = ThreadPoolExecutor(PARALLEL)
+        pool = ThreadPoolExecutor(THREADS)
 
         def results() -> Iterator[_Result]:
             for item in items:
-                if len(running) >= 2 * PARALLEL:
+                if len(running) >= 2 * THREADS:
                     yield running.popleft().result()
                 running.append(pool.submit(work, item))
             while running:

@@ -1,0 +1,208 @@
+"""Find the shares, schemas and tables of a profile."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import httpx
+
+from delta_sharing_conformance.client import BOTH, DELTA, FORMATS, PARQUET, Reply, SharingClient, segments
+from delta_sharing_conformance.files import FileLine, HintColumn, columns_of, files_of
+from delta_sharing_conformance.untrusted_http import all_pages
+
+OK = httpx.codes.OK
+
+
+@dataclass
+class ListedTable:
+    """A shared table. Responses about it are cached."""
+
+    client: SharingClient
+    entry: Mapping[str, Any]
+    share: str
+    schema: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        """Full name: share.schema.table."""
+        return f"{self.share}.{self.schema}.{self.table}"
+
+    @property
+    def path(self) -> str:
+        """URL path below the endpoint."""
+        return segments(self.share, self.schema, self.table)
+
+    def metadata(self, capabilities: str | None = None, **parameters: str | int) -> Reply:
+        """Send GET .../metadata."""
+        return self.client.get(f"{self.path}/metadata", capabilities, **parameters)
+
+    def query(self, capabilities: str | None = None, **fields: Any) -> Reply:
+        """Send POST .../query."""
+        return self.client.ask("POST", f"{self.path}/query", body=fields, capabilities=capabilities)
+
+    def changes(self, capabilities: str | None = None, **parameters: str | int) -> Reply:
+        """Send GET .../changes."""
+        return self.client.get(f"{self.path}/changes", capabilities, **parameters)
+
+    @cached_property
+    def version_reply(self) -> Reply:
+        """Response to GET .../version."""
+        return self.client.get(f"{self.path}/version")
+
+    @property
+    def latest(self) -> int:
+        """The latest version; -1 if the response has none."""
+        return -1 if self.version_reply.version is None else self.version_reply.version
+
+    @property
+    def access_modes(self) -> list[str]:
+        """How clients can read the table ("Access Modes"). The default is `url`."""
+        return [str(mode).lower() for mode in self.entry.get("accessModes") or ["url"]]
+
+    @cached_property
+    def full_replies(self) -> Mapping[str, Reply]:
+        """Successful responses to a query of all rows, by format."""
+        replies = {"parquet": self.query(PARQUET), "delta": self.query(DELTA)}
+        return {name: reply for name, reply in replies.items() if reply.status == OK and reply.lines is not None}
+
+    @property
+    def formats(self) -> list[tuple[str, str]]:
+        """Formats in which the table can be queried, with their capabilities headers."""
+        return [(name, FORMATS[name]) for name in self.full_replies]
+
+    def files(self, response_format: str) -> list[FileLine]:
+        """All files of the latest version."""
+        return list(files_of(self.full_replies[response_format].lines or []))
+
+    def ids(self, response_format: str) -> list[str]:
+        """Sorted ids of all files of the latest version."""
+        return sorted(file.id for file in self.files(response_format))
+
+    @cached_property
+    def delta_metadata(self) -> Mapping[str, Any]:
+        """The metaData of the table, from either format."""
+        for reply in self.full_replies.values():
+            for line in reply.lines or []:
+                if isinstance(metadata := line.get("metaData"), dict):
+                    inner = metadata.get("deltaMetadata", metadata)
+                    return inner if isinstance(inner, dict) else {}
+        return {}
+
+    @property
+    def columns(self) -> Mapping[str, HintColumn]:
+        """Columns that hints can use, by name; empty with column mapping."""
+        configuration = self.delta_metadata.get("configuration") or {}
+        if configuration.get("delta.columnMapping.mode", "none") != "none":
+            return {}
+        return columns_of(self.delta_metadata)
+
+    @cached_property
+    def first_version(self) -> int | None:
+        """The first version that can be queried; None if history is not shared."""
+        if self.latest < 0 or not self._has_version(self.latest):
+            return None
+        low, high = 0, self.latest
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._has_version(middle) else (middle + 1, high)
+        return low
+
+    def _has_version(self, version: int) -> bool:
+        return self.query(BOTH, version=version, limitHint=1).status == OK
+
+    @cached_property
+    def change_feeds(self) -> Mapping[str, tuple[int, Reply]]:
+        """The longest change feed to the latest version by format: its first version and the response."""
+        feeds: dict[str, tuple[int, Reply]] = {}
+        if self.first_version is None:
+            return feeds
+        for name, capabilities in FORMATS.items():
+            for start in sorted(
+                {*range(self.first_version, min(self.first_version + 8, self.latest + 1)), self.latest}
+            ):
+                reply = self.changes(capabilities, startingVersion=start)
+                if reply.status == OK and reply.lines is not None:
+                    feeds[name] = (start, reply)
+                    break
+        return feeds
+
+    @cached_property
+    def commit_times(self) -> Mapping[int, int]:
+        """Commit times in milliseconds since the epoch by version, from a range query."""
+        if self.first_version is None:
+            return {}
+        for capabilities in (PARQUET, DELTA):
+            reply = self.query(capabilities, startingVersion=self.first_version)
+            if reply.status == OK and reply.lines is not None:
+                times = ((file.version, file.timestamp) for file in files_of(reply.lines))
+                return {version: time for version, time in times if version is not None and time is not None}
+        return {}
+
+
+class Catalog:
+    """The shares, schemas and tables that the profile can see."""
+
+    def __init__(self, client: SharingClient, max_tables: int) -> None:
+        self.client = client
+        self._max_tables = max_tables
+
+    def list_items(self, path: str, **parameters: str | int) -> list[dict[str, Any]]:
+        """Return the items of all pages of a listing; empty after an error."""
+        return [item for reply in self.pages(path, **parameters) for item in items(reply)]
+
+    def pages(self, path: str, **parameters: str | int) -> Iterator[Reply]:
+        """Yield the pages of a listing; raises UnsafeResponse if they never end."""
+
+        def get_page(token: str) -> Reply:
+            return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
+
+        def next_token(reply: Reply) -> str:
+            page = reply.json if isinstance(reply.json, dict) and reply.status == OK else {}
+            return str(page.get("nextPageToken") or "")
+
+        return all_pages(get_page, next_token)
+
+    @cached_property
+    def shares(self) -> list[str]:
+        """Names of the shares."""
+        return [str(item["name"]) for item in self.list_items("/shares")]
+
+    @cached_property
+    def schemas(self) -> list[tuple[str, str]]:
+        """Pairs of share and schema names."""
+        return [
+            (share, str(item["name"]))
+            for share in self.shares
+            for item in self.list_items(f"{segments(share)}/schemas")
+        ]
+
+    @cached_property
+    def tables(self) -> list[ListedTable]:
+        """The tables, at most `max_tables` of each share."""
+        return [
+            ListedTable(self.client, item, share, str(item.get("schema", "")), str(item["name"]))
+            for share in self.shares
+            for item in self.list_items(f"{segments(share)}/all-tables")[: self._max_tables]
+        ]
+
+    @cached_property
+    def readable(self) -> list[ListedTable]:
+        """Tables that can be queried for signed URLs."""
+        return [table for table in self.tables if "url" in table.access_modes and table.full_replies]
+
+
+def items(reply: Reply) -> list[dict[str, Any]]:
+    """Return the items of a page that have a name."""
+    values = reply.json.get("items", []) if isinstance(reply.json, dict) else []
+    return [item for item in values or [] if isinstance(item, dict) and "name" in item]
+
+
+def all_reply_pages(send: Callable[..., Reply], capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
+    """Yield the pages of a query or change feed; raises UnsafeResponse if they never end."""
+
+    def get_page(token: str) -> Reply:
+        return send(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))
+
+    return all_pages(get_page, lambda reply: str(reply.end.get("nextPageToken") or ""))

@@ -1,0 +1,87 @@
+"""Download a shared table as a Delta table, a Parquet file or a CSV file."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from delta_sharing_pull.delta_copy import DeltaCopy
+from delta_sharing_pull.folder_lock import lock_folder
+from delta_sharing_pull.progress import Progress
+from delta_sharing_pull.retries import retry
+from delta_sharing_pull.row_files import write_csv, write_parquet
+from delta_sharing_pull.server import SharedName, SharingServer
+from delta_sharing_pull.snapshot import Snapshot, SourceChanged
+from delta_sharing_pull.table_files import download_file
+from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
+
+_NO_PAUSES: Final = (0.0,) * 4
+"""Retry without delay: files of the requested version can be deleted before they are downloaded."""
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """Result of one download. The fields are the output of `--json`."""
+
+    version: int
+    """Version of the source table."""
+    changed: bool
+    """Whether the download changed the target."""
+    files: int
+    rows: int | None = None
+    """Number of rows in a Parquet or CSV file; None for a Delta table."""
+
+
+class TableDownload:
+    """Downloads of one table. `options` are fields of the query: `version`, `timestamp` or `limitHint`."""
+
+    def __init__(self, server: SharingServer, name: SharedName, options: Mapping[str, Any]) -> None:
+        self._server = server
+        self._name = name
+        self._options = options
+
+    def to_delta(self, folder: Path, progress: Progress) -> TableResult:
+        """Update the Delta table in a folder to the requested version, in one commit.
+
+        Raises Conflict if the folder is locked, InvalidParameter if it has other content or cannot return to the
+        requested version, and NotFound if its log is incomplete.
+        """
+        DeltaCopy.read(folder, self._name)  # validates the folder before anything is written
+
+        def download() -> TableResult:
+            snapshot = Snapshot(self._server, self._name, self._options)
+            with lock_folder(folder) as state_folder:
+                copy = DeltaCopy.read(folder, self._name)
+                copy.check_compatible(snapshot)
+                missing = [file for file in snapshot.files if copy.is_missing(file)]
+                progress.expect(len(missing), sum(file.size for file in missing))
+                with progress.parallel(
+                    missing, lambda file: download_file(snapshot, file, folder, state_folder, progress)
+                ) as results:
+                    list(results)
+                changed = copy.commit(snapshot, self._name)
+                for partial in state_folder.glob("*.*"):
+                    partial.unlink()
+                return TableResult(snapshot.version, changed, len(snapshot.files))
+
+        return retry(download, _NO_PAUSES, SourceChanged)
+
+    def to_file(self, target: Path, file_format: str, progress: Progress, columns: Sequence[str] = ()) -> TableResult:
+        """Write the rows to a `parquet` or `csv` file, which replaces the target when complete.
+
+        Raises InvalidParameter for an unknown column, UnsupportedOperation if rows cannot be read or written.
+        """
+
+        def download() -> TableResult:
+            snapshot = Snapshot(self._server, self._name, self._options, READABLE_FEATURES)
+            rows = TableRows(snapshot, columns)
+            with closing(rows.batches(progress, self._options.get("limitHint"))) as batches:
+                if file_format == "csv":
+                    count = write_csv(rows, batches, target)
+                else:
+                    metadata = {"deltaic.source": str(self._name), "deltaic.version": str(snapshot.version)}
+                    count = write_parquet(rows, batches, target, metadata)
+            return TableResult(snapshot.version, changed=True, files=len(snapshot.files), rows=count)
+
+        return retry(download, _NO_PAUSES, SourceChanged)
