@@ -29,7 +29,7 @@ ALL_LOSE = (
     "loses 1 table: sales.europe.stock; sees 2 columns fewer of sales.europe.orders; "
     "sees earlier versions of sales.europe.returns"
 )
-WIDER = "recipients come to see more (--allow-wider where nobody is asked)"
+WIDER = "recipients will see more (requires confirmation or --allow-wider)"
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
         "bob loses 3 tables: sales.europe.orders, sales.europe.returns, sales.europe.stock",
         f"carol {ALL_LOSE}",
         "dora is new, and reads nothing before it has a token",
-        f"5 to make; 2 to change; 2 to delete (--prune); {WIDER}",
+        f"5 to create; 2 to update; 2 to delete (--prune); {WIDER}",
     ]
     found = deltaic.json("plan declared")
     assert [(one["action"], one["name"]) for one in found["steps"] if one["widens"]] == [
@@ -113,15 +113,15 @@ def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path,
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "location", to=f"{LAKE}/all")
     before = deltaic.json("export")
     for options, said in (
-        ("", "the catalog has what the files have not (table sales.europe.stock): say --prune"),
-        ("--prune", "recipients come to see more by table sales.europe.returns: say --allow-wider"),
+        ("", "entries of the catalog are not in the files: table sales.europe.stock. Use --prune"),
+        ("--prune", "changes let recipients see more: table sales.europe.returns. Use --allow-wider"),
     ):
         refused = deltaic(f"apply declared {UNSEEN} {options}")
         assert (refused.exit_code, said in refused.stderr) == (1, True), refused.output
         assert deltaic.json("export") == before
     told = deltaic.done(f"apply declared {UNSEEN} --prune --allow-wider")
     assert "1/2 deleted table sales.europe.stock" in told
-    assert "2/2 changed table sales.europe.returns" in told
+    assert "2/2 updated table sales.europe.returns" in told
     assert deltaic.json("drift declared") == []
     assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
 
@@ -157,7 +157,7 @@ def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic
     _, shown = typed(deltaic, "drift declared", "")
     assert "\x1b[33m~ table sales.europe.returns" in shown
     done, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
-    assert (done, "the catalog is what the files say" in shown) == (0, True), shown
+    assert (done, "the catalog matches the files" in shown) == (0, True), shown
     assert deltaic.json("drift declared") == []
 
 
@@ -184,7 +184,7 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     change(people, "recipients", "alice", "policies", to=[ada])
     said = "alice comes in by JWTs of https://login.test for deltaic whose sub is ada"
     assert said in deltaic.done("plan declared").splitlines()
-    assert "recipients come to see more by policy alice " in deltaic("apply declared").stderr
+    assert "recipients see more: policy alice " in deltaic("apply declared").stderr
     deltaic.done("apply declared --allow-wider")
     [policy] = deltaic.json("recipient policies alice")
     assert (policy["issuer"], policy["subject"], policy["subjectClaim"]) == ("https://login.test", "ada", "sub")
@@ -234,7 +234,7 @@ def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, fi
     assert deltaic.json("apply plan.json")["done"] == []
     (files / "other.json").write_text("{}")
     assert "holds no plan" in deltaic("apply declared/other.json").stderr
-    assert "is kept in a file named *.json" in deltaic("plan declared --out plan.txt").output
+    assert "its name must end with .json" in deltaic("plan declared --out plan.txt").output
 
 
 def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, files: Path) -> None:
@@ -248,7 +248,7 @@ def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, 
         ["sales"], ["sales.europe.new"],
     )  # fmt: skip
     assert "table sales.europe.new: s3://no-such-lake/t cannot be read" in json.loads(refused.stderr)["message"]
-    assert "then apply again to go on" in refused.stderr
+    assert "then run apply again to continue" in refused.stderr
 
 
 def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
@@ -315,7 +315,7 @@ def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdm
     # Whatever else is refused, it is told whose rows are lacked by now.
     change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
     refused = deltaic("apply declared --allow-wider")
-    assert (refused.exit_code, "lacks rows of 'sales.europe.own'" in refused.stderr) == (1, True), refused.output
+    assert (refused.exit_code, "missing from 'sales.europe.own'" in refused.stderr) == (1, True), refused.output
     change(share, "shares", "sales", "schemas", "europe", "tables", "new")
     assert deltaic.json("drift declared") == []
     assert admin.views.get("sales", "europe", "own").requested_at is not None
@@ -370,7 +370,7 @@ def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path,
     assert not admin.tables.get("sales", "europe", "brought").followed
     assert deltaic.json("drift again") == []
     change(share, *europe, "follow")
-    assert "the catalog has what the files have not (schema sales.europe)" in deltaic("apply again").stderr
+    assert "not in the files: schema sales.europe. Use --prune" in deltaic("apply again").stderr
     deltaic.done("apply again --prune")
     assert list(admin.follows.list("sales")) == []
 

@@ -55,7 +55,7 @@ def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Pat
     gone = filled.done(f"view delete {VIEW}")
     assert f"its files stay in {location}" in gone
     assert filled.json("view list") == []
-    assert "there is no view yet" in filled.done("view list")
+    assert "no views yet" in filled.done("view list")
 
 
 def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admin: CatalogAdmin) -> None:
@@ -138,7 +138,7 @@ REFUSED = [
     (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view itself"),
     (f"{CREATE} --refresh hourly", "--refresh: write cron("),
     (f"{CREATE} --location s3://bucket/patients/mine", "choose a folder beside it"),
-    (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "give --location"),
+    (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "add --location"),
     (f"{CREATE} --sql @nowhere.sql", "'nowhere.sql' cannot be used"),
     ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
@@ -199,7 +199,7 @@ def test_what_is_not_understood(nowhere: Deltaic) -> None:
 
 
 def test_a_schedule_needs_jobs_to_keep_it(filled: Deltaic) -> None:
-    assert "nothing keeps the schedule" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
+    assert "the schedule has no effect" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
     assert filled.json(f"view show {VIEW}")["refresh"] == "rate(1 hour)"
     assert filled.json(f"view show {VIEW}")["due"] == ""
     assert filled.json(f"view update {VIEW} --refresh ''")["refresh"] == ""

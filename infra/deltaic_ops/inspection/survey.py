@@ -1,4 +1,4 @@
-"""What a Delta table is like for those with whom it is shared, by its log and by some of its files' footers."""
+"""Survey of a Delta table, from its log and from the footers of some of its files."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _FILES = 10_000
-"""Of so many at most some are looked into."""
+"""Most files from which a sample is examined."""
 
 _LISTED = 100
-"""Names by which a folder is known that is no Delta table."""
+"""Number of names that are listed to recognize a folder without a Delta table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found."""
+    """Properties of a table that matter to its readers."""
 
     latest: TableLook
     schema: SharedSchema
     without_statistics: int
-    """Files."""
+    """Number of files."""
 
     odd_paths: int
-    """Files at a path with a space or a letter beyond ASCII."""
+    """Number of files whose path has a space or a non-ASCII letter."""
 
     in_views: tuple[str, ...]
-    """Columns that some files keep as views of strings or bytes."""
+    """Columns that some files store as Arrow views of strings or bytes."""
 
     unread: str = ""
-    """Why a data file cannot be read; empty: those that were looked into can be."""
+    """Why a data file cannot be read; empty if all examined files can be read."""
 
 
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
-    """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
+    """Examine a table with the operator's credentials; `table` is its entry. Raises DeltaicError if unreadable."""
     try:
         return schemas.in_store(location, storage, lambda store: _surveyed(store, location, table))
     except TableUnreadable as refusal:
@@ -66,11 +66,9 @@ def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
         if names("_delta_log/"):
             return ""
         if any(".metadata.json" in name for name in names("metadata/")):
-            return ". It looks like a table of Iceberg's own: share it with --format iceberg"
+            return ". It looks like an Iceberg table: share it with --format iceberg"
         if any(name.endswith(".parquet") for name in names("")):
-            return (
-                ". Parquet files lie there: deltalake.convert_to_deltalake, or CONVERT TO DELTA, makes a table of them"
-            )
+            return ". It has Parquet files: convert them with deltalake.convert_to_deltalake or CONVERT TO DELTA"
     return ""
 
 

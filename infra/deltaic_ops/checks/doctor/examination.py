@@ -1,4 +1,4 @@
-"""The doctor's examination: what is looked at, in which order, first what all else rests on."""
+"""Run the checks of the doctor in order, starting with those on which the others depend."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,35 +22,36 @@ from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_ask
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 from deltaic_ops.local.variables import THIS_MACHINE
 
+_STACK = "the stack is deployed"
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
-DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
+DEPLOY = "check stack (--stack), account and region, or deploy it (sam deploy)"
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What is examined: a stack, and the tables and the endpoint that stand for it."""
+    """Clients and settings for checks of a stack, its tables and its endpoint."""
 
     client: Callable[[str], Any]
     admin: CatalogAdmin
     schemas: SchemaReader
-    """Reads the columns of a shared table, and what lies in a folder."""
+    """Reads the columns of shared tables, and folders."""
 
     stack: str
     region: str
     catalog_table: str
     tokens_table: str
     endpoint: str
-    """Empty where nothing tells it."""
+    """Empty if unknown."""
 
     deployed: bool
-    """Whether there must be a stack: an AWS on this machine may have none."""
+    """Whether a stack must exist; a local AWS may have none."""
 
 
 def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterator[Finding]:
-    """Yield what is found; of each share the first table is read, or `only` that one.
+    """Yield findings; read the first table of each share, or only the table `only`.
 
-    Nothing is changed, but for tokens of a quarter of an hour at most, made in the name of who holds a share and
-    deleted at the end.
+    Changes nothing, except for temporary tokens of recipients, which expire within 15 minutes and are deleted at the
+    end.
     """
     yield account.clock(what.client("sts").meta.endpoint_url)
     stack = None
@@ -59,11 +60,11 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
         yield _stands(stack)
     except NotFound as missing:
         if what.deployed:
-            yield Finding("the stack stands", "failed", missing.message, DEPLOY)
+            yield Finding(_STACK, "failed", missing.message, DEPLOY)
         else:
-            yield not_asked("the stack stands", f"{missing.message}: the tables are named without one")
+            yield not_asked(_STACK, f"{missing.message}: options or variables name the tables")
     except DeltaicError as refusal:
-        yield Finding("the stack stands", "failed", refusal.message, DEPLOY)
+        yield Finding(_STACK, "failed", refusal.message, DEPLOY)
     parameters = stack.parameters if stack else {}
     dynamodb = what.client("dynamodb")
     here = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
@@ -74,23 +75,23 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
     try:
         yield from _catalog(what, stack, only)
     except DeltaicError as refusal:
-        yield Finding("reads the catalog", "failed", refusal.message, "the two tables, above")
+        yield Finding("reads the catalog", "failed", refusal.message, "check both DynamoDB tables (see above)")
 
 
 def _our_stack(what: Examined) -> DeployedStack:
-    """Read the stack; raises NotFound too for one that is somebody else's."""
+    """Read the stack; raises NotFound if it does not exist or is not a Deltaic stack."""
     stack = read_stack(what.client("cloudformation"), what.stack)
     if not stack.ours:
-        raise NotFound(f"'{stack.name}' is not a stack of Deltaic's")
+        raise NotFound(f"stack '{stack.name}' is not a Deltaic stack")
     return stack
 
 
 def _stands(stack: DeployedStack) -> Finding:
-    """Check that the last deployment is over; one that was taken back has left the one before it."""
+    """Check that the last deployment has finished; after a rollback, the previous version runs."""
     return judge(
-        "the stack stands",
+        _STACK,
         f"{stack.name}: {stack.status}",
-        f"what went wrong: aws cloudformation describe-stack-events --stack-name {stack.name}; then deploy again",
+        f"fix the cause, then deploy again: aws cloudformation describe-stack-events --stack-name {stack.name}",
         holds=stack.status in AT_REST,
         otherwise="warning" if stack.status == "UPDATE_ROLLBACK_COMPLETE" else "failed",
     )
@@ -143,7 +144,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     for share, tables in shared.items():
         yield from filters(tables, [*what.admin.grants.of_share(share)], recipients, heads)
     if not chosen:
-        yield not_asked("reads a shared table", "no share has a table")
+        yield not_asked("reads a shared table", "no share has tables")
     elif not what.endpoint:
         yield not_asked("reads a shared table", NO_ENDPOINT)
     else:
@@ -157,32 +158,32 @@ def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Find
             name = table.title
             bearer = _bearer(what.admin, table.share, bearers, tokens)
             if bearer is None:
-                yield not_asked(f"reads {name}", "nobody holds its share who is answered wherever it asks from")
+                yield not_asked(f"reads {name}", "its share has no recipient without address restrictions")
                 continue
             client = SharingClient(http, what.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)
             try:
                 yield from reading.read(client, path, name, parameters)
             except httpx.HTTPError as error:
-                said = f"{type(error).__name__} at {what.endpoint}"
-                yield Finding(f"reads {name}", "failed", said, "that this is the endpoint (--endpoint), and up")
+                reason = f"{type(error).__name__} at {what.endpoint}"
+                yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")
                 return
 
 
 def _bearer(admin: CatalogAdmin, share: str, made: dict[str, str], tokens: ExitStack) -> str | None:
-    """Return a token of somebody who holds a share: one that is there already, else a new one; None if nobody does.
+    """Return a temporary token of a recipient of a share, new or from `made`; None without a suitable recipient.
 
-    Who has ended, or is answered at some addresses alone, would be refused, and nothing would be wrong.
+    Skips recipients that have expired or are restricted to some addresses, because their requests would be refused.
     """
     now = datetime.now(UTC)
     holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]
     for holder in sorted(holders, key=lambda name: name not in made):
         try:
             if holder not in made:
-                person = admin.recipients.get(holder)
-                if person.has_ended(now) or person.addresses:
+                recipient = admin.recipients.get(holder)
+                if recipient.has_ended(now) or recipient.addresses:
                     continue
-                made[holder] = tokens.enter_context(admin.tokens.for_checks(person))
+                made[holder] = tokens.enter_context(admin.tokens.for_checks(recipient))
         except NotFound:
             continue
         return made[holder]
