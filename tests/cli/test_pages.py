@@ -1,4 +1,4 @@
-"""What pages tell people to type is there, and what the pages on sharing and on security say of it happens."""
+"""Commands on pages exist, and the commands of the README and of the pages on sharing and on leaks work."""
 
 import hashlib
 import json
@@ -25,6 +25,7 @@ from deltaic_ops.local.resources import DATA_BUCKET
 from typer.testing import CliRunner
 
 PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+SHARING = ("docs/share.md", "docs/follow.md", "docs/limits.md", "docs/check.md", "docs/row-filters.md")
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
@@ -70,21 +71,24 @@ def bucket(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
     return name
 
 
-@pytest.fixture(params=["README.md", "docs/share.md"])
-def page(request: pytest.FixtureRequest, bucket: str, embedded_aws: EmbeddedAws, tmp_path: Path) -> str:
-    """Return a page that shares a table, after its Python wrote that table out of a CSV file."""
+@pytest.fixture(params=[("README.md",), SHARING], ids=["README.md", "docs/share.md"])
+def pages(request: pytest.FixtureRequest, bucket: str, embedded_aws: EmbeddedAws, tmp_path: Path) -> tuple[str, ...]:
+    """Return pages that share a table, after the Python of the first one wrote that table from a CSV file."""
+    named: tuple[str, ...] = request.param
     (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / request.param).read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / named[0]).read_text(), re.MULTILINE | re.DOTALL)
     [code] = [block for block in blocks if "orders.csv" in block]
     reached = {**os.environ, **embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}  # what `deltaic env` says
     code = code.replace(DATA_BUCKET, bucket)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=reached, check=True)
-    return str(request.param)
+    return named
 
 
-def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Path, page: str, bucket: str) -> None:
+def test_the_commands_that_share_a_table_share_it(
+    deltaic: Deltaic, tmp_path: Path, pages: tuple[str, ...], bucket: str
+) -> None:
     nouns = ("share", "schema", "table", "recipient", "grant", "token")
-    lines = [line for line in commands(page) if line.startswith(nouns)]
+    lines = [line for page in pages for line in commands(page) if line.startswith(nouns)]
     assert [line.split()[:2] for line in lines[:6]] == [[noun, "create"] for noun in nouns]
     for line in (line.replace(DATA_BUCKET, bucket) for line in lines):
         if "regoin" in line:
@@ -93,14 +97,14 @@ def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Pa
             deltaic.done(line)
     assert deltaic.json("table list sales_share")[0]["history"]
     assert json.loads((tmp_path / "alice.share").read_text())["bearerToken"]
-    if page == "docs/share.md":
+    if pages == SHARING:
         assert {grant["recipient"]: grant["partitionFilter"] for grant in deltaic.json("grant list")} == {
             "alice": "",
             "bob": "team = 'north'",
         }
 
 
-def test_every_command_on_security_is_taken_and_ends_what_it_says(
+def test_every_command_on_leaks_is_taken_and_ends_what_it_says(
     deltaic: Deltaic, tokens: TokenStore, tmp_path: Path
 ) -> None:
     for line in (
@@ -118,7 +122,7 @@ def test_every_command_on_security_is_taken_and_ends_what_it_says(
     )
     # The page's own way from a token that was found to its id.
     found = hashlib.sha256(leaked.encode()).hexdigest()[:12]
-    lines = commands("docs/security.md")
+    lines = commands("docs/leaks.md")
     assert len(lines) == 15
     [policy] = deltaic.json("recipient policies alice")
     invited = deltaic.json("recipient invite alice")

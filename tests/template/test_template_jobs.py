@@ -202,7 +202,7 @@ def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Deci
             [[_, write]] = update("catalog", place, assign=change).items()
             assert not decide("UpdateItem", write), change
     [[_, write]] = update("catalog", place, assign={"history": True}).items()
-    assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/security.md
+    assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/leaks.md
     for other in (
         place,
         keys_of.asset("view", "s", "d", "t"),
