@@ -12,12 +12,12 @@ from deltaic_terminal.printing import one_line, text_console
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a job does at this moment, or has just done."""
+    """A step of a job, running or finished."""
 
     text: str
     detail: str = ""
     seconds: float | None = None
-    """None while it runs, then how long it took."""
+    """Duration; None while the step runs."""
 
     failed: bool = False
 
@@ -32,7 +32,7 @@ def silent(_: Step) -> None:
 
 @contextmanager
 def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
-    """Run a block as one step; the value it gives is called with what to show beside the text."""
+    """Run a block as one step; call the yielded function to show a detail next to the text."""
     began = time.monotonic()
     detail = ""
 
@@ -51,7 +51,7 @@ def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
 
 
 def lines() -> Progress:
-    """Return a progress for programs: a JSON object on stdout for every step that ended."""
+    """Return a progress for programs: one JSON object on stdout for each finished step."""
 
     def show(now: Step) -> None:
         if now.seconds is not None:
@@ -62,7 +62,7 @@ def lines() -> Progress:
 
 
 def terminal() -> Progress:
-    """Return a progress for people: a line a step on stderr, with a spinner where stderr is a terminal."""
+    """Return a progress for terminals: one line per step on stderr, with a spinner if stderr is a terminal."""
     if not sys.stderr.isatty():
         return _plain
     try:
@@ -72,7 +72,7 @@ def terminal() -> Progress:
     except ImportError:  # a cluster's Python has no rich, and no terminal either
         return _plain
     out, spinner = text_console(stderr=True), Spinner("dots")
-    # What others print meanwhile is not rich's to read: it would take escape sequences for styles and links.
+    # Output of other code is not redirected: rich would interpret escape sequences in it.
     status = Live(spinner, console=out, transient=True, redirect_stdout=False, redirect_stderr=False)
 
     def show(now: Step) -> None:

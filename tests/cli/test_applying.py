@@ -97,7 +97,7 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
         f"alice gains 1 table: partners.own.daily; {ALL_LOSE}",
         "bob loses 3 tables: sales.europe.orders, sales.europe.returns, sales.europe.stock",
         f"carol {ALL_LOSE}",
-        "dora is new, and reads nothing before it has a token",
+        "dora is new, and needs a token to read",
         f"5 to create; 2 to update; 2 to delete (--prune); {WIDER}",
     ]
     found = deltaic.json("plan declared")
@@ -182,7 +182,7 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     people = files / "recipients.yaml"
     ada = {"issuer": "https://login.test", "audience": "deltaic", "subject": "ada"}
     change(people, "recipients", "alice", "policies", to=[ada])
-    said = "alice comes in by JWTs of https://login.test for deltaic whose sub is ada"
+    said = "alice can sign in with JWTs of https://login.test for deltaic whose sub is ada"
     assert said in deltaic.done("plan declared").splitlines()
     assert "recipients see more: policy alice " in deltaic("apply declared").stderr
     deltaic.done("apply declared --allow-wider")
@@ -195,14 +195,16 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     change(people, "recipients", "alice", "policies")
     change(people, "recipients", "bob", "policies", to=[ada])
     told = deltaic.done("plan declared")
-    assert "alice comes in no more by JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+    assert (
+        "alice can no longer sign in with JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+    )
     made = deltaic.json("apply declared --prune --allow-wider")["done"]
     assert [(one["action"], one["name"]) for one in made] == [
         ("delete", f"alice {policy['id']}"), ("create", f"bob {policy['id']}"),
     ]  # fmt: skip
     assert deltaic.json("drift declared") == []
     for wrong, why in (
-        ([ada], "policies[0]: says what a policy of alice's says"),
+        ([ada], "policies[0]: repeats a policy of alice"),
         ([{**ada, "subject": ""}], "policies[0].subject: is 1 to 512 printable characters"),
         ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
     ):
@@ -226,14 +228,14 @@ def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, fi
     deltaic.done("plan declared --out plan.json")
     admin.grants.revoke("bob", "sales")
     refused = deltaic("apply plan.json")
-    assert (refused.exit_code, "has moved since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "has changed since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
     admin.grants.create("bob", "sales")
     # What of it was done already is no move.
     admin.recipients.create("dora")
     assert [one["name"] for one in deltaic.json("apply plan.json")["done"]] == ["sales"]
     assert deltaic.json("apply plan.json")["done"] == []
     (files / "other.json").write_text("{}")
-    assert "holds no plan" in deltaic("apply declared/other.json").stderr
+    assert "is not a plan" in deltaic("apply declared/other.json").stderr
     assert "its name must end with .json" in deltaic("plan declared --out plan.txt").output
 
 
@@ -265,12 +267,13 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
     [
         (
             "recipients: {a: {grants: {saels: }}}\nshares: {sales: }",
-            "f.yaml:1:27: recipients.a.grants.saels: names no share",
+            "f.yaml:1:27: recipients.a.grants.saels: names a share that is not in these files",
         ),
         ("recipients: {a: {grants: {saels: }}}\nshares: {sales: }", "did you mean sales?"),
         (
             "storages: {minio: }\nshares: {s: {schemas: {a: {tables: {t: {location: s3://abc,\n storage: minoi}}}}}}",
-            "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: names no storage of these files: did you mean minio?",
+            "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: names a storage that is not in these files: did you mean "
+            "minio?",
         ),
         ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
         ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' holds a space"),
@@ -303,14 +306,15 @@ def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdm
     view = {"location": f"{LAKE}/elsewhere", "source": "Sales.europe.Orders", "sql": "SELECT id FROM source\n"}
     change(share, "shares", "sales", "schemas", "europe", "views", "own", to=view)
     refused = deltaic("plan declared")
-    assert f"view sales.europe.own: its location is set once, and is {LAKE}/own" in refused.stderr
+    assert f"view sales.europe.own: cannot change its location {LAKE}/own" in refused.stderr
     change(share, "shares", "sales", "schemas", "europe", "views", "own", "location", to=f"{LAKE}/own/")
     assert deltaic.json("plan declared")["steps"] == []
     change(
         share, "shares", "sales", "schemas", "europe", "views", "own", "sql", to="SELECT id, id + 1 AS x FROM source"
     )
     change(share, "shares", "sales", "schemas", "europe", "views", "own", "history", to=True)
-    each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees what another SQL"
+    each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees sales.europe.own "
+    each += "with other SQL"
     assert each in deltaic.done("plan declared")
     # Whatever else is refused, it is told whose rows are lacked by now.
     change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})

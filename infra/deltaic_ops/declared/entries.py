@@ -117,17 +117,17 @@ def _same(field: tuple[str, str], one: Any, other: Any) -> bool:
 
 
 def policies_said_twice(declaration: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the way to each policy that an earlier one says already: who a JWT lets in is one recipient."""
+    """Yield the path of each policy that repeats an earlier one: a JWT must identify one recipient."""
     first: dict[str, str] = {}
     for name, person in declaration.recipients.items():
         for number, policy in enumerate(person.policies):
             if policy.id in first:
-                yield ("recipients", name, "policies", number), f"says what a policy of {first[policy.id]}'s says"
+                yield ("recipients", name, "policies", number), f"repeats a policy of {first[policy.id]}"
             first.setdefault(policy.id, name)
 
 
 def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the way to each field that names what no file has, and what is wrong with it."""
+    """Yield the path of each field with a name that is not in the files, and a message."""
     there: dict[str, dict[str, str]] = {"share": {}, "storage": {}}
     every = list(entries(declaration))
     for one in every:
@@ -143,8 +143,8 @@ def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], s
         for kind, name, field in named:
             if name and name.lower() not in there[kind]:
                 way = tuple(part for pair in zip(_groups(one.kind), one.path, strict=True) for part in pair)
-                said = f"names no {kind} of these files{did_you_mean(name, there[kind].values())}"
-                yield (*way, field) if field else way, said
+                message = f"names a {kind} that is not in these files{did_you_mean(name, there[kind].values())}"
+                yield (*way, field) if field else way, message
 
 
 _IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
@@ -236,5 +236,5 @@ def _taken(kind: type[_Part], item: object, **more: object) -> _Part:
         what, first = getattr(item, "title", getattr(item, "name", "")), odd.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidParameter(
-            f"'{what}' stands in the catalog as no file can say it ({why}): correct it by its command"
+            f"cannot write entry '{what}' of the catalog to a file ({why}): correct it with its command"
         ) from None
