@@ -542,7 +542,7 @@ def alias_bomb() -> str:
     [
         pytest.param(alias_bomb(), 5, "more than 20,000 values", id="aliases of aliases"),
         pytest.param("x:\n" + "- {a: b}\n" * 200_000, 6667, "more than 20,000 values", id="two megabytes"),
-        pytest.param("a:\n " + "[" * 100_000, 2, "more than 50 deep", id="lists in lists"),
+        pytest.param("a:\n " + "[" * 100_000, 2, "more than 50 levels deep", id="lists in lists"),
         pytest.param("a: &a\n- *a", 2, "contains itself", id="an alias of itself"),
         pytest.param("name: x\n" * 9000, 101, "is written twice", id="one field nine thousand times"),
         pytest.param(
