@@ -272,8 +272,10 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
         ("recipients: {a: {grants: {saels: }}}\nshares: {sales: }", "did you mean sales?"),
         (
             "storages: {minio: }\nshares: {s: {schemas: {a: {tables: {t: {location: s3://abc,\n storage: minoi}}}}}}",
-            "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: "
-            "names a storage that is not in these files: did you mean minio?",
+            (
+                "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: "
+                "names a storage that is not in these files: did you mean minio?"
+            ),
         ),
         ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
         ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' holds a space"),
