@@ -96,13 +96,13 @@ class Document:
             raise Unreadable([Mistake(line, "", "a character that YAML does not allow")]) from None
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            said = "; ".join(part for part in (error.context, error.problem) if part)
+            message = "; ".join(part for part in (error.context, error.problem) if part)
             line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
             written = text.split("\n")[line - 1]
             hint = " (indent with spaces)" if "\t" in written[: len(written) - len(written.lstrip())] else ""
             hint = hint or " (quote what has {{ }})" * ("{{" in written)
-            raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
-        except (ValueError, RecursionError) as error:  # such as a date that is none
+            raise Unreadable([Mistake(line, "", f"not YAML: {message}{hint}")]) from None
+        except (ValueError, RecursionError) as error:  # for example an invalid date
             line = next(_no_values(loader, root), 1) if isinstance(error, ValueError) else 1
             raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
         finally:
@@ -120,9 +120,9 @@ class Document:
         """
         node, field, line = self._root, "", self._root.start_mark.line + 1
         for position, part in enumerate(path):
-            found = _child(node, part)
-            if found is not None:
-                node, line, name = found
+            child = _child(node, part)
+            if child is not None:
+                node, line, name = child
                 field = _joined(field, name)
             elif position == len(path) - 1:
                 field = _joined(field, part)  # the missing one itself
@@ -130,9 +130,9 @@ class Document:
 
     def line_of_sql(self, path: Path, line: int) -> int:
         """Return the file's line for a line of a value, which may be a block (`sql: |`)."""
-        found = self.place(path)
-        block = isinstance(found.node, yaml.ScalarNode) and found.node.style in {"|", ">"}
-        return found.node.start_mark.line + line + (1 if block else 0)
+        node = self.place(path).node
+        block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
+        return node.start_mark.line + line + (1 if block else 0)
 
 
 def _refuse_too_much(text: str, most: int) -> None:

@@ -23,7 +23,7 @@ _COMMAND = re.compile("(?<![\\w./-])(?<!run )deltaic(?= [a-z-])")
 
 def visible(text: str) -> str:
     r"""Escape invisible characters: ESC becomes `\u001b`, as in JSON, so that JSON stays valid."""
-    return _NOT_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_TEXT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
@@ -47,9 +47,9 @@ def as_called(text: str) -> str:
 class _Visible(io.TextIOBase):
     """Standard output or error that accepts only text. It has no `buffer`, with which bytes could bypass it."""
 
-    def __init__(self, stream: Any, shown: Callable[[str], str]) -> None:
+    def __init__(self, stream: Any, escape: Callable[[str], str]) -> None:
         self.stream = stream
-        self._shown = shown
+        self._escape = escape
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # for typeshed an attribute
@@ -58,7 +58,7 @@ class _Visible(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Write text with invisible characters escaped."""
-        self.stream.write(self._shown(text))
+        self.stream.write(self._escape(text))
         return len(text)
 
     def flush(self) -> None:
@@ -100,12 +100,12 @@ def text_console(*, stderr: bool = False, width: int | None = None) -> "Console"
     from rich.console import Console
     from rich.segment import Segment
 
-    shown = _hints if stderr else visible
+    escape = _hints if stderr else visible
 
     class Names(Console):
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
             for part in super().render(renderable, options):
-                yield part if part.control else Segment(shown(part.text), part.style)
+                yield part if part.control else Segment(escape(part.text), part.style)
 
     stream = sys.stderr if stderr else sys.stdout
     file: Any = stream.stream if isinstance(stream, _Visible) else stream

@@ -36,14 +36,14 @@ def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
     began = time.monotonic()
     detail = ""
 
-    def tell(more: str) -> None:
+    def update(more: str) -> None:
         nonlocal detail
         detail = more
         progress(Step(text, detail))
 
     progress(Step(text))
     try:
-        yield tell
+        yield update
     except BaseException:
         progress(Step(text, detail, time.monotonic() - began, failed=True))
         raise
@@ -64,16 +64,16 @@ def lines() -> Progress:
 def terminal() -> Progress:
     """Return a progress for terminals: one line per step on stderr, with a spinner if stderr is a terminal."""
     if not sys.stderr.isatty():
-        return _plain
+        return _print_line
     try:
         from rich.live import Live
         from rich.spinner import Spinner
         from rich.text import Text
     except ImportError:  # a cluster's Python has no rich, and no terminal either
-        return _plain
-    out, spinner = text_console(stderr=True), Spinner("dots")
+        return _print_line
+    console, spinner = text_console(stderr=True), Spinner("dots")
     # Output of other code is not redirected: rich would interpret escape sequences in it.
-    status = Live(spinner, console=out, transient=True, redirect_stdout=False, redirect_stderr=False)
+    status = Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
     def show(now: Step) -> None:
         if now.seconds is None:
@@ -83,12 +83,12 @@ def terminal() -> Progress:
         status.stop()
         mark = ("failed", "red") if now.failed else ("ok", "green")
         took = f"{one_line(now.detail)} ({now.seconds:.1f} s)"
-        out.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
+        console.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
 
     return show
 
 
-def _plain(now: Step) -> None:
+def _print_line(now: Step) -> None:
     if now.seconds is not None:
         mark = "failed" if now.failed else "ok"
         detail = f" {now.detail}" if now.detail else ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.items import ViewPartition, now
-from deltaic_ops.cli.catalog.view import beside
+from deltaic_ops.cli.catalog.view import sibling_location
 from deltaic_ops.cli.jobs.refreshing import schedule_name
 
 if TYPE_CHECKING:
@@ -209,7 +209,9 @@ def test_names_in_other_services_are_plain(filled: Deltaic, admin: CatalogAdmin)
     filled.done(f"view create vaccine_share.acme.größe_1 {FROM} --sql {SQL}")
     view = admin.views.get("vaccine_share", "acme", "größe_1")
     assert schedule_name(view) == f"view-gr--e-1-{view.table_id[:8]}"
-    assert beside("s3://lake/a/orders/", "größe 1", "0123456789") == "s3://lake/a/orders-views/gr__e_1-01234567"
+    assert (
+        sibling_location("s3://lake/a/orders/", "größe 1", "0123456789") == "s3://lake/a/orders-views/gr__e_1-01234567"
+    )
 
 
 def test_nothing_that_is_due_starts_no_spark(filled: Deltaic) -> None:

@@ -140,7 +140,7 @@ class Deltaic(TyperGroup):
         """Parse the command line, on which global options may also follow the command."""
         ctx.info_name = called()
         movable = _with_value(self, ctx) - {"--profile"}  # after a command, --profile names a file
-        if any(word.partition("=")[0] in movable for word in args):
+        if any(argument.partition("=")[0] in movable for argument in args):
             args = self._global_options_first(ctx, args, movable)
         return super().parse_args(ctx, args)
 
@@ -149,18 +149,19 @@ class Deltaic(TyperGroup):
         first: list[str] = []
         rest: list[str] = []
         command: Any = self
-        words = iter(args)
-        for word in words:
-            if word == "--" or command is None:
-                return [*first, *rest, word, *words]
-            if not word.startswith("-"):
-                rest.append(word)
-                command = command.get_command(ctx, word) if isinstance(command, TyperGroup) else command
+        arguments = iter(args)
+        for argument in arguments:
+            if argument == "--" or command is None:
+                return [*first, *rest, argument, *arguments]
+            if not argument.startswith("-"):
+                rest.append(argument)
+                command = command.get_command(ctx, argument) if isinstance(command, TyperGroup) else command
                 continue
-            name, equals, _ = word.partition("=")
+            name, equals, _ = argument.partition("=")
             command_options = _with_value(command, ctx)
             moved = name in movable and (command is self or name not in command_options)
-            option = [word] if equals or name not in command_options | movable else [word, *islice(words, 1)]
+            takes_value = not equals and name in command_options | movable
+            option = [argument, *islice(arguments, 1)] if takes_value else [argument]
             if moved and option == [name]:
                 ctx.fail(f"Option '{name}' requires an argument.")
             (first if moved else rest).extend(option)

@@ -59,7 +59,7 @@ def console(  # noqa: PLR0913, PLR0917 -- settings of the pages
 
     stop.handle_signals()
     try:
-        with served(about, port, show_link), _opened(links) if open_ and _has_screen() else nullcontext():
+        with served(about, port, show_link), _open_in_browser(links) if open_ and _has_screen() else nullcontext():
             while not stop.wait(CHECK_SECONDS):
                 pass
     except OSError as error:
@@ -67,7 +67,7 @@ def console(  # noqa: PLR0913, PLR0917 -- settings of the pages
 
 
 @contextmanager
-def _opened(links: list[str]) -> Iterator[None]:
+def _open_in_browser(links: list[str]) -> Iterator[None]:
     """Open the link in a browser through a private file, because other users can see arguments of processes."""
     with tempfile.TemporaryDirectory(prefix="deltaic-console-") as folder:
         page = Path(folder) / "console.html"
@@ -84,10 +84,10 @@ def _has_screen() -> bool:
 def _typed(ctx: typer.Context) -> list[str]:
     above = ctx.find_root()
     return [
-        word
+        argument
         for option in above.command.params
         if option.name and (source := above.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
-        for word in (option.opts[0], str(above.params[option.name]))
+        for argument in (option.opts[0], str(above.params[option.name]))
     ]
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
-_Listed = TypeVar("_Listed")
+_Item = TypeVar("_Item")
 
 PAGE: Final = 100
 """Rows that are printed at once, and the number of items that `show` commands list without --all."""
@@ -45,14 +45,14 @@ _WIDE = 1000  # outside a terminal, rows are not folded, so that grep finds whol
 Every = Annotated[bool, typer.Option("--all", help=f"Show all entries, not only the first {PAGE}.")]
 
 
-def first(items: Iterable[_Listed], *, every: bool) -> tuple[list[_Listed], bool]:
+def first(items: Iterable[_Item], *, every: bool) -> tuple[list[_Item], bool]:
     """Return the first page of items, or all, and whether there are more."""
     iterator = iter(items)
     page = list(iterator if every else islice(iterator, PAGE))
     return page, next(iterator, None) is not None
 
 
-def pages(items: Iterable[_Listed]) -> Iterator[list[_Listed]]:
+def pages(items: Iterable[_Item]) -> Iterator[list[_Item]]:
     """Yield the items in pages, each as soon as it is complete."""
     iterator = iter(items)
     while page := list(islice(iterator, PAGE)):
@@ -69,9 +69,9 @@ def print_array(items: Iterable[Any]) -> None:
     typer.echo("[]" if begin == "[" else "\n]")
 
 
-def print_table(listed: Iterable[object], columns: Sequence[Column], *, headed: bool) -> None:
+def print_table(items: Iterable[object], columns: Sequence[Column], *, headed: bool) -> None:
     """Print a table of items: folded to the width of a terminal, or one line per item for grep."""
-    rows = [[one_line(shown_value(value(item))) for _, value in columns] for item in listed]
+    rows = [[one_line(shown_value(value(item))) for _, value in columns] for item in items]
     terminal = console()
     if not terminal.is_terminal:
         rows = [[heading for heading, _ in columns], *rows] if headed else rows
@@ -109,12 +109,12 @@ def shown_value(value: object) -> str:
         case list() | tuple():
             return ", ".join(map(str, value))
         case dict():
-            return ", ".join(f"{name}={_listed(content)}" for name, content in value.items())
+            return ", ".join(f"{name}={_list_text(content)}" for name, content in value.items())
         case _:
             return str(value)
 
 
-def _listed(content: object) -> str:
+def _list_text(content: object) -> str:
     return f"[{', '.join(map(str, content))}]" if isinstance(content, list | tuple) else str(content)
 
 

@@ -48,7 +48,7 @@ _Item = TypeVar("_Item", bound=Item)
 _MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|storage) '(.+)' not found")
 _PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
 """Number of periods that separate the parents in a name, by kind."""
-_WORDS = {"schema_name": "schema"}
+_NAMES = {"schema_name": "schema"}
 VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
 """Verdicts of findings, each with its style."""
 
@@ -89,7 +89,7 @@ class Operator:
         web_address(endpoint)
         return endpoint.rstrip("/")
 
-    def of_recipient(self, store: Any, name: str | None) -> Iterable[Any]:
+    def of_recipient(self, store: Any, name: str | None) -> Any:
         """Return the entries of a store that belong to a recipient, or all of them without a name."""
         return store.of_all() if name is None else store.list(self.admin.recipients.get(name).id)
 
@@ -102,25 +102,25 @@ class Operator:
         if self.as_json:
             print_array(wire(item) for item in items)
             return
-        shown = 0
+        count = 0
         for page in pages(items):
-            self.table(page, columns, headed=not shown or console().is_terminal)
-            shown += len(page)
-        if not shown:
+            self.table(page, columns, headed=not count or console().is_terminal)
+            count += len(page)
+        if not count:
             self.note(empty)
 
-    def first_page(self, listed: Sequence[object], columns: Sequence[Column], empty: str, *, more: bool) -> None:
+    def first_page(self, items: Sequence[object], columns: Sequence[Column], empty: str, *, more: bool) -> None:
         """Print the first items of a list as a table, or a note that it is empty."""
-        if listed:
-            self.table(listed, columns)
+        if items:
+            self.table(items, columns)
         else:
             self.note(empty)
         if more:
             self.note(f"showing the first {PAGE}; use --all to show all")
 
-    def table(self, listed: Iterable[object], columns: Sequence[Column], *, headed: bool = True) -> None:
+    def table(self, items: Iterable[object], columns: Sequence[Column], *, headed: bool = True) -> None:
         """Print a table of items."""
-        print_table(listed, columns, headed=headed)
+        print_table(items, columns, headed=headed)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
         """Print one item with a message and warnings; JSON has the warnings in the object, and no message."""
@@ -174,14 +174,14 @@ class Operator:
         self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict
     ) -> list["Finding"]:
         """Print findings while checks run, one per line or as a JSON array, and return them."""
-        shown = []
+        count = []
         for finding in findings:
-            shown.append(finding)
+            count.append(finding)
             if not self.as_json:
                 text_console().print(_finding_line(finding), soft_wrap=True)
         if self.as_json:
-            self.json([as_json(finding) for finding in shown])
-        return shown
+            self.json([as_json(finding) for finding in count])
+        return count
 
     def end(self, findings: Sequence["Finding"]) -> None:
         """Print the number of findings by verdict, and exit with 1 if a check failed."""
@@ -250,7 +250,7 @@ def _finding_line(finding: "Finding") -> Text:
 
 def wire(item: Item) -> dict[str, Any]:
     """Return an item as a JSON object, with the protocol's names, times in UTC, and all fields."""
-    fields = {_WORDS.get(name) or camel_case(name): json_value(value) for name, value in item.attributes().items()}
+    fields = {_NAMES.get(name) or camel_case(name): json_value(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del fields["revoked"], fields["salt"]
         fields["state"] = item.state()

@@ -73,14 +73,14 @@ def follow(  # noqa: PLR0913, PLR0917 -- what a follow holds, and what is done w
         preview = replace(followed, **checked(CHECKED, {"source": source or followed.source, **options}))
         _check_source(cli, preview, dry=True)
     else:
-        entered = _store(cli, followed, source or followed.source, options) if changes else followed
+        stored = _store(cli, followed, source or followed.source, options) if changes else followed
         if now:
-            _check_source(cli, entered, dry=False)
+            _check_source(cli, stored, dry=False)
         else:
             cli.show(
-                entered,
-                f"{entered.title} follows {entered.source}; a stack with Follow=enabled checks it every hour; "
-                f"to check it now: deltaic share follow {entered.share} --schema {entered.schema_name} --now",
+                stored,
+                f"{stored.title} follows {stored.source}; a stack with Follow=enabled checks it every hour; "
+                f"to check it now: deltaic share follow {stored.share} --schema {stored.schema_name} --now",
             )
 
 

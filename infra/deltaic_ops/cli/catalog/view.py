@@ -66,7 +66,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
         share,
         schema,
         view,
-        location or beside(base.location, view, identifier),
+        location or sibling_location(base.location, view, identifier),
         source=source,
         sql=text,
         properties=sorted(read.properties),
@@ -193,15 +193,15 @@ def delete(cli: Operator, name: Name) -> None:
     cli.show(view, f"deleted view '{view.title}'; its files stay in {deleted.location}")
 
 
-def beside(source: str, name: str, identifier: str) -> str:
+def sibling_location(source: str, name: str, identifier: str) -> str:
     """Return a folder next to the source's, so that maintenance of one never touches the other.
 
     Raises InvalidParameter if the source is a whole bucket.
     """
     if not Location.parse(source).prefix.strip("/"):
         raise InvalidParameter(f"'{source}' is a whole bucket, so the view needs another location: add --location")
-    plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
-    return f"{source.rstrip('/')}-views/{plain}-{identifier[:8]}"
+    safe_name = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+    return f"{source.rstrip('/')}-views/{safe_name}-{identifier[:8]}"
 
 
 def _schedule(text: str) -> str:
@@ -270,11 +270,11 @@ def _facts(view: View, table: Table, due_reason: str) -> dict[str, object]:
     return facts
 
 
-def _ago(moment: datetime | None) -> str:
-    if moment is None:
+def _ago(time: datetime | None) -> str:
+    if time is None:
         return "never"
-    age = timedelta(seconds=round((datetime.now(UTC) - moment).total_seconds()))
-    return f"{moment:%Y-%m-%d %H:%M} UTC ({age} ago)"
+    age = timedelta(seconds=round((datetime.now(UTC) - time).total_seconds()))
+    return f"{time:%Y-%m-%d %H:%M} UTC ({age} ago)"
 
 
 _VERSIONS: tuple[Column, ...] = (

@@ -76,16 +76,16 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
     from deltaic_ops.declared import plan as plans
     from deltaic_ops.declared.files import read
 
-    kept = plans.read_plan(files[0]) if len(files) == 1 and files[0].suffix == _PLAN else None
-    declared = read(files) if kept is None else kept[0]
+    saved = plans.read_plan(files[0]) if len(files) == 1 and files[0].suffix == _PLAN else None
+    declared = read(files) if saved is None else saved[0]
     planned = plans.plan(declared, catalog_of(cli, cli.admin, declared))
-    if kept is not None:
-        plans.refuse_moved(planned, kept[1])
-    asked = not cli.as_json and not yes and sys.stdin.isatty()
+    if saved is not None:
+        plans.refuse_moved(planned, saved[1])
+    confirms = not cli.as_json and not yes and sys.stdin.isatty()
     if planned.steps and not cli.as_json:
         _show(cli, planned)
-    _refuse(planned, prune=prune, wider=allow_wider or asked)
-    if planned.steps and asked:
+    _refuse(planned, prune=prune, wider=allow_wider or confirms)
+    if planned.steps and confirms:
         typer.confirm("Apply these changes?", abort=True)
     shares = _with_views(planned)
     before = requests_of(cli, _existing(cli.admin, shares))
@@ -104,16 +104,16 @@ def _locked(cli: Operator, planned: "Plan", *, unchecked: bool) -> None:
 
     connection = cli.connection
     holder = f"{getpass.getuser()}@{socket.gethostname()} ({uuid4().hex[:8]})"
-    with locked(connection.dynamo(), connection.catalog_table, holder) as held:
-        admin = connection.admin(held)
+    with locked(connection.dynamo(), connection.catalog_table, holder) as lock:
+        admin = connection.admin(lock)
         now = plans.plan(planned.files, catalog_of(cli, admin, planned.files))
         plans.refuse_moved(now, planned.found)
-        held.prolong()
+        lock.prolong()
         admin.finish_deletions()
         loopback = bool(connection.environment.get("AWS_ENDPOINT_URL"))
         applying = Applying(admin, lambda: cli.schemas, unchecked=unchecked, loopback=loopback)
         try:
-            _carry_out(cli, applying, now.steps, held.prolong)
+            _carry_out(cli, applying, now.steps, lock.prolong)
         finally:
             _schedule(cli, applying, planned.files)
 
@@ -151,7 +151,7 @@ def _schedule(cli: Operator, applying: "Applying", files: "Declaration") -> None
     for view in applying.gone:
         drop_schedule(cli, view)
     changed = {view.table_id for view in applying.views}
-    shares = [name for name, held in files.shares.items() if any(schema.views for schema in held.schemas.values())]
+    shares = [name for name, share in files.shares.items() if any(schema.views for schema in share.schemas.values())]
     for share in _existing(applying.admin, shares):
         for view in applying.admin.views.list(share):
             if view.refresh or view.table_id in changed:
@@ -164,7 +164,7 @@ def _show(cli: Operator, changes: "Plan") -> None:
     if cli.as_json:
         cli.json({
             "steps": [_wire(step) for step in changes.steps],
-            "means": [{"recipients": list(one.recipients), "changes": list(one.changes)} for one in changes.means],
+            "means": [{"recipients": list(each.recipients), "changes": list(each.changes)} for each in changes.means],
             "remarks": list(changes.remarks),
             "deleted": changes.deleted,
         })  # fmt: skip
@@ -187,18 +187,18 @@ def _lines(changes: "Plan") -> "Iterator[tuple[str, str]]":
     from deltaic_ops.declared.model import PARTS
 
     for step in changes.steps:
-        one, (mark, colour) = step.difference, _MARKS[step.action]
+        entry, (mark, colour) = step.difference, _MARKS[step.action]
         also = f", with {step.also} entries in it" if step.also else ""
         if step.is_pause and step.action == "delete":
             also = ", until the change is complete"
-        yield f"{mark} {one.title}{also}", colour
+        yield f"{mark} {entry.title}{also}", colour
         if step.action == "create":
-            for field, value in (one.in_files or {}).items():
-                if value != PARTS[one.kind].model_fields[field].default:
+            for field, value in (entry.in_files or {}).items():
+                if value != PARTS[entry.kind].model_fields[field].default:
                     yield f"    {field}: {_json(value)}", colour
         elif step.action == "update":
-            for field, value in (one.in_files or {}).items():
-                yield f"    {field}: {_json((one.in_catalog or {})[field])} becomes {_json(value)}", colour
+            for field, value in (entry.in_files or {}).items():
+                yield f"    {field}: {_json((entry.in_catalog or {})[field])} becomes {_json(value)}", colour
 
 
 def _json(value: object) -> str:
@@ -206,9 +206,9 @@ def _json(value: object) -> str:
 
 
 def _wire(step: "Step") -> dict[str, object]:
-    one = step.difference
-    return {"action": step.action, "kind": one.kind, "name": one.name, "widens": step.widens,
-            "before": one.in_catalog, "after": one.in_files}  # fmt: skip
+    entry = step.difference
+    return {"action": step.action, "kind": entry.kind, "name": entry.name, "widens": step.widens,
+            "before": entry.in_catalog, "after": entry.in_files}  # fmt: skip
 
 
 def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
@@ -227,10 +227,10 @@ def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
 
 
 def _with_views(planned: "Plan") -> set[str]:
-    shares = {one.path[-1 if one.kind == "grant" else 0] for one in planned.found if one.kind in {"grant", "view"}}
-    recipients = {one.path[0].lower() for one in planned.found if one.kind == "recipient"}
-    held = [recipient.grants for name, recipient in planned.files.recipients.items() if name.lower() in recipients]
-    return shares.union(*held)
+    shares = {each.path[-1 if each.kind == "grant" else 0] for each in planned.found if each.kind in {"grant", "view"}}
+    recipients = {entry.path[0].lower() for entry in planned.found if entry.kind == "recipient"}
+    grants = [recipient.grants for name, recipient in planned.files.recipients.items() if name.lower() in recipients]
+    return shares.union(*grants)
 
 
 def _existing(admin: CatalogAdmin, shares: Iterable[str]) -> Iterator[str]:

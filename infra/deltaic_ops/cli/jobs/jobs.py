@@ -64,18 +64,18 @@ def package(
     from deltaic_ops.deploy.sam import BuildTarget
     from deltaic_ops.jobs.package import build, upload
 
-    where = cli.connection.jobs
+    outputs = cli.connection.jobs
     with (
         step(silent if cli.as_json else terminal(), "Packaging the jobs") as update,
         tempfile.TemporaryDirectory() as folder,
     ):
         target = BuildTarget(_architecture(cli, architecture), python)
-        made = build(Path(folder), target, update)
-        new = upload(cli.connection.client("s3"), where.bucket, made, update)
-        size = sum(file.stat().st_size for file in made.files.values())
-        update(f"{made.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", unchanged"))
+        built = build(Path(folder), target, update)
+        new = upload(cli.connection.client("s3"), outputs.bucket, built, update)
+        size = sum(file.stat().st_size for file in built.files.values())
+        update(f"{built.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", unchanged"))
     if cli.as_json:
-        cli.json({"digest": made.digest, "bucket": where.bucket, "bytes": size, "uploaded": new})
+        cli.json({"digest": built.digest, "bucket": outputs.bucket, "bytes": size, "uploaded": new})
 
 
 def _architecture(cli: Operator, option: str) -> "Architecture":
@@ -172,8 +172,8 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     deltaic pipeline schedule patients.yaml --jar postgresql.jar --memory 8g --minutes 300
     deltaic pipeline schedule patients.yaml --remove
     """
-    where = cli.connection.jobs
-    schedules = Schedules(where, cli.connection.client)
+    outputs = cli.connection.jobs
+    schedules = Schedules(outputs, cli.connection.client)
     read = files.DatasetFile.read(file, dict(map(assigned, variables or ())))
     name, declared = read.dataset.name, read.dataset.schedule
     if remove:
@@ -183,7 +183,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     if declared is None:
         raise InvalidParameter(f"{file} has no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
     s3 = cli.connection.client("s3")
-    url, drivers = read.put(s3, where.bucket), [files.jar(s3, where.bucket, each) for each in jar or ()]
+    url, drivers = read.put(s3, outputs.bucket), [files.jar(s3, outputs.bucket, each) for each in jar or ()]
     # A first failure may be transient, and no one watches: try once more, then raise the alarm.
     arguments = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
     arguments += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
@@ -267,12 +267,12 @@ class JobLine:
 def job_line(typed: Sequence[str], job: str) -> JobLine:
     """Parse the command line of a job; --help and usage errors end the command."""
     line = parser(job)
-    where = line.add_argument_group("where to run")
-    where.add_argument(
+    outputs = line.add_argument_group("where to run")
+    outputs.add_argument(
         "--on", choices=("local", "emr"), default="local", help="this machine (default) or EMR Serverless"
     )
-    where.add_argument("--detach", action="store_true", help="on EMR: do not wait until the job ends")
-    where.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: stop after N minutes (default: 120)")
+    outputs.add_argument("--detach", action="store_true", help="on EMR: do not wait until the job ends")
+    outputs.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: stop after N minutes (default: 120)")
     return JobLine(job, typed, line.parse_args(typed))
 
 

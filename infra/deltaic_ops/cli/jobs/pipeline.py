@@ -185,7 +185,7 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
 
     stopped = "a started job continues; run the same command again to follow it and to start the others"
     return conduct(
-        lambda _, tell: carry_out(backfill, run, tell, as_json=options.json),
+        lambda _, update: carry_out(backfill, run, update, as_json=options.json),
         as_json=options.json,
         stopped=stopped,
     )

@@ -48,13 +48,13 @@ def ask_for_rows(cli: Operator, shares: Iterable[str], before: Requests) -> None
     by_hand = f"deltaic view refresh {' '.join(names)}"
     outputs = jobs_of(cli)
     if outputs is None:
-        cli.note(f"rows are missing from {_listed(names)} until the next refresh; next: {by_hand}")
+        cli.note(f"rows are missing from {_quoted(names)} until the next refresh; next: {by_hand}")
         return
     from deltaic_ops.cli.jobs.jobs import request, run_name  # commands on the catalog rarely need them
     from deltaic_ops.jobs.runs import JobRuns
 
     job_request = request("views", run_name(names[0]), [*names, f"--wait={WAIT_SECONDS}", "--json"])
-    missing = f"rows are missing from {_listed(names)}"
+    missing = f"rows are missing from {_quoted(names)}"
     try:
         started = JobRuns(outputs, cli.connection.client).start(job_request)
     except DeltaicError as refusal:
@@ -99,9 +99,9 @@ def drop_schedule(cli: Operator, view: View) -> None:
 
 def schedule_name(view: View) -> str:
     """Return the name of a view's schedule: valid in EventBridge Scheduler, and unique among all schedules."""
-    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in view.name)
-    return f"view-{plain}-{view.table_id[:8]}"
+    safe_name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in view.name)
+    return f"view-{safe_name}-{view.table_id[:8]}"
 
 
-def _listed(names: list[str]) -> str:
+def _quoted(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)

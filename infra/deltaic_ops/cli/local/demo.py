@@ -58,12 +58,12 @@ def demo(
     console = text_console(stderr=True)
     folder, progress = state or ctx.obj.wishes.state, terminal()
     with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
-        with step(progress, "Starting the embedded AWS and the gateway") as tell:
+        with step(progress, "Starting the embedded AWS and the gateway") as update:
             stack = parts.enter_context(local_stack(folder, port))
-            tell(stack.endpoint)
+            update(stack.endpoint)
         _share_and_read(console, progress, stack, folder)
         if not exit_:
-            _tell(console, stack)
+            _show_links(console, stack)
             stop.interrupts = False
             serve_on(console, stop, stack)
 
@@ -75,8 +75,8 @@ def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder
     with step(progress, f"Granting shares to {RECIPIENT}, {GUEST}, {' and '.join(SITES)}"):
         _grant()
     profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
-    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
-        tell(_profile(stack, RECIPIENT, Path(PROFILE)))
+    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as update:
+        update(_profile(stack, RECIPIENT, Path(PROFILE)))
         for recipient, profile in profiles.items():
             _profile(stack, recipient, profile)
     _read(console, progress, Path(PROFILE), folder)
@@ -111,9 +111,9 @@ def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
     """Write the sample and share it, unless an earlier run did."""
     from deltaic_ops.local.sample import publish
 
-    with step(progress, f"Writing {LOCATION} with deltalake") as tell:
-        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: tell(text))
-        tell("2 tables in 6 versions")
+    with step(progress, f"Writing {LOCATION} with deltalake") as update:
+        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: update(text))
+        update("2 tables in 6 versions")
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
@@ -123,25 +123,25 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
     from deltaic.settings import settings
 
     with suppress(OSError, ValueError, KeyError, Unauthenticated):
-        known = json.loads(path.read_text())
-        TokenStore(settings().tokens_table).authenticate(known["bearerToken"])
-        if known["endpoint"] == stack.endpoint:
+        saved = json.loads(path.read_text())
+        TokenStore(settings().tokens_table).authenticate(saved["bearerToken"])
+        if saved["endpoint"] == stack.endpoint:
             return "the token of the last run is still valid"
     admin = _admin()
-    with profile_place(path) as place:
+    with profile_place(path) as file:
         issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
-        place.write_profile(stack.endpoint, issued, serves_iceberg=True)
+        file.write_profile(stack.endpoint, issued, serves_iceberg=True)
     return f"the token expires on {issued.token.expires_at:%Y-%m-%d}"
 
 
-def _tell(console: "Console", stack: Stack) -> None:
+def _show_links(console: "Console", stack: Stack) -> None:
     """Print the endpoint and a new link, which revokes the token of an earlier link when it is used."""
     admin = _admin()
-    made = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
+    invitation = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
     for line in (
         f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)",
         f"To look at the data, open [bold]{stack.endpoint}/explore[/bold] and choose {PROFILE}",
-        f"To see what a recipient with a link sees, open [bold]{made.link}[/bold]",
+        f"To see what a recipient with a link sees, open [bold]{invitation.link}[/bold]",
     ):
         console.print(line, markup=True, soft_wrap=True)
 
@@ -153,7 +153,7 @@ def _read(console: "Console", progress: Progress, profile: Path, state: Path) ->
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
 
     names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
-    with step(progress, "Reading it with the delta-sharing client") as tell:
+    with step(progress, "Reading it with the delta-sharing client") as update:
         import delta_sharing
 
         logging.getLogger("delta_sharing").setLevel(logging.WARNING)
@@ -163,7 +163,7 @@ def _read(console: "Console", progress: Progress, profile: Path, state: Path) ->
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
         rows = sum(len(frame) for frame in frames.values())
-        tell(f"{len(tables)} tables, {rows:,} rows")
+        update(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
         console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
         console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
@@ -174,7 +174,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
     from deltaic_ops.local.sample import MY_SITE
 
     name = ".".join(MY_SITE)
-    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as tell:
+    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as update:
         import delta_sharing
 
         try:
@@ -183,7 +183,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
             }
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
-        tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
+        update(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
     for recipient, frame in frames.items():
         sites = ", ".join(sorted(frame["site"].unique()))
         read = f"\n[bold]{name}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}"

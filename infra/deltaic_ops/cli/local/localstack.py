@@ -39,17 +39,17 @@ def up(
     with _exclusive(cli) as folder:
         emulator = running.running(cli.wishes.state)
         if emulator is not None:
-            _tell(cli, f"{emulator.engine} is already up at {emulator.endpoint}")
+            _report(cli, f"{emulator.engine} is already up at {emulator.endpoint}")
             return
         containers.check_port(port)
         if not containers.docker_answers():
             raise Unavailable("Docker with Compose is not available: start Docker, or use `deltaic serve`")
         running.forget(cli.wishes.state)
-        with step(_progress(cli), "Starting LocalStack in Docker") as tell:
+        with step(_progress(cli), "Starting LocalStack in Docker") as update:
             emulator = containers.start(folder, port)
-            tell(emulator.endpoint)
+            update(emulator.endpoint)
         running.announce(cli.wishes.state, emulator)
-        _tell(cli, "deploy the template there: `deltaic localstack deploy`")
+        _report(cli, "deploy the template there: `deltaic localstack deploy`")
 
 
 @app.command()
@@ -74,7 +74,7 @@ def deploy(
         if emulator is None:
             raise NotFound(f"no LocalStack is up in {cli.wishes.state}: start it with `deltaic localstack up`")
         deploying.deploy_sample(cli.wishes.state, cli.wishes.stack_name, emulator, pairs(parameter), _progress(cli))
-        _tell(cli, "check it as its recipient would: `deltaic verify`")
+        _report(cli, "check it as its recipient would: `deltaic verify`")
 
 
 @app.command()
@@ -106,7 +106,7 @@ def down(cli: Operator) -> None:
                 containers.end(emulator.containers)
         running.forget(cli.wishes.state)
         shutil.rmtree(folder / "run", ignore_errors=True)
-        _tell(cli, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
+        _report(cli, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
 
 
 @contextmanager
@@ -127,7 +127,7 @@ def _progress(cli: Operator) -> Progress:
     return silent if cli.as_json else terminal()
 
 
-def _tell(cli: Operator, text: str) -> None:
+def _report(cli: Operator, text: str) -> None:
     cli.note(text)
     if cli.as_json:
         _show(cli)

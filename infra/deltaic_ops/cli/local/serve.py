@@ -84,11 +84,11 @@ def serve(
         )
         with part as stack:
             stop.interrupts = False
-            _tell(console, stack, folder)
+            _show_endpoint(console, stack, folder)
             serve_on(console, stop, stack)
 
 
-def _tell(console: "Console", stack: Stack, state: Path) -> None:
+def _show_endpoint(console: "Console", stack: Stack, state: Path) -> None:
     console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
     console.print(f"in the browser: {stack.endpoint}/explore")
     if stack.embedded:

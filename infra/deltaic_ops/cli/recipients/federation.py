@@ -60,7 +60,7 @@ def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
     deltaic recipient federate acme --issuer https://login.example.org --audience sharing \
         --subject-claim azp --subject reports --profile-file acme.share --client-id reports
     """
-    published, warnings = _look(cli, issuer, needed=profile_file is not None)
+    published, warnings = _published(cli, issuer, needed=profile_file is not None)
     if profile_file is not None and not client_id:
         raise InvalidParameter("--profile-file requires --client-id, the recipient's client id at the issuer")
     with place_of(profile_file) as file:
@@ -106,7 +106,7 @@ def unfederate(cli: Operator, name: RecipientName, policy_id: PolicyId) -> None:
     cli.show(removed, f"removed policy {removed.id} of '{removed.recipient}'")
 
 
-def _look(cli: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
+def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
     """Return what the issuer publishes; a failure is a warning, or an error if a profile needs the result."""
     from deltaic.identity.fetching import Unreachable, check_issuer, fetch
 

@@ -140,18 +140,18 @@ def _facts(latest: "TableLook") -> dict[str, Any]:
 
 
 def _log_json(latest: "TableLook") -> dict[str, Any]:
-    return {**json_fields(latest), "clients": [json_fields(one) for one in latest.clients]}
+    return {**json_fields(latest), "clients": [json_fields(client) for client in latest.clients]}
 
 
-def _last_check(one: Follow) -> str:
+def _last_check(follow: Follow) -> str:
     """Return the result of a follow's last check, as a short text."""
-    if one.looked_at is None:
+    if follow.looked_at is None:
         return "not checked yet"
-    when = f"{one.looked_at:%Y-%m-%d %H:%M} UTC"
-    if one.failure:
-        return f"{when}: failed: {one.failure}"
-    came = ", ".join(f"{count} {did}" for did, count in one.came.items() if count)
-    return f"{when}: {came or 'no tables'}"
+    when = f"{follow.looked_at:%Y-%m-%d %H:%M} UTC"
+    if follow.failure:
+        return f"{when}: failed: {follow.failure}"
+    counts = ", ".join(f"{count} {action}" for action, count in follow.came.items() if count)
+    return f"{when}: {counts or 'no tables'}"
 
 
 _FOLLOWS: list[Column] = [

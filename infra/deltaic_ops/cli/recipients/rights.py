@@ -108,9 +108,9 @@ def show_recipient(
     if recipient.has_ended(now):
         cli.note(f"{why_ended(recipient)}: its requests are refused; this is what it would see otherwise")
     show_keys(cli, recipient.name, keys, last)
-    columns = [*_SEEN, ("COUNTED", lambda entry: _counted(counts[entry.name]))] if count else _SEEN
+    columns = [*_TABLE_COLUMNS, ("COUNTED", lambda entry: _counted(counts[entry.name]))] if count else _TABLE_COLUMNS
     if assets:
-        cli.table(assets, _SEEN_ASSETS)
+        cli.table(assets, _ASSET_COLUMNS)
     cli.first_page(tables, columns, "" if tables else _sees_nothing(cli, recipient, now), more=more)
 
 
@@ -164,13 +164,13 @@ def _asset_json(entry: "Asset") -> dict[str, Any]:
 def _rows(entry: "SeenTable") -> str:
     if entry.refused:
         return entry.refused
-    lacking = ", ".join(entry.lacked_properties)
-    if entry.table.view_properties is not None and lacking:
-        return f"none; missing properties: {lacking}"
+    missing = ", ".join(entry.lacked_properties)
+    if entry.table.view_properties is not None and missing:
+        return f"none; missing properties: {missing}"
     if entry.table.view_properties is not None:
         return f"own rows, refreshed {entry.refreshed_at:%Y-%m-%d %H:%M}" if entry.refreshed_at else "own rows"
     rows = " and ".join(f"({text})" for text in entry.row_filters) or "all"
-    return f"{rows}; missing properties: {lacking}" if lacking else rows
+    return f"{rows}; missing properties: {missing}" if missing else rows
 
 
 def _counted(counts: "Counted") -> str:
@@ -180,7 +180,7 @@ def _counted(counts: "Counted") -> str:
     return f"{rows} in {counts.files:,} files of version {counts.version}"
 
 
-_SEEN: list[Column] = [
+_TABLE_COLUMNS: list[Column] = [
     ("TABLE", lambda entry: entry.name),
     ("ACCESS", lambda entry: entry.access),
     ("ROWS", _rows),
@@ -188,7 +188,7 @@ _SEEN: list[Column] = [
     ("VERSIONS", lambda entry: f"from {entry.first_version}" if entry.table.history else "latest"),
     ("GRANT", lambda entry: end_text(entry.grant.ends_at)),
 ]
-_SEEN_ASSETS: list[Column] = [
+_ASSET_COLUMNS: list[Column] = [
     *fields(KIND="kind", NAME="title"),
     ("ACCESS", lambda entry: getattr(entry, "access_modes", ())),
 ]

@@ -57,8 +57,8 @@ def _examine(
     if entry is not None and entry.format == "iceberg":
         return [lint_iceberg(cli.schemas, entry)], ()
     try:
-        seen = survey(cli.schemas, target, storage, entry)
+        result = survey(cli.schemas, target, storage, entry)
     except DeltaicError as refusal:
         return [unreadable(refusal)], ()
-    findings = list(lint_delta(seen, cli.admin.tables, target, storage))
-    return findings, () if any(finding.verdict == "failed" for finding in findings) else seen.latest.clients
+    findings = list(lint_delta(result, cli.admin.tables, target, storage))
+    return findings, () if any(finding.verdict == "failed" for finding in findings) else result.latest.clients

@@ -39,5 +39,5 @@ def template(
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         elif part != _ANSWERS or not target.exists():
             shutil.copyfile(source, target)
-    place = shlex.quote(str(folder))
-    operator(ctx, as_json=False).note(f"next: cd {place} && sam build && sam deploy --guided --config-env prod")
+    quoted = shlex.quote(str(folder))
+    operator(ctx, as_json=False).note(f"next: cd {quoted} && sam build && sam deploy --guided --config-env prod")
