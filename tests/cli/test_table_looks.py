@@ -236,6 +236,6 @@ def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(
     assert "0 rows in 0 files of version 0" in shown
     looking.done("recipient update alice --ends 2020-01-01")
     ended = looking.json("recipient show alice --count")["tables"][0]
-    assert ended["notCounted"] == "'alice' has ended at 2020-01-01 00:00 UTC"
+    assert ended["notCounted"] == "the access of 'alice' ended at 2020-01-01 00:00 UTC"
     looking.done("recipient update alice --ends never")
     assert "rows" not in looking.json("access alice vaccine_share.acme.there")
