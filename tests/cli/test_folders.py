@@ -75,15 +75,15 @@ def test_a_skill_says_what_its_file_says_and_says_it_anew(filled: Deltaic, s3: A
     write(s3, GOOD.replace("Reads forms.", "Reads and fills forms.").replace("allowed-tools: Read Grep\n", "new: 1\n"))
     again = filled.json("skill refresh vaccine_share.acme.forms")
     assert (again["description"], again["allowedTools"], again["id"]) == ("Reads and fills forms.", "", made["id"])
-    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not know: new"]
+    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not define: new"]
 
 
 WRONG = {
-    "no front matter": ("# Do\n", "does not begin with front matter"),
-    "no end of it": ("---\nname: forms\n", "does not begin with front matter"),
-    "no YAML": ("---\nname: forms\n\tx: [\n---\n", "holds no YAML at line"),
-    "a list": ("---\n- name\n---\n", "holds no mapping"),
-    "another name": (GOOD.replace("name: forms", "name: form"), "both are the folder's name"),
+    "no front matter": ("# Do\n", "does not start with front matter"),
+    "no end of it": ("---\nname: forms\n", "does not start with front matter"),
+    "no YAML": ("---\nname: forms\n\tx: [\n---\n", "is not valid YAML at line"),
+    "a list": ("---\n- name\n---\n", "is not a mapping"),
+    "another name": (GOOD.replace("name: forms", "name: form"), "both must be the name of the folder"),
     "a name against the rules": (GOOD.replace("name: forms", "name: Forms"), "lower-case letters"),
     "no description": (GOOD.replace("description: Reads forms.\n", ""), "has no 'description'"),
     "a long description": (GOOD.replace("Reads forms.", "x" * 1025), "at most 1024 are allowed"),
