@@ -42,7 +42,7 @@ READERS = 8
 def fitted(
     admin: CatalogAdmin,
     schemas: Callable[[], SchemaReader],
-    wanted: Table,
+    table: Table,
     before: Table | None,
     *,
     unchecked: bool = False,
@@ -54,49 +54,49 @@ def fitted(
     hidden columns and the filters of grants match the table, and the reader's error if the table cannot be read.
     Settings that equal those of `before` are not checked again; an `unchecked` table is read only if it is filtered.
     """
-    moved = before is None or (wanted.location, wanted.storage) != (before.location, before.storage)
-    unknown = unknown_bucket(admin, wanted.location) if moved else []
-    if wanted.format == "iceberg":
+    moved = before is None or (table.location, table.storage) != (before.location, before.storage)
+    unknown = unknown_bucket(admin, table.location) if moved else []
+    if table.format == "iceberg":
         if moved and not unchecked:
-            schemas().check_iceberg(wanted)
-        return wanted, unknown
+            schemas().check_iceberg(table)
+        return table, unknown
 
     def new(name: str) -> bool:
-        return moved or getattr(wanted, name) != getattr(before, name)
+        return moved or getattr(table, name) != getattr(before, name)
 
-    rows = wanted.partition_filter if new("partition_filter") else ""
-    hidden = wanted.hidden_columns if new("hidden_columns") else ()
-    held = admin.grants.of_share(wanted.share) if new("access_modes") else ()
-    grants = [grant for grant in held if grant.partition_filter]
+    rows = table.partition_filter if new("partition_filter") else ""
+    hidden = table.hidden_columns if new("hidden_columns") else ()
+    candidates = admin.grants.of_share(table.share) if new("access_modes") else ()
+    grants = [grant for grant in candidates if grant.partition_filter]
     narrowed_somehow = bool(rows or hidden or grants)
-    by_folder = "dir" in wanted.access_modes and new("access_modes")
-    by_iceberg = bool(wanted.iceberg) and (moved or new("iceberg"))
-    looked_at = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
-    with_history = wanted.history and new("history") and not unchecked
-    if not (looked_at or with_history):
-        return wanted, unknown
+    by_folder = "dir" in table.access_modes and new("access_modes")
+    by_iceberg = bool(table.iceberg) and (moved or new("iceberg"))
+    is_read = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
+    with_history = table.history and new("history") and not unchecked
+    if not (is_read or with_history):
+        return table, unknown
     try:
-        whole = survey(schemas(), wanted.location, wanted.storage, wanted) if moved and not unchecked else None
-        schema = whole.schema if whole else schemas().read(wanted.location, wanted.storage)
+        surveyed = survey(schemas(), table.location, table.storage, table) if moved and not unchecked else None
+        schema = surveyed.schema if surveyed else schemas().read(table.location, table.storage)
     except NotFound:  # its storage, told by its name
         raise
     except DeltaicError as refusal:
-        if not looked_at:
-            return wanted, unknown
+        if not is_read:
+            return table, unknown
         if isinstance(refusal, UnsupportedOperation):  # by recipients neither
             raise
         remedy = "" if narrowed_somehow else ", or skip this check with --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:
         check_filter(rows, schema)
-    _check_held(grants, wanted, schema)
-    stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
-    if whole:
-        told = warned(whole, wanted)
+    _check_held(grants, table, schema)
+    stored = replace(table, hidden_columns=check_hidden(hidden, schema)) if hidden else table
+    if surveyed:
+        lines = warned(surveyed, table)
     else:
-        told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
-        told += missed_by_iceberg(schema) if by_iceberg else []
-    return stored, [*told, *unknown, *(_unseen(admin, stored) if rows else [])]
+        lines = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
+        lines += missed_by_iceberg(schema) if by_iceberg else []
+    return stored, [*lines, *unknown, *(_unseen(admin, stored) if rows else [])]
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
@@ -127,12 +127,12 @@ def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> 
         try:
             _check_urls(table)
             check_filter(grant.partition_filter, schema)
-        except InvalidParameter as wrong:
+        except InvalidParameter as error:
             raise InvalidParameter(
                 f"the grant of '{grant.share}' to '{grant.recipient}' has the filter {grant.partition_filter}, which "
-                f"does not match this table: {wrong.message}. Put the table into another share, or change the filter: "
+                f"does not match this table: {error.message}. Put the table into another share, or change the filter: "
                 f"deltaic grant update {grant.recipient} {grant.share}"
-            ) from wrong
+            ) from error
 
 
 def _check_urls(table: Table) -> None:
@@ -154,14 +154,14 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
         try:
             _check_urls(table)
             check_filter(text, schemas.read(table.location, table.storage))
-        except InvalidParameter as wrong:
-            raise InvalidParameter(f"the filter does not match table {table.title}: {wrong.message}") from wrong
-        except DeltaicError as broken:
+        except InvalidParameter as error:
+            raise InvalidParameter(f"the filter does not match table {table.title}: {error.message}") from error
+        except DeltaicError as error:
             name = table.title
-            raise type(broken)(
-                f"the filter cannot be checked against table {name}: {broken.message}. Correct its entry or stop "
+            raise type(error)(
+                f"the filter cannot be checked against table {name}: {error.message}. Correct its entry or stop "
                 f"sharing it: deltaic table update {name} --location ..., or deltaic table delete {name}"
-            ) from broken
+            ) from error
 
     with ThreadPoolExecutor(READERS) as pool:
         # Unlisted tables are checked when they are listed again (deltaic.scheduled.following).
@@ -187,25 +187,25 @@ def lacked_by(
     considered.
     """
     filters = list(filters)
-    asked = {name for one in filters for name in one.properties}.union(of_view)
-    found = {name: value_of(properties[name]) for name in asked & properties.keys()}
-    lists = {name for name, value in found.items() if isinstance(value, tuple)}
-    alone = {name for one in filters for name in _compared_alone(one.condition)}
-    return sorted(name for name in asked if name not in found or found[name] == () or name in lists & alone)
+    needed = {name for each in filters for name in each.properties}.union(of_view)
+    values = {name: value_of(properties[name]) for name in needed & properties.keys()}
+    lists = {name for name, value in values.items() if isinstance(value, tuple)}
+    single = {name for each in filters for name in _compared_alone(each.condition)}
+    return sorted(name for name in needed if name not in values or values[name] == () or name in lists & single)
 
 
 def _compared_alone(condition: Condition) -> Iterator[str]:
     """Yield the properties that a condition compares as a single value, not as a list."""
     match condition:
         case FilterAnd(conditions) | FilterOr(conditions):
-            for one in conditions:
-                yield from _compared_alone(one)
+            for each in conditions:
+                yield from _compared_alone(each)
         case FilterNot(inner):
             yield from _compared_alone(inner)
         case FilterComparison(_, left, right):
-            yield from (one.name for one in (left, right) if isinstance(one, Property))
+            yield from (each.name for each in (left, right) if isinstance(each, Property))
         case FilterIn(operand) | FilterStartsWith(operand):
-            yield from (one.name for one in (operand,) if isinstance(one, Property))
+            yield from (each.name for each in (operand,) if isinstance(each, Property))
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
@@ -219,8 +219,8 @@ def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant])
 
 def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
     grants = {grant.recipient_id: grant for grant in admin.grants.of_share(table.share)}
-    held = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
-    return [line for recipient, grant in held if (line := _warning(recipient, table, grant))]
+    candidates = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
+    return [line for recipient, grant in candidates if (line := _warning(recipient, table, grant))]
 
 
 def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:

@@ -26,11 +26,11 @@ OF_FOLDERS = frozenset({"folder", "paths", "string views", "folder alone"})
 _OF_HISTORY = frozenset({"history", "removed files"})
 
 
-def lint(found: Survey, tables: TableAdmin, location: str, storage: str = "") -> Iterator[Finding]:
+def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -> Iterator[Finding]:
     """Yield findings of a table; `tables` are the shared tables, whose folders may overlap."""
-    latest = found.latest
+    latest = survey.latest
     yield ok("log", f"version {latest.version}, {latest.files:,} files, {latest.bytes:,} bytes")
-    yield from _of_table(found)
+    yield from _of_table(survey)
     yield from _of_others(tables, location, storage)
 
 
@@ -48,38 +48,38 @@ def unreadable(refusal: DeltaicError) -> Finding:
     return Finding("log", "failed", refusal.message, "correct the location or the storage, or repair the table")
 
 
-def warned(found: Survey, table: Table) -> list[str]:
+def warned(survey: Survey, table: Table) -> list[str]:
     """Return warnings that concern the ways in which a table is shared."""
     left_out = set() if "dir" in table.access_modes else {*OF_FOLDERS}
     left_out |= set() if table.history else _OF_HISTORY
     left_out |= set() if "url" in table.access_modes else {"formats"}
     left_out |= set() if table.iceberg else {"Iceberg"}
-    problems = (finding for finding in _of_table(found) if not finding.holds and finding.check not in left_out)
+    problems = (finding for finding in _of_table(survey) if not finding.holds and finding.check not in left_out)
     return [f"{finding.said}: {finding.remedy}" if finding.remedy else finding.said for finding in problems]
 
 
-def _of_table(found: Survey) -> Iterator[Finding]:
-    yield from _of_formats(found)
-    yield from _of_files(found)
-    yield from _of_history(found)
-    yield from _of_folder(found)
-    yield from _warned("Iceberg", "Iceberg clients can read the table (--iceberg)", missed_by_iceberg(found.schema))
+def _of_table(survey: Survey) -> Iterator[Finding]:
+    yield from _of_formats(survey)
+    yield from _of_files(survey)
+    yield from _of_history(survey)
+    yield from _of_folder(survey)
+    yield from _warned("Iceberg", "Iceberg clients can read the table (--iceberg)", missed_by_iceberg(survey.schema))
 
 
-def _of_folder(found: Survey) -> Iterator[Finding]:
-    yield from _warned("folder", "readable from its folder (--access-mode dir)", missed_by_folder(found.schema))
+def _of_folder(survey: Survey) -> Iterator[Finding]:
+    yield from _warned("folder", "readable from its folder (--access-mode dir)", missed_by_folder(survey.schema))
     yield advise(
         "paths",
-        f"{found.odd_paths or 'no'} files have a path with a space or a non-ASCII letter",
+        f"{survey.odd_paths or 'no'} files have a path with a space or a non-ASCII letter",
         "polars cannot read these files from the folder; QueryBuilder of deltalake and clients with URLs can",
-        holds=not found.odd_paths,
+        holds=not survey.odd_paths,
     )
     yield advise(
         "string views",
-        f"columns stored as Arrow views: {', '.join(found.in_views)}" if found.in_views else "none",
+        f"columns stored as Arrow views: {', '.join(survey.in_views)}" if survey.in_views else "none",
         "pyarrow and to_pyarrow_table of deltalake cannot filter by these columns, but QueryBuilder can: let the "
         "writer cast them to plain strings (polars writes views)",
-        holds=not found.in_views,
+        holds=not survey.in_views,
     )
 
 
@@ -103,8 +103,8 @@ def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Find
     yield from _warned("folder alone", "no overlap with filtered tables or with shared folders", iter(problems))
 
 
-def _of_formats(found: Survey) -> Iterator[Finding]:
-    misread = sorted({*found.latest.features} & PARQUET_MISREADS)
+def _of_formats(survey: Survey) -> Iterator[Finding]:
+    misread = sorted({*survey.latest.features} & PARQUET_MISREADS)
     yield advise(
         "formats",
         f"{', '.join(misread)}: only delta format" if misread else "parquet format and delta format",
@@ -114,18 +114,18 @@ def _of_formats(found: Survey) -> Iterator[Finding]:
     )
 
 
-def _of_files(found: Survey) -> Iterator[Finding]:
-    without, latest = found.without_statistics, found.latest
+def _of_files(survey: Survey) -> Iterator[Finding]:
+    without, latest = survey.without_statistics, survey.latest
     yield judge(
         "data files",
-        found.unread or "all examined files can be read",
+        survey.unread or "all examined files can be read",
         "no client can read the file: restore it, or repair the table (FSCK)",
-        holds=not found.unread,
+        holds=not survey.unread,
     )
     unscaled = (
         f"{value} does not have the number of decimals of its type, so delta-kernel refuses the table, and with it "
         "the Python client in delta format, deltalake, polars and duckdb. Let the writer write 1.50 for decimal(10,2)"
-        for value in found.schema.unscaled[:3]
+        for value in survey.schema.unscaled[:3]
     )
     yield from _warned("partition values", "decimals match the scale of their type", unscaled)
     yield advise(
@@ -152,8 +152,8 @@ def _of_files(found: Survey) -> Iterator[Finding]:
     )
 
 
-def _of_history(found: Survey) -> Iterator[Finding]:
-    interval = found.schema.metadata.configuration.get(DELETED_FILES)
+def _of_history(survey: Survey) -> Iterator[Finding]:
+    interval = survey.schema.metadata.configuration.get(DELETED_FILES)
     try:
         retention = parse_interval(interval, DELETED_FILES_UNSAID)
     except DeltaicError as error:
@@ -165,7 +165,7 @@ def _of_history(found: Survey) -> Iterator[Finding]:
         f"slow readers and readers of earlier versions miss files after that: set {DELETED_FILES} to 7 days or more",
         holds=retention >= DELETED_FILES_UNSAID,
     )
-    yield from _warned("history", "the table records changes (--history)", missed_by_history(found.schema))
+    yield from _warned("history", "the table records changes (--history)", missed_by_history(survey.schema))
 
 
 def _warned(check: str, holds: str, problems: Iterator[str]) -> Iterator[Finding]:

@@ -60,8 +60,8 @@ def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
     with suppress(DeltaicError), schemas.reading(location, storage) as (config, credentials):
 
         def names(prefix: str) -> list[str]:
-            found = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
-            return [one.name for one in found.objects]
+            page = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
+            return [each.name for each in page.objects]
 
         if names("_delta_log/"):
             return ""
@@ -77,13 +77,13 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     from deltaic.iceberg.data_footers import columns_in_views
     from deltaic.pruning.columns import Columns
 
-    snapshot, untold, odd, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
+    snapshot, without_statistics, odd_paths, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
     columns = Columns(snapshot.metadata)
     partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
-    scales = {one.path[0]: one.type.scale for one in partitions if one and one.type.name == "decimal"}
+    scales = {each.path[0]: each.type.scale for each in partitions if each and each.type.name == "decimal"}
     for batch in snapshot.files():
-        untold += batch["stats"].null_count
-        odd += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
+        without_statistics += batch["stats"].null_count
+        odd_paths += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
         for name, value in chain.from_iterable(batch["partitionValues"].to_pylist()):
             if value and len(value.partition(".")[2]) != scales.get(name, len(value.partition(".")[2])):
                 unscaled.add(f"{name}={value}")
@@ -93,7 +93,7 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     except DeltaicError as refusal:
         unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
     schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
-    return Survey(look_of(snapshot, table, schema), schema, untold, odd, tuple(in_views), unread)
+    return Survey(look_of(snapshot, table, schema), schema, without_statistics, odd_paths, tuple(in_views), unread)
 
 
 def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":

@@ -13,13 +13,13 @@ _KEYS = {("pk", "HASH"), ("sk", "RANGE")}
 
 
 def table(
-    client: "DynamoDBClient", name: str, what: str, parameters: Mapping[str, str], *, here: bool
+    client: "DynamoDBClient", name: str, kind: str, parameters: Mapping[str, str], *, here: bool
 ) -> Iterator[Finding]:
     """Check that a table exists with the right keys, is protected from deletion, and has point-in-time recovery.
 
     The last two do not apply to a local AWS without a stack (`here`).
     """
-    protected, restorable = f"protects the table of {what} from deletion", f"can restore the table of {what}"
+    protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []
 
     def reached() -> Iterator[Finding]:
@@ -27,14 +27,14 @@ def table(
         keys = {(key["AttributeName"], key["KeyType"]) for key in description["KeySchema"]}
         protection.append(description.get("DeletionProtectionEnabled", False))
         yield judge(
-            f"reaches the table of {what}",
+            f"reaches the table of {kind}",
             f"{name}: {description['TableStatus']}",
-            f"check the name: the table of {what} has the keys pk and sk",
+            f"check the name: the table of {kind} has the keys pk and sk",
             holds=keys == _KEYS and description["TableStatus"] in {"ACTIVE", "UPDATING"},
         )
 
-    named = f"check the name (--stack, or --{'catalog' if what == 'shares' else 'tokens'}), account and region"
-    yield from ask(f"reaches the table of {what}", named, reached)
+    named = f"check the name (--stack, or --{'catalog' if kind == 'shares' else 'tokens'}), account and region"
+    yield from ask(f"reaches the table of {kind}", named, reached)
     if not protection:
         return
     if here:

@@ -26,7 +26,7 @@ def followed(
     `parameters` are those of the stack; None without a stack.
     """
     sources = list(follows)
-    wrong = [finding for one in sources for finding in _of_source(one, parameters)]
+    wrong = [finding for follow in sources for finding in _of_source(follow, parameters)]
     for table in tables:
         if table.unlisted:
             remedy = f"repair it, and it is listed again; or deltaic table delete {table.title}"
@@ -37,39 +37,39 @@ def followed(
     yield from wrong
 
 
-def _of_source(one: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
-    check, now = f"follows {one.source}", f"deltaic share follow {one.share} --schema {one.schema_name} --now"
-    if one.failure:
-        yield Finding(check, "failed", one.failure, f"check the source and its permissions, then: {now}")
-    elif one.looked_at is None or datetime.now(UTC) - one.looked_at >= LOOK_PATIENCE:
-        since = f"last {one.looked_at:%Y-%m-%d %H:%M} UTC" if one.looked_at else "never"
+def _of_source(follow: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
+    check, now = f"follows {follow.source}", f"deltaic share follow {follow.share} --schema {follow.schema_name} --now"
+    if follow.failure:
+        yield Finding(check, "failed", follow.failure, f"check the source and its permissions, then: {now}")
+    elif follow.looked_at is None or datetime.now(UTC) - follow.looked_at >= LOOK_PATIENCE:
+        since = f"last {follow.looked_at:%Y-%m-%d %H:%M} UTC" if follow.looked_at else "never"
         by_hand = parameters is None or parameters.get("Follow") == "enabled"
         remedy = now if by_hand else f"deploy with Follow=enabled, or {now}"
         yield Finding(check, "warning", f"checked {since}", remedy)
-    for name, why in one.reasons.items():
-        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*one.exclude, name))  # they replace all
-        remedy = f"deltaic share follow {one.share} --schema {one.schema_name} {patterns}, or repair it"
-        if why.startswith(SAME_NAME):
-            remedy = f"rename one of the two, or share this one as another: deltaic table create {one.title}.NAME"
-        yield Finding(f"shares {one.title}.{name}", "warning", f"not shared: {why}", remedy)
+    for name, cause in follow.reasons.items():
+        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*follow.exclude, name))  # they replace all
+        remedy = f"deltaic share follow {follow.share} --schema {follow.schema_name} {patterns}, or repair it"
+        if cause.startswith(SAME_NAME):
+            remedy = f"rename one of the two, or share this one as another: deltaic table create {follow.title}.NAME"
+        yield Finding(f"shares {follow.title}.{name}", "warning", f"not shared: {cause}", remedy)
 
 
 def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Finding]:
     """Yield a warning for each view that is too old or whose requested refresh is overdue, or one finding for all."""
-    moment, known = moment or datetime.now(UTC), list(views)
-    told = [
+    moment, all_views = moment or datetime.now(UTC), list(views)
+    findings = [
         Finding(
             f"refreshes the view {view.title}",
             "warning",
-            f"{said}; the last attempt failed: {failure}" if (failure := view.last_refresh.get("failure")) else said,
+            f"{text}; the last attempt failed: {failure}" if (failure := view.last_refresh.get("failure")) else text,
             f"deltaic view refresh {view.title}",
         )
-        for view in known
-        if (said := _behind(view, moment))
+        for view in all_views
+        if (text := _behind(view, moment))
     ]
-    if known and not told:
-        told = [ok("refreshes views", f"{len(known)} views are fresh")]
-    yield from told
+    if all_views and not findings:
+        findings = [ok("refreshes views", f"{len(all_views)} views are fresh")]
+    yield from findings
 
 
 def _behind(view: View, moment: datetime) -> str:

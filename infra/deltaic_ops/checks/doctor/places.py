@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
     """Return buckets of objects without a storage, each with the name of one object in it."""
     return {
-        Location.parse(uri).bucket: one.title
-        for one in shared
-        if not one.storage
-        for uri in (one.location, *(one.auxiliary_locations if isinstance(one, Table) else ()))
+        Location.parse(uri).bucket: each.title
+        for each in shared
+        if not each.storage
+        for uri in (each.location, *(each.auxiliary_locations if isinstance(each, Table) else ()))
     }
 
 
 def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
     """Check that a bucket matches the stack's parameter DataBuckets (`arns`, which may contain `*`)."""
     arn = f"arn:aws:s3:::{bucket}"
-    allowed = [f"arn:aws:s3:::{one.rpartition(':')[2]}" for one in arns]  # whatever their partition is called
+    allowed = [f"arn:aws:s3:::{each.rpartition(':')[2]}" for each in arns]  # whatever their partition is called
     return judge(
         f"can read bucket {bucket}",
-        "in DataBuckets" if (holds := any(fnmatchcase(arn, one) for one in allowed)) else "not in DataBuckets",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, each) for each in allowed)) else "not in DataBuckets",
         f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
         holds=holds,
     )
@@ -43,9 +43,9 @@ def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
     storage = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
 
     def look() -> Finding:
-        said: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
-        found = {None: "us-east-1", "EU": "eu-west-1"}.get(said, str(said))
-        return judge(check, found, storage.format(found), holds=found == expected)
+        constraint: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
+        actual = {None: "us-east-1", "EU": "eu-west-1"}.get(constraint, str(constraint))
+        return judge(check, actual, storage.format(actual), holds=actual == expected)
 
     yield from ask(check, f"check the name of bucket {bucket}, and its account", look)
 

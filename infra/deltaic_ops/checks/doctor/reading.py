@@ -43,7 +43,7 @@ def heads(tables: Sequence[Table], read: Read) -> Heads:
             return refusal
 
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip((one.title for one in tables), pool.map(head, tables), strict=True))
+        return dict(zip((each.title for each in tables), pool.map(head, tables), strict=True))
 
 
 def logs(heads: Heads) -> Iterator[Finding]:
