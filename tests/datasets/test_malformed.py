@@ -210,7 +210,7 @@ def test_the_first_row_that_does_not_fit_is_found(spark: "SparkSession", tmp_pat
 
 def arrivals(folder: Path, malformed: str | None, **more: Any) -> dict[str, Any]:
     """Return a source of two files of four rows each, of which three do not fit."""
-    written(folder, "in/a.csv", 'id,name,dose,day\n1,"",1,\n2,b,1.234,\n"3",c,"",\nsecret,d,2,2026-03-01\n')
+    written(folder, "in/a.csv", 'id,name,dose,day\n1,"",1,\n2, b ,1.234,\n"3",c,"",\nsecret,d,2,2026-03-01\n')
     written(folder, "in/b.csv", "id,name,dose,day\n5,e,9,\n6,f\n7,g,0.5,2026-03-02\n8,,,\n")
     action = {"malformed": malformed} if malformed else {}
     return {"format": "csv", "paths": [f"{folder}/in/*.csv"], "schema": SCHEMA, **action, **more}
@@ -218,7 +218,7 @@ def arrivals(folder: Path, malformed: str | None, **more: Any) -> dict[str, Any]
 
 FITTING = [(1, ""), (3, "c"), (5, "e"), (7, "g"), (8, None)]
 ASIDE = [
-    ("2,b,1.234,", "arrivals: dose is not DECIMAL(6,2)"),
+    ("2, b ,1.234,", "arrivals: dose is not DECIMAL(6,2)"),
     ("6,f", "arrivals: does not have one value for each column"),
     ("secret,d,2,2026-03-01", "arrivals: id is not INT"),
 ]

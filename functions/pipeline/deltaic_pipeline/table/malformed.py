@@ -60,7 +60,8 @@ def flagged_csv(reader: "Reader", paths: Any, schema: "Fields", options: "Option
     further = records.columns[records.columns.index(RECORD) + 1 :]
     data = _others(schema, further)
     names = [quoted(each.name) for each in data]
-    raw = f"coalesce({RECORD}, to_csv(struct({', '.join(names)}), {sql_map({**options, 'nullvalue': ''})}))"
+    exact = {"nullvalue": "", "ignoreleadingwhitespace": "false", "ignoretrailingwhitespace": "false"}
+    raw = f"coalesce({RECORD}, to_csv(struct({', '.join(names)}), {sql_map({**options, **exact})}))"
     whole = "does not have one value for each column"
     cut = literal(f"{whole}: a line break within quotes needs the option `multiLine: true`")
     quote = options.get("quote", '"') if by_lines(options) else ""
