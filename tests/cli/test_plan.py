@@ -145,9 +145,8 @@ def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source
     before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
     made = plan(declared(None, {}, schema=follow), before)
     assert made.widened == ["table s.a.t"]
-    [remark] = made.remarks
-    assert remark.startswith(f"s.a follows {source.rstrip('/')}, which may share table s.a.t again")
-    assert remark.endswith(", without its filter: add it to `exclude` there")
+    again = "which may share table s.a.t again, without its filter: add it to `exclude` there"
+    assert made.remarks == [f"s.a follows {source.rstrip('/')}, {again}"]
     assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
 
 
