@@ -111,7 +111,7 @@ def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
     deltaic: Deltaic, tmp_path: Path, words: tuple[str, ...], missing: str, extra: str
 ) -> None:
     refused = deltaic(*words)
-    sentence = f"refused: {missing} is not installed: `pip install 'deltaic[{extra}]'` brings it\n"
+    sentence = f"refused: {missing} is not installed: run `pip install 'deltaic[{extra}]'`\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
     assert list(tmp_path.iterdir()) == []
 
@@ -119,7 +119,7 @@ def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
 def test_a_folder_of_the_embedded_aws_is_opened_with_the_extra_alone(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / ".deltaic" / "aws").mkdir(parents=True, mode=0o700)
     refused = deltaic("share", "list")
-    sentence = "refused: awslambdaric is not installed: `pip install 'deltaic[local]'` brings it\n"
+    sentence = "refused: awslambdaric is not installed: run `pip install 'deltaic[local]'`\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
 
 
@@ -165,7 +165,7 @@ def test_a_folder_with_something_else_is_left_alone(deltaic: Deltaic, tmp_path: 
     refused = deltaic("template", "mine")
     assert (refused.returncode, refused.stderr) == (
         1,
-        "refused: 'mine' holds something else: name a folder of its own\n",
+        "refused: folder 'mine' contains other files: choose a new folder\n",
     )
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["template.yaml"]
 

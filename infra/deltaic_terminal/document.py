@@ -1,4 +1,4 @@
-"""Read a YAML text into its values and the line of each, so that a mistake is shown with its line."""
+"""Read YAML text into values with their lines, so that mistakes can be reported with a line."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -8,14 +8,14 @@ from typing import Any, cast
 import yaml
 
 Path = Sequence[str | int]
-"""The way to a value: field names and positions in lists."""
+"""The path of a value: field names and positions in lists."""
 
 MOST_VALUES = 20_000
-"""What stands behind an alias counts wherever the alias stands: nine lists of nine aliases are a billion values."""
+"""Values of an alias count at each use, because nine lists of nine aliases are a billion values."""
 
 DEEPEST = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
-"""What YAML takes for one, in small letters."""
+"""Texts that YAML reads as booleans, in lower case."""
 
 _ODD = {
     "tag:yaml.org,2002:bool": re.compile("(?i)yes|no|on|off"),
@@ -23,22 +23,22 @@ _ODD = {
     "tag:yaml.org,2002:float": re.compile(".*:.*"),
 }
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader of libyaml, which is four times as fast, where PyYAML was built with it."""
+"""The loader of libyaml, which is four times as fast, if PyYAML was built with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong at one place of a file."""
+    """A mistake in a file."""
 
     line: int
     """Counted from 1."""
 
     field: str
-    """The way to the value, such as `sources.patients.paths[0]`; empty for the file as a whole."""
+    """Path of the value, such as `sources.patients.paths[0]`; empty for the whole file."""
 
     message: str
     doubtful: bool = False
-    """True where only Spark can tell: it is shown, and refuses nothing."""
+    """Whether only Spark can decide: the mistake is shown as a warning."""
 
     def __str__(self) -> str:
         kind = "perhaps: " if self.doubtful else ""
@@ -47,7 +47,7 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands."""
+    """Position of a value."""
 
     line: int
     field: str
@@ -55,7 +55,7 @@ class Place:
 
 
 class Unreadable(Exception):
-    """The text is no YAML, or says something twice; holds the mistakes."""
+    """The text is not valid YAML, or repeats a field; holds the mistakes."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         super().__init__("; ".join(map(str, mistakes)))
@@ -63,7 +63,7 @@ class Unreadable(Exception):
 
 
 class Document:
-    """A YAML text that was read."""
+    """A parsed YAML text."""
 
     def __init__(self, root: yaml.Node, value: Any, used: Collection[str] = ()) -> None:
         self._root = root
@@ -71,13 +71,13 @@ class Document:
         """Its content, as plain Python values."""
 
         self.used = used
-        """The names of variables that it uses."""
+        """Names of the variables that it uses."""
 
     @classmethod
     def read(cls, text: str, told_by: str = "pipeline schema", most_values: int = MOST_VALUES) -> "Document":
-        """Read a text; raises Unreadable with every place that keeps it from being read.
+        """Parse a text; raises Unreadable with all mistakes.
 
-        `told_by` is the command of ours that prints the fields.
+        `told_by` is the `deltaic` command that prints the fields.
         """
         loader, root = None, None
         try:
@@ -87,7 +87,7 @@ class Document:
             if root is None:
                 raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {told_by}` prints its fields")])
             if not isinstance(root, yaml.MappingNode):
-                raise Unreadable([Mistake(1, "", f"no lines of `field: value`: `deltaic {told_by}` prints its fields")])
+                raise Unreadable([Mistake(1, "", f"no `field: value` lines: `deltaic {told_by}` prints its fields")])
             if repeated := [*_repeated(root, ""), *_misread(root, "")]:
                 raise Unreadable(repeated)
             return cls(root, loader.construct_document(root))
@@ -96,13 +96,13 @@ class Document:
             raise Unreadable([Mistake(line, "", "a character that YAML does not allow")]) from None
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            said = "; ".join(part for part in (error.context, error.problem) if part)
+            message = "; ".join(part for part in (error.context, error.problem) if part)
             line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
             written = text.split("\n")[line - 1]
             hint = " (indent with spaces)" if "\t" in written[: len(written) - len(written.lstrip())] else ""
             hint = hint or " (quote what has {{ }})" * ("{{" in written)
-            raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
-        except (ValueError, RecursionError) as error:  # such as a date that is none
+            raise Unreadable([Mistake(line, "", f"not YAML: {message}{hint}")]) from None
+        except (ValueError, RecursionError) as error:  # for example an invalid date
             line = next(_no_values(loader, root), 1) if isinstance(error, ValueError) else 1
             raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
         finally:
@@ -110,40 +110,40 @@ class Document:
                 loader.dispose()
 
     def bound(self, value: Any, used: Collection[str]) -> "Document":
-        """Return the same text with the values of its variables in its content."""
+        """Return the same text with variables replaced by their values."""
         return Document(self._root, value, used)
 
     def place(self, path: Path) -> Place:
-        """Return where a value stands; where it is missing, where that which lacks it begins.
+        """Return the position of a value; for a missing value, that of its parent.
 
-        Parts of the path that the text does not have (which kind of source pydantic took it for) are left out.
+        Parts of the path that are not in the text (pydantic's choice of a kind of source) are left out.
         """
         node, field, line = self._root, "", self._root.start_mark.line + 1
         for position, part in enumerate(path):
-            found = _child(node, part)
-            if found is not None:
-                node, line, name = found
+            child = _child(node, part)
+            if child is not None:
+                node, line, name = child
                 field = _joined(field, name)
             elif position == len(path) - 1:
                 field = _joined(field, part)  # the missing one itself
         return Place(line, field, node)
 
     def line_of_sql(self, path: Path, line: int) -> int:
-        """Return the file's line for a line of a text that may be a block (`sql: |`)."""
-        found = self.place(path)
-        block = isinstance(found.node, yaml.ScalarNode) and found.node.style in {"|", ">"}
-        return found.node.start_mark.line + line + (1 if block else 0)
+        """Return the file's line for a line of a value, which may be a block (`sql: |`)."""
+        node = self.place(path).node
+        block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
+        return node.start_mark.line + line + (1 if block else 0)
 
 
 def _refuse_too_much(text: str, most: int) -> None:
-    """Refuse what would become more values than a dataset can need, before any of them is made."""
+    """Raise Unreadable for too many values, before any is created."""
     count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
     for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
         line = event.start_mark.line + 1
         match event:
             case yaml.AliasEvent():
                 if any(event.anchor == anchor for anchor, _ in parents):
-                    raise Unreadable([Mistake(line, "", f"the alias *{event.anchor} stands within what it names")])
+                    raise Unreadable([Mistake(line, "", f"the alias *{event.anchor} contains itself")])
                 count += sizes.get(event.anchor, 1)
             case yaml.ScalarEvent():
                 count += 1
@@ -156,13 +156,13 @@ def _refuse_too_much(text: str, most: int) -> None:
                 if anchor:
                     sizes[anchor] = count - before
         if count > most:
-            raise Unreadable([Mistake(line, "", f"more than {most:,} values, aliases followed")])
+            raise Unreadable([Mistake(line, "", f"more than {most:,} values, with aliases expanded")])
         if len(parents) > DEEPEST:
-            raise Unreadable([Mistake(line, "", f"lists and mappings within each other, more than {DEEPEST} deep")])
+            raise Unreadable([Mistake(line, "", f"lists and mappings are nested more than {DEEPEST} levels deep")])
 
 
 def _no_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
-    """Yield the lines of what stands where a value is and is none, such as 2027-13-01."""
+    """Yield the lines of invalid values, such as 2027-13-01."""
     if isinstance(node, yaml.MappingNode):
         for pair in node.value:
             yield from (line for each in pair for line in _no_values(loader, each))
@@ -194,7 +194,7 @@ def _joined(field: str, part: str | int) -> str:
 
 
 def _misread(node: yaml.Node, field: str) -> Iterator[Mistake]:
-    """Find texts without quotes that YAML 1.1 reads as another value: `NO` as false, `010` as 8, `10:30` as 630."""
+    """Yield unquoted texts that YAML 1.1 reads as other values: `NO` as false, `010` as 8, `10:30` as 630."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield from _misread(key, field)
@@ -210,7 +210,7 @@ def _misread(node: yaml.Node, field: str) -> Iterator[Mistake]:
 
 
 def _repeated(node: yaml.Node, field: str) -> Iterator[Mistake]:
-    """Find fields that are written twice, of which YAML would take the last without a word."""
+    """Yield repeated fields, because YAML would silently use the last."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, value in node.value:

@@ -1,4 +1,4 @@
-"""The environment of a job on this machine: its cache folder, its artifact repository, and who launched it."""
+"""The environment of a job on this machine: cache folder, artifact repository, launcher."""
 
 import os
 import tempfile
@@ -16,16 +16,16 @@ CACHE_VARIABLE = "DELTAIC_CACHE"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """One reading of the environment."""
+    """Settings from the environment."""
 
     cache: Path
-    """The folder that jars, the Java wrapper and native libraries are kept in; safe to delete."""
+    """Folder for jars, the Java wrapper and native libraries; safe to delete."""
 
     repository: str
-    """A Maven repository's URL without a trailing slash."""
+    """URL of a Maven repository, without a trailing slash."""
 
     maven_cache: Path
-    """Maven's own local repository: jars found there, with the right digest, are not fetched again."""
+    """Local repository of Maven: jars in it with the right digest are not downloaded again."""
 
     environment: Mapping[str, str]
 
@@ -51,9 +51,9 @@ def machine(environment: Mapping[str, str] | None = None) -> Machine:
 
 
 def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
-    """Write a file that other processes may be using: whole or not at all, and never over an existing one.
+    """Write a file atomically, and never over an existing one that other processes may use.
 
-    A native library that is rewritten while another JVM has it mapped kills that JVM, hence "once".
+    Overwriting a native library that another JVM has mapped would kill that JVM.
     """
     if path.exists():
         return path

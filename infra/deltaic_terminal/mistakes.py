@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a file, in the words of whoever wrote it, and where it stands."""
+"""Translate pydantic's errors about a file into plain messages with their position."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +31,7 @@ SAID: dict[str, str] = {
 
 
 def mistake_of(document: Document, error: Any, fields: Iterable[str]) -> Mistake:
-    """Return one of pydantic's errors with its line; `fields` are all names that a mistyped one may have meant."""
+    """Return a pydantic error as a mistake with its line; `fields` are the names to suggest for a misspelled one."""
     kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
     if path[-1:] in (["str"], ["list[str]"]) and kind in {"string_type", "list_type"}:  # pydantic's name of a choice
         path, kind = path[:-1], "text_or_list"

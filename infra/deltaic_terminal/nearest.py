@@ -1,16 +1,16 @@
-"""The name that somebody may have meant who wrote one that is not there."""
+"""Suggest the nearest existing name for a misspelled one."""
 
 import difflib
 from collections.abc import Iterable
 
 SHORTEST = 3
-"""Letters that two names must have in common at their beginning."""
+"""Number of leading letters that two names must share."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `: did you mean NAME?` for the known name nearest to a word; empty where none is near.
+    """Return `: did you mean NAME?` for the known name nearest to a word; empty if none is near.
 
-    A name that the word begins with, or that begins with it, is near as well: `seperator` for `sep`.
+    A name is also near if one of both is a prefix of the other: `seperator` and `sep`.
     """
     spelled, text = {name.lower(): name for name in known}, word.lower()
     near = difflib.get_close_matches(text, spelled, 1)

@@ -1,4 +1,4 @@
-"""Decides what reaches a terminal: text. What would command the terminal, or reorder what is read, is shown escaped."""
+"""Print only text: control characters and characters that change the reading direction are shown escaped."""
 
 import io
 import os
@@ -22,17 +22,17 @@ _COMMAND = re.compile("(?<![\\w./-])(?<!run )deltaic(?= [a-z-])")
 
 
 def visible(text: str) -> str:
-    r"""Return text in which everything can be seen: ESC is `\u001b`, as in JSON, which stays JSON."""
-    return _NOT_TEXT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    r"""Escape invisible characters: ESC becomes `\u001b`, as in JSON, so that JSON stays valid."""
+    return _NOT_TEXT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """Return text that can be seen, as one line."""
+    """Escape invisible characters and replace line breaks by spaces."""
     return visible(text.replace("\n", " ").replace("\t", " "))
 
 
 def called() -> str:
-    """Return how the command `deltaic` is called here, so that a hint can be typed as it stands."""
+    """Return the command that the user typed for `deltaic`, so that hints can be copied."""
     if "UV_RUN_RECURSION_DEPTH" in os.environ:  # set for what `uv run` runs
         return "uv run deltaic"
     typed = sys.argv[0]
@@ -40,25 +40,25 @@ def called() -> str:
 
 
 def as_called(text: str) -> str:
-    """Return a text for people whose hints name the command as it is called here; data is never such a text."""
+    """Replace `deltaic` in hints by the command that the user typed. Not for data."""
     return _COMMAND.sub(lambda _: called(), text)
 
 
 class _Visible(io.TextIOBase):
-    """Standard output or error that takes text alone. It has no `buffer`, around which bytes could go."""
+    """Standard output or error that accepts only text. It has no `buffer`, with which bytes could bypass it."""
 
-    def __init__(self, stream: Any, shown: Callable[[str], str]) -> None:
+    def __init__(self, stream: Any, escape: Callable[[str], str]) -> None:
         self.stream = stream
-        self._shown = shown
+        self._escape = escape
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # for typeshed an attribute
-        """The stream's own."""
+        """The encoding of the stream."""
         return str(self.stream.encoding)
 
     def write(self, text: str) -> int:
-        """Write what can be seen of it."""
-        self.stream.write(self._shown(text))
+        """Write text with invisible characters escaped."""
+        self.stream.write(self._escape(text))
         return len(text)
 
     def flush(self) -> None:
@@ -67,21 +67,21 @@ class _Visible(io.TextIOBase):
             self.stream.flush()
 
     def isatty(self) -> bool:
-        """Return whether somebody looks."""
+        """Return whether the stream is a terminal."""
         return bool(self.stream.isatty())
 
     def fileno(self) -> int:
-        """Return the stream's own."""
+        """Return the file descriptor of the stream."""
         return int(self.stream.fileno())
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return true."""
         return True
 
 
 @contextmanager
 def only_text() -> Iterator[None]:
-    """Let nothing but text through whatever prints to standard output and error in the block; the latter is hints."""
+    """Escape everything that the block prints to standard output and error; adapt hints on standard error."""
     out: Any = sys.stdout if isinstance(sys.stdout, _Visible) else _Visible(sys.stdout, visible)
     err: Any = sys.stderr if isinstance(sys.stderr, _Visible) else _Visible(sys.stderr, _hints)
     with redirect_stdout(out), redirect_stderr(err):
@@ -93,19 +93,19 @@ def _hints(text: str) -> str:
 
 
 def text_console(*, stderr: bool = False, width: int | None = None) -> "Console":
-    """Return a console of rich that shows names as they are: no markup in them, and nothing but text.
+    """Return a rich console that prints names without markup, with invisible characters escaped.
 
-    Its own colours and movements go around `only_text`.
+    Its own colors and cursor movements bypass `only_text`.
     """
     from rich.console import Console
     from rich.segment import Segment
 
-    shown = _hints if stderr else visible
+    escape = _hints if stderr else visible
 
     class Names(Console):
         def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
             for part in super().render(renderable, options):
-                yield part if part.control else Segment(shown(part.text), part.style)
+                yield part if part.control else Segment(escape(part.text), part.style)
 
     stream = sys.stderr if stderr else sys.stdout
     file: Any = stream.stream if isinstance(stream, _Visible) else stream

@@ -12,12 +12,12 @@ from deltaic_terminal.printing import one_line, text_console
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a job does at this moment, or has just done."""
+    """A step of a job, running or finished."""
 
     text: str
     detail: str = ""
     seconds: float | None = None
-    """None while it runs, then how long it took."""
+    """Duration; None while the step runs."""
 
     failed: bool = False
 
@@ -32,18 +32,18 @@ def silent(_: Step) -> None:
 
 @contextmanager
 def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
-    """Run a block as one step; the value it gives is called with what to show beside the text."""
+    """Run a block as one step; call the yielded function to show a detail next to the text."""
     began = time.monotonic()
     detail = ""
 
-    def tell(more: str) -> None:
+    def update(more: str) -> None:
         nonlocal detail
         detail = more
         progress(Step(text, detail))
 
     progress(Step(text))
     try:
-        yield tell
+        yield update
     except BaseException:
         progress(Step(text, detail, time.monotonic() - began, failed=True))
         raise
@@ -51,7 +51,7 @@ def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
 
 
 def lines() -> Progress:
-    """Return a progress for programs: a JSON object on stdout for every step that ended."""
+    """Return a progress for programs: one JSON object on stdout for each finished step."""
 
     def show(now: Step) -> None:
         if now.seconds is not None:
@@ -62,18 +62,18 @@ def lines() -> Progress:
 
 
 def terminal() -> Progress:
-    """Return a progress for people: a line a step on stderr, with a spinner where stderr is a terminal."""
+    """Return a progress for terminals: one line per step on stderr, with a spinner if stderr is a terminal."""
     if not sys.stderr.isatty():
-        return _plain
+        return _print_line
     try:
         from rich.live import Live
         from rich.spinner import Spinner
         from rich.text import Text
     except ImportError:  # a cluster's Python has no rich, and no terminal either
-        return _plain
-    out, spinner = text_console(stderr=True), Spinner("dots")
-    # What others print meanwhile is not rich's to read: it would take escape sequences for styles and links.
-    status = Live(spinner, console=out, transient=True, redirect_stdout=False, redirect_stderr=False)
+        return _print_line
+    console, spinner = text_console(stderr=True), Spinner("dots")
+    # Output of other code is not redirected: rich would interpret escape sequences in it.
+    status = Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
     def show(now: Step) -> None:
         if now.seconds is None:
@@ -83,12 +83,12 @@ def terminal() -> Progress:
         status.stop()
         mark = ("failed", "red") if now.failed else ("ok", "green")
         took = f"{one_line(now.detail)} ({now.seconds:.1f} s)"
-        out.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
+        console.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
 
     return show
 
 
-def _plain(now: Step) -> None:
+def _print_line(now: Step) -> None:
     if now.seconds is not None:
         mark = "failed" if now.failed else "ok"
         detail = f" {now.detail}" if now.detail else ""

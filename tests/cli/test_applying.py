@@ -29,7 +29,7 @@ ALL_LOSE = (
     "loses 1 table: sales.europe.stock; sees 2 columns fewer of sales.europe.orders; "
     "sees earlier versions of sales.europe.returns"
 )
-WIDER = "recipients come to see more (--allow-wider where nobody is asked)"
+WIDER = "recipients will see more (requires confirmation or --allow-wider)"
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
         f"alice gains 1 table: partners.own.daily; {ALL_LOSE}",
         "bob loses 3 tables: sales.europe.orders, sales.europe.returns, sales.europe.stock",
         f"carol {ALL_LOSE}",
-        "dora is new, and reads nothing before it has a token",
-        f"5 to make; 2 to change; 2 to delete (--prune); {WIDER}",
+        "dora is new, and needs a token to read",
+        f"5 to create; 2 to update; 2 to delete (--prune); {WIDER}",
     ]
     found = deltaic.json("plan declared")
     assert [(one["action"], one["name"]) for one in found["steps"] if one["widens"]] == [
@@ -113,15 +113,15 @@ def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path,
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "location", to=f"{LAKE}/all")
     before = deltaic.json("export")
     for options, said in (
-        ("", "the catalog has what the files have not (table sales.europe.stock): say --prune"),
-        ("--prune", "recipients come to see more by table sales.europe.returns: say --allow-wider"),
+        ("", "entries of the catalog are not in the files: table sales.europe.stock. Use --prune"),
+        ("--prune", "changes let recipients see more: table sales.europe.returns. Use --allow-wider"),
     ):
         refused = deltaic(f"apply declared {UNSEEN} {options}")
         assert (refused.exit_code, said in refused.stderr) == (1, True), refused.output
         assert deltaic.json("export") == before
     told = deltaic.done(f"apply declared {UNSEEN} --prune --allow-wider")
     assert "1/2 deleted table sales.europe.stock" in told
-    assert "2/2 changed table sales.europe.returns" in told
+    assert "2/2 updated table sales.europe.returns" in told
     assert deltaic.json("drift declared") == []
     assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
 
@@ -157,7 +157,7 @@ def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic
     _, shown = typed(deltaic, "drift declared", "")
     assert "\x1b[33m~ table sales.europe.returns" in shown
     done, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
-    assert (done, "the catalog is what the files say" in shown) == (0, True), shown
+    assert (done, "the catalog matches the files" in shown) == (0, True), shown
     assert deltaic.json("drift declared") == []
 
 
@@ -182,9 +182,9 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     people = files / "recipients.yaml"
     ada = {"issuer": "https://login.test", "audience": "deltaic", "subject": "ada"}
     change(people, "recipients", "alice", "policies", to=[ada])
-    said = "alice comes in by JWTs of https://login.test for deltaic whose sub is ada"
+    said = "alice can sign in with JWTs of https://login.test for deltaic whose sub is ada"
     assert said in deltaic.done("plan declared").splitlines()
-    assert "recipients come to see more by policy alice " in deltaic("apply declared").stderr
+    assert "recipients see more: policy alice " in deltaic("apply declared").stderr
     deltaic.done("apply declared --allow-wider")
     [policy] = deltaic.json("recipient policies alice")
     assert (policy["issuer"], policy["subject"], policy["subjectClaim"]) == ("https://login.test", "ada", "sub")
@@ -195,14 +195,16 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     change(people, "recipients", "alice", "policies")
     change(people, "recipients", "bob", "policies", to=[ada])
     told = deltaic.done("plan declared")
-    assert "alice comes in no more by JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+    assert (
+        "alice can no longer sign in with JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+    )
     made = deltaic.json("apply declared --prune --allow-wider")["done"]
     assert [(one["action"], one["name"]) for one in made] == [
         ("delete", f"alice {policy['id']}"), ("create", f"bob {policy['id']}"),
     ]  # fmt: skip
     assert deltaic.json("drift declared") == []
     for wrong, why in (
-        ([ada], "policies[0]: says what a policy of alice's says"),
+        ([ada], "policies[0]: repeats a policy of alice"),
         ([{**ada, "subject": ""}], "policies[0].subject: is 1 to 512 printable characters"),
         ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
     ):
@@ -226,15 +228,15 @@ def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, fi
     deltaic.done("plan declared --out plan.json")
     admin.grants.revoke("bob", "sales")
     refused = deltaic("apply plan.json")
-    assert (refused.exit_code, "has moved since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "has changed since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
     admin.grants.create("bob", "sales")
     # What of it was done already is no move.
     admin.recipients.create("dora")
     assert [one["name"] for one in deltaic.json("apply plan.json")["done"]] == ["sales"]
     assert deltaic.json("apply plan.json")["done"] == []
     (files / "other.json").write_text("{}")
-    assert "holds no plan" in deltaic("apply declared/other.json").stderr
-    assert "is kept in a file named *.json" in deltaic("plan declared --out plan.txt").output
+    assert "is not a plan" in deltaic("apply declared/other.json").stderr
+    assert "its name must end with .json" in deltaic("plan declared --out plan.txt").output
 
 
 def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, files: Path) -> None:
@@ -248,7 +250,7 @@ def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, 
         ["sales"], ["sales.europe.new"],
     )  # fmt: skip
     assert "table sales.europe.new: s3://no-such-lake/t cannot be read" in json.loads(refused.stderr)["message"]
-    assert "then apply again to go on" in refused.stderr
+    assert "then run apply again to continue" in refused.stderr
 
 
 def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
@@ -265,12 +267,15 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
     [
         (
             "recipients: {a: {grants: {saels: }}}\nshares: {sales: }",
-            "f.yaml:1:27: recipients.a.grants.saels: names no share",
+            "f.yaml:1:27: recipients.a.grants.saels: names a share that is not in these files",
         ),
         ("recipients: {a: {grants: {saels: }}}\nshares: {sales: }", "did you mean sales?"),
         (
             "storages: {minio: }\nshares: {s: {schemas: {a: {tables: {t: {location: s3://abc,\n storage: minoi}}}}}}",
-            "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: names no storage of these files: did you mean minio?",
+            (
+                "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: "
+                "names a storage that is not in these files: did you mean minio?"
+            ),
         ),
         ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
         ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' holds a space"),
@@ -303,19 +308,20 @@ def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdm
     view = {"location": f"{LAKE}/elsewhere", "source": "Sales.europe.Orders", "sql": "SELECT id FROM source\n"}
     change(share, "shares", "sales", "schemas", "europe", "views", "own", to=view)
     refused = deltaic("plan declared")
-    assert f"view sales.europe.own: its location is set once, and is {LAKE}/own" in refused.stderr
+    assert f"view sales.europe.own: cannot change its location {LAKE}/own" in refused.stderr
     change(share, "shares", "sales", "schemas", "europe", "views", "own", "location", to=f"{LAKE}/own/")
     assert deltaic.json("plan declared")["steps"] == []
     change(
         share, "shares", "sales", "schemas", "europe", "views", "own", "sql", to="SELECT id, id + 1 AS x FROM source"
     )
     change(share, "shares", "sales", "schemas", "europe", "views", "own", "history", to=True)
-    each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees what another SQL"
+    each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees sales.europe.own "
+    each += "with other SQL"
     assert each in deltaic.done("plan declared")
     # Whatever else is refused, it is told whose rows are lacked by now.
     change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
     refused = deltaic("apply declared --allow-wider")
-    assert (refused.exit_code, "lacks rows of 'sales.europe.own'" in refused.stderr) == (1, True), refused.output
+    assert (refused.exit_code, "missing from 'sales.europe.own'" in refused.stderr) == (1, True), refused.output
     change(share, "shares", "sales", "schemas", "europe", "tables", "new")
     assert deltaic.json("drift declared") == []
     assert admin.views.get("sales", "europe", "own").requested_at is not None
@@ -370,7 +376,7 @@ def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path,
     assert not admin.tables.get("sales", "europe", "brought").followed
     assert deltaic.json("drift again") == []
     change(share, *europe, "follow")
-    assert "the catalog has what the files have not (schema sales.europe)" in deltaic("apply again").stderr
+    assert "not in the files: schema sales.europe. Use --prune" in deltaic("apply again").stderr
     deltaic.done("apply again --prune")
     assert list(admin.follows.list("sales")) == []
 

@@ -20,7 +20,7 @@ def test_a_client_is_made_listed_and_revoked(filled: Deltaic) -> None:
     assert filled.json(f"recipient revoke-client alice {made['id']}") == made
     assert filled.json("recipient clients") == []
     shown = filled.done("recipient client alice")
-    assert "shown this once" in shown
+    assert "shown only once" in shown
     assert shown.splitlines()[-1].startswith("dls_")
 
 

@@ -50,7 +50,7 @@ def test_schemas(filled: Deltaic) -> None:
     assert filled.json("schema update vaccine_share.other --comment now")["comment"] == "now"
     filled.done("schema delete vaccine_share.other")
     filled.done("schema delete vaccine_share.acme --force")
-    assert "'vaccine_share' has no schema yet" in filled.done("schema list vaccine_share")
+    assert "share 'vaccine_share' has no schemas yet" in filled.done("schema list vaccine_share")
 
 
 def test_tables(filled: Deltaic) -> None:
@@ -126,7 +126,7 @@ def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
     )
     assert (changed["pathStyle"], changed["roleArn"]) == (False, "arn:aws:iam::123456789012:role/r")
     deltaic.done("storage delete store")
-    assert "there is no storage" in deltaic.done("storage list")
+    assert "no storages" in deltaic.done("storage list")
 
 
 def test_recipients(deltaic: Deltaic) -> None:
@@ -138,10 +138,10 @@ def test_recipients(deltaic: Deltaic) -> None:
     assert "country=fr" in deltaic.done("recipient list")
     for unasked in ("recipient delete alice", "recipient delete alice --json"):
         refused = deltaic(unasked)
-        assert (refused.exit_code, "nothing is removed unasked: say --yes" in refused.stderr) == (1, True)
+        assert (refused.exit_code, "cannot ask for confirmation here: use --yes" in refused.stderr) == (1, True)
     assert len(deltaic.json("recipient list")) == 1
     assert deltaic.json("recipient delete alice --yes")["name"] == "Alice"
-    assert "no recipient yet" in deltaic.done("recipient list")
+    assert "no recipients yet" in deltaic.done("recipient list")
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n", ["alice"]), ("y", [])])
@@ -235,6 +235,12 @@ def test_every_command_explains_itself_by_example(command: list[str]) -> None:
     assert called in explained.partition("\n")[2], f"the docstring has no example, a line behind \\b: {called} ..."
 
 
+@pytest.mark.parametrize("command", [verb for verb in verbs() if verb != ["conformance"]], ids=" ".join)
+def test_help_fits_a_terminal_of_100_columns(command: list[str]) -> None:
+    page = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}).output
+    assert [line for line in page.replace("uv run deltaic", "deltaic").splitlines() if len(line) > 100] == []
+
+
 def test_a_command_loads_only_its_own_noun() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from deltaic_ops.cli import app; "
@@ -250,6 +256,6 @@ def test_a_command_loads_only_its_own_noun() -> None:
 def test_a_share_whose_name_has_a_period_is_made_with_a_warning(deltaic: Deltaic) -> None:
     assert "warnings" not in deltaic.json("share create plain_share")
     [warning] = deltaic.json("share create acme.share")["warnings"]
-    assert "by the period in its name" in warning
+    assert "its name contains a period" in warning
     refused = deltaic("share create 'a#b'")
     assert (refused.exit_code, "no client can write the share name" in refused.stderr) == (1, True)

@@ -123,7 +123,7 @@ def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_pa
     deltaic.told = ["--state", str(state), "--stack", "no-such-stack"]
     refused = deltaic("recipient create eve")
     assert refused.exit_code == 1
-    assert f"no AWS is named and none runs in {state}: set AWS_PROFILE" in refused.stderr
+    assert f"no AWS account is configured and no local server is running in {state}: set AWS_PROFILE" in refused.stderr
     assert not list((state / "aws").iterdir())
 
 
@@ -133,7 +133,7 @@ def test_a_folder_without_an_aws_is_named_as_a_whole(
     monkeypatch.chdir(tmp_path)
     refused = nowhere("share list")
     assert refused.exit_code == 1
-    assert f"none runs in {tmp_path / '.deltaic'}: " in refused.stderr
+    assert f"no local server is running in {tmp_path / '.deltaic'}: " in refused.stderr
     assert "--state" in refused.stderr
 
 

@@ -54,15 +54,15 @@ def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_a
 ) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
     found = {one["check"]: one for one in json.loads(answer.stdout)}
-    assert found["the stack stands"]["verdict"] == "not asked"
+    assert found["the stack is deployed"]["verdict"] == "not asked"
     for table in ("shares", "tokens"):  # what only AWS has
-        assert found[f"keeps the table of {table} from deletion"]["verdict"] == "not asked"
-        assert found[f"can lead the table of {table} back in time"]["verdict"] == "not asked"
+        assert found[f"protects the table of {table} from deletion"]["verdict"] == "not asked"
+        assert found[f"can restore the table of {table}"]["verdict"] == "not asked"
     assert (answer.exit_code, [one for one in found.values() if one["verdict"] == "failed"]) == (0, [])
     assert found["reaches the table of tokens"]["verdict"] == "ok"
-    assert found[f"gives a byte of {SHARE}.{SCHEMA}.plain by its URL"]["verdict"] == "ok"
-    assert found[f"lets the page at /explore read {DATA_BUCKET}"]["verdict"] == "ok"
-    assert "too small to tell" in found[f"streams the answer for {SHARE}.{SCHEMA}.plain"]["said"]
+    assert found[f"signs a URL that reads {SHARE}.{SCHEMA}.plain"]["verdict"] == "ok"
+    assert found[f"the page /explore can read bucket {DATA_BUCKET}"]["verdict"] == "ok"
+    assert "too small to decide" in found[f"streams responses for {SHARE}.{SCHEMA}.plain"]["said"]
 
 
 def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doctor: Callable[..., Result]) -> None:
@@ -84,7 +84,7 @@ def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doct
     try:
         assert found()["reads elsewhere.s.t"] == "not asked"
         admin.grants.create("reader", "elsewhere")
-        assert found()["gives a byte of elsewhere.s.t by its URL"] == "ok"
+        assert found()["signs a URL that reads elsewhere.s.t"] == "ok"
     finally:
         admin.shares.delete("elsewhere", force=True)
 
@@ -125,7 +125,7 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     filter_, hidden, lacking = filters()
     assert (filter_[0], "no column q" in filter_[1]) == ("failed", True), filter_
     assert f"deltaic table update {parted} --partition-filter" in filter_[2]
-    assert (hidden[0], "'x' cannot be hidden" in hidden[1]) == ("failed", True), hidden
+    assert (hidden[0], "cannot hide 'x'" in hidden[1]) == ("failed", True), hidden
     assert lacking[:2] == ("warning", "'reader' lacks q: no rows")
     assert lacking[2] == "deltaic recipient update reader --property q=..."
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
@@ -136,14 +136,14 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     admin.grants.update("reader", SHARE, partition_filter="")
     assert [one[:2] for one in filters()] == [
         ("ok", "its latest version"),
-        ("warning", "'reader' lacks a value that fits the column: no rows"),
+        ("warning", "'reader' lacks a value of the column's type: no rows"),
     ]
 
 
 def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
-    admin, check = provider.admin, "credentials for a folder open no table of which not all is shared"
+    admin, check = provider.admin, "credentials for a folder open no filtered table"
 
     def said() -> list[tuple[str, str, str]]:
         found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
@@ -161,7 +161,7 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
         ExpressionAttributeValues={":dir": {"L": [{"S": "dir"}]}},
     )
     (named,) = said()
-    assert (named[0], f"those of {SHARE}.{SCHEMA}.below read all of {parted}" in named[1]) == ("failed", True), named
+    assert (named[0], f"those of {SHARE}.{SCHEMA}.below open all of {parted}" in named[1]) == ("failed", True), named
     assert named[2].startswith(f"deltaic table update {SHARE}.{SCHEMA}.below --access-mode url")
     admin.tables.delete(SHARE, SCHEMA, "below")
 
@@ -197,7 +197,7 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
     ("status", "size", "verdict"),
     [
         pytest.param(200, MOST_BYTES // 2, "failed", id="as long as it was announced to be"),
-        pytest.param(200, 100, "not asked", id="too small to tell"),
+        pytest.param(200, 100, "not asked", id="too small to decide"),
         pytest.param(503, 100, "failed", id="refused"),
     ],
 )
@@ -249,7 +249,7 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
 
     def found() -> dict[str, tuple[str, str, str]]:
         said = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        wanted = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds what")
+        wanted = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds shared")
         some = [one for one in said if one["check"].startswith(wanted)]
         return {one["check"]: (one["verdict"], one["said"], one["remedy"]) for one in some}
 
@@ -284,13 +284,13 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
                 f"put its files there, or deltaic model version remove {name}.churn 2",
             ),
             f"finds the metadata of {name}.visits": ("failed", _moved("table", "visits")),
-            "finds what is shared beside Delta tables": ("ok", ""),
+            "finds shared folders and Iceberg tables": ("ok", ""),
         }
-        assert told[f"finds the volume {name}.empty"][1] == f"nothing lies at s3://{DATA_BUCKET}/volumes/empty"
-        assert "another description" in told[f"finds the skill {name}.changed"][1]
+        assert told[f"finds the volume {name}.empty"][1] == f"s3://{DATA_BUCKET}/volumes/empty is empty"
+        assert "differ: description" in told[f"finds the skill {name}.changed"][1]
         assert "has no SKILL.md" in told[f"finds the skill {name}.gone"][1]
         assert "name the metadata file" in told[f"finds the metadata of {name}.visits"][1]
-        assert told["finds what is shared beside Delta tables"][1] == "3 of 8"
+        assert told["finds shared folders and Iceberg tables"][1] == "3 of 8"
     finally:
         for name in ("there", "empty"):
             admin.volumes.delete(SHARE, SCHEMA, name)

@@ -65,7 +65,7 @@ def test_a_profile_names_the_issuers_token_endpoint(filled: Deltaic, issuer: Iss
         "scope": "deltaic.read",
     }
     again = filled(f"{line}2 --profile-file alice.share --client-id reports")
-    assert "is there already" in again.stderr
+    assert "already exists" in again.stderr
     assert len(filled.json("recipient policies")) == 1
 
 

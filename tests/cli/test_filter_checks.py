@@ -120,8 +120,8 @@ def test_what_does_not_fit_the_table_is_refused_and_not_written(sales: Deltaic, 
         (f"{old} --partition-filter 'id = 1'", "at character 1: id is not a partition column"),
         (f"{old} --partition-filter \"year = 'EU'\"", "at character 8"),
         (f"{new} --partition-filter 'region ='", "at character 9"),
-        (f"{old} --hide-columns region,id", "'id' cannot be hidden"),
-        (f"{new} --hide-columns region --hide-columns land", "'land' cannot be hidden"),
+        (f"{old} --hide-columns region,id", "cannot hide 'id'"),
+        (f"{new} --hide-columns region --hide-columns land", "cannot hide 'land'"),
         (f"{old} --access-mode dir --history --hide-columns region", "'url' alone"),
         (f"{old} --location s3://{BUCKET}/nowhere --hide-columns region", "nowhere cannot be read"),
         (f"{new} --storage none --hide-columns region", "storage 'none' not found"),
@@ -134,8 +134,10 @@ def test_what_does_not_fit_the_table_is_refused_and_not_written(sales: Deltaic, 
 HIDDEN = [
     pytest.param("land", PLAIN, PARTED, {}, (), "the columns id, day, region, team", id="no such column"),
     pytest.param("id", PLAIN, PARTED, {}, (), "in the files", id="a column of the files"),
-    pytest.param("team", PLAIN, ("region",), {}, (), "Only partition columns can be: region", id="another tables"),
-    pytest.param("region", PLAIN, (), {}, (), "can be: none", id="no partitions"),
+    pytest.param(
+        "team", PLAIN, ("region",), {}, (), "Only partition columns can be hidden: region", id="another tables"
+    ),
+    pytest.param("region", PLAIN, (), {}, (), "can be hidden: none", id="no partitions"),
     pytest.param("A", schema(a="string"), ("a",), {}, (), "all columns", id="all columns"),
     pytest.param("region", GENERATED, ("region",), {}, (), "'hint' is generated from it", id="told by another column"),
     pytest.param("region", PLAIN, PARTED, {}, ("icebergCompatV1",), "icebergCompatV1", id="once written for Iceberg"),
@@ -176,7 +178,7 @@ def test_partition_columns_are_hidden_as_the_table_spells_them() -> None:
 def test_a_table_that_moves_takes_its_filter_only_where_it_fits(sales: Deltaic) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}" --hide-columns team')
     before = sales.json(f"table show {ORDERS} --no-look")
-    for folder, message in (("by_day", "region is not a partition column"), ("regions", "'team' cannot be hidden")):
+    for folder, message in (("by_day", "region is not a partition column"), ("regions", "cannot hide 'team'")):
         refused = sales(f"table update {ORDERS} --location s3://{BUCKET}/{folder}")
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
     assert sales.json(f"table show {ORDERS} --no-look") == before
@@ -216,13 +218,13 @@ def test_a_grants_filter_fits_every_table_or_is_refused(sales: Deltaic, dynamodb
             assert (answer.exit_code, message in answer.output) == (1, True), answer.output
         assert sales.json("grant list") == before
 
-    refused("does not fit sales.europe.days: ")
+    refused("does not match table sales.europe.days: ")
     sales.done(f"table update sales.europe.days --location {orders} --history --access-mode dir")
-    refused("sales.europe.days: it is shared by access mode 'dir' alone")
+    refused("sales.europe.days: it has only access mode 'dir'")
     sales.done(f"table update sales.europe.days --location s3://{BUCKET}/nowhere --access-mode url --unchecked")
     for place in (f"s3://{BUCKET}/nowhere", "s3://no-such-bucket/t"):
         sales.done(f"table update sales.europe.days --location {place} --unchecked")
-        refused(f"the filter cannot be compared with sales.europe.days: {place} cannot be read")
+        refused(f"the filter cannot be checked against table sales.europe.days: {place} cannot be read")
         refused("deltaic table update sales.europe.days --location ..., or deltaic table delete sales.europe.days")
     make_view(sales, dynamodb, "days", ())
     refused("sales.europe.days: it is a view")
@@ -241,7 +243,7 @@ def test_a_table_that_comes_into_a_narrowed_share_fits_its_grants(sales: Deltaic
         f"table update {ORDERS} --history --access-mode dir",
     ):
         refused = sales(line)
-        expected = "cannot be read" if "nowhere" in line else "'alice' holds 'sales' with the filter team = 'a'"
+        expected = "cannot be read" if "nowhere" in line else "grant of 'sales' to 'alice' has the filter team = 'a'"
         assert (refused.exit_code, expected in refused.output) == (1, True), refused.output
     assert sales.json("table list sales") == before
     sales.done(f"table create sales.europe.new --location {orders}/")
@@ -274,7 +276,7 @@ def test_a_log_is_read_without_pandas(sales: Deltaic) -> None:
 def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> None:
     assert "warning" not in sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
     sales.done("grant create bob sales")
-    line = f"'bob' sees no rows of {ORDERS}: it lacks the property region"
+    line = f"'bob' sees no rows of {ORDERS}: missing property region"
     changed = sales.json(f"table update {ORDERS} --partition-filter \"{BY_REGION} AND team = 'a'\"")
     assert changed["warnings"] == [line]
     assert "warnings" not in sales.json(f"table update {ORDERS} --checkpoint")
@@ -284,18 +286,18 @@ def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> N
 
 def test_who_lacks_a_property_is_warned_of(sales: Deltaic, dynamodb: Any) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
-    line = f"'bob' sees no rows of {ORDERS}: it lacks the property region"
+    line = f"'bob' sees no rows of {ORDERS}: missing property region"
     assert line in sales.done("grant create bob sales")
     assert sales.json("recipient update bob --comment x")["warnings"] == [line]
     assert "warnings" not in sales.json("recipient update bob --property region=EU")
     assert sales.json("recipient update bob --property 'region=[]'")["warnings"] == [line]
     both = sales.json("grant update bob sales --partition-filter \"team = current_recipient('team')\"")["warnings"]
-    assert both == [f"'bob' sees no rows of {ORDERS}: it lacks the properties region, team"]
+    assert both == [f"'bob' sees no rows of {ORDERS}: missing properties region, team"]
     assert "sees no rows" not in sales.done("grant update alice sales --no-partition-filter")
     sales.done(f"table update {ORDERS} --no-partition-filter")
     make_view(sales, dynamodb, "orders", ("level",))
     assert sales.json("recipient update alice --comment x")["warnings"] == [
-        f"'alice' sees no rows of {ORDERS}: it lacks the property level"
+        f"'alice' sees no rows of {ORDERS}: missing property level"
     ]
 
 

@@ -53,7 +53,7 @@ def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
 @pytest.mark.usefixtures("s3")
 def test_an_empty_folder_and_what_else_is_shared_of_it_are_told(filled: Deltaic) -> None:
     [empty] = filled.json(f"volume create vaccine_share.acme.none --location s3://{BUCKET}/none")["warnings"]
-    assert empty == f"nothing lies in s3://{BUCKET}/none yet"
+    assert empty == f"s3://{BUCKET}/none is empty"
     [other] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
     assert other == f"volume 'vaccine_share.acme.none' (s3://{BUCKET}/none) shares some of the same files"
 
@@ -75,15 +75,15 @@ def test_a_skill_says_what_its_file_says_and_says_it_anew(filled: Deltaic, s3: A
     write(s3, GOOD.replace("Reads forms.", "Reads and fills forms.").replace("allowed-tools: Read Grep\n", "new: 1\n"))
     again = filled.json("skill refresh vaccine_share.acme.forms")
     assert (again["description"], again["allowedTools"], again["id"]) == ("Reads and fills forms.", "", made["id"])
-    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not know: new"]
+    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not define: new"]
 
 
 WRONG = {
-    "no front matter": ("# Do\n", "does not begin with front matter"),
-    "no end of it": ("---\nname: forms\n", "does not begin with front matter"),
-    "no YAML": ("---\nname: forms\n\tx: [\n---\n", "holds no YAML at line"),
-    "a list": ("---\n- name\n---\n", "holds no mapping"),
-    "another name": (GOOD.replace("name: forms", "name: form"), "both are the folder's name"),
+    "no front matter": ("# Do\n", "does not start with front matter"),
+    "no end of it": ("---\nname: forms\n", "does not start with front matter"),
+    "no YAML": ("---\nname: forms\n\tx: [\n---\n", "is not valid YAML at line"),
+    "a list": ("---\n- name\n---\n", "is not a mapping"),
+    "another name": (GOOD.replace("name: forms", "name: form"), "both must be the name of the folder"),
     "a name against the rules": (GOOD.replace("name: forms", "name: Forms"), "lower-case letters"),
     "no description": (GOOD.replace("description: Reads forms.\n", ""), "has no 'description'"),
     "a long description": (GOOD.replace("Reads forms.", "x" * 1025), "at most 1024 are allowed"),
@@ -140,7 +140,7 @@ def test_a_folder_behind_an_unknown_access_point_is_shared_with_a_warning(filled
             filled.done("model create vaccine_share.acme.m")
         shared = filled(f"{command} {name} --location {point}/scans --unchecked")
         assert shared.exit_code == 0, shared.output
-        assert "cannot be checked, since the bucket of its access point is unknown" in " ".join(shared.stderr.split())
+        assert "the bucket of its access point is unknown" in " ".join(shared.stderr.split())
 
 
 def test_the_bucket_behind_an_access_point_is_asked_of_s3(

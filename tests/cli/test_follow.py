@@ -97,7 +97,7 @@ def test_tables_of_a_folder_are_shared_as_they_come(
     assert seen() == ["net_returns_v2", "orders"]
     entry = deltaic.json("table show sales.sales.net_returns_v2")
     assert (entry["location"], entry["followed"]) == (f"{lake.folder}/Net Returns.v2", True)
-    assert "nothing has changed" in deltaic.done("share follow sales --now")
+    assert "no changes" in deltaic.done("share follow sales --now")
     lake.commit("more")
     shown = deltaic.done("share follow sales --now")
     assert "added" in shown
@@ -289,15 +289,15 @@ def test_tables_of_a_database_are_shared_until_it_drops_them(
 
 
 REFUSED = [
-    pytest.param("sales", "give --folder or --database", id="nothing"),
+    pytest.param("sales", "use --folder or --database", id="nothing"),
     pytest.param("sales --folder s3://a/b --database glue:c", "not both", id="two sources"),
     pytest.param("sales --database sales", "write glue:NAME", id="a database of whom"),
-    pytest.param("sales --off --now", "give --folder or --database", id="off and now"),
-    pytest.param("sales --now", "no schema of 'sales' follows anything", id="follows nothing"),
+    pytest.param("sales --off --now", "use --folder or --database", id="off and now"),
+    pytest.param("sales --now", "no schema of share 'sales' follows a source", id="follows nothing"),
     pytest.param("sale --now", "did you mean sales?", id="no such share"),
     pytest.param("sales --folder nowhere", "is not a table location", id="no location"),
     pytest.param("sales --folder s3://no-such-lake/x", "the bucket of this folder is not there", id="no bucket"),
-    pytest.param("sales --folder {folder}/orders", "is a table itself", id="a table"),
+    pytest.param("sales --folder {folder}/orders", "is a Delta table", id="a table"),
     pytest.param("sales --folder {folder}/orders/_delta_log", "is the log of a table", id="a log"),
     pytest.param("sales --database glue:a/b", "names no database of AWS Glue", id="no database"),
     pytest.param("sales --folder {folder} --storage nowhere", "storage 'nowhere' not found", id="no storage"),
@@ -321,5 +321,5 @@ def test_a_schema_follows_one_source(deltaic: Deltaic, lake: Lake, seen: Callabl
     answer = deltaic(f"share follow sales --folder s3://{lake.bucket}/elsewhere --schema s")
     assert f"sales.s follows {lake.folder} already: end that first" in answer.stderr
     deltaic.done(f"share follow sales --folder s3://{lake.bucket}/elsewhere")
-    assert "say --schema, one of elsewhere, s" in deltaic("share follow sales --now").stderr
+    assert "add --schema, one of elsewhere, s" in deltaic("share follow sales --now").stderr
     assert seen() == []

@@ -73,14 +73,14 @@ def test_a_profile_names_their_endpoint_where_the_server_has_one(lake: Deltaic) 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ("", "give --location"),
+        ("", "use --location"),
         ("--glue sales.orders", "--format iceberg"),
-        ("--format iceberg", "give one of them"),
-        (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "give one of them"),
+        ("--format iceberg", "needs either --location or --glue"),
+        (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "needs either --location or --glue"),
         ("--format iceberg --glue orders", "write database.table"),
-        ("--format iceberg --glue sales.none", "gives no table"),
+        ("--format iceberg --glue sales.none", "cannot read table 'sales.none' of AWS Glue"),
         (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
-        (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "folder metadata/"),
+        (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "metadata/ folder"),
         (f'--format iceberg --location s3://{BUCKET}/plain --partition-filter "a = 1"', "shared whole"),
     ],
 )

@@ -68,9 +68,9 @@ def test_a_link_whose_token_was_never_used_is_listed_as_such(
     link = filled.json("recipient invite alice")["link"]
     issued = admin.invitations.use(link.rpartition("/")[2])
     for listed in ("recipient invites alice", "recipient invites"):
-        assert "used, never read with" in filled.done(listed)
+        assert "used, token never used" in filled.done(listed)
     tokens.authenticate(issued.secret)
-    assert "never read with" not in filled.done("recipient invites alice")
+    assert "token never used" not in filled.done("recipient invites alice")
     assert "salt" not in filled.json("token list alice")[0]
 
 
@@ -91,7 +91,7 @@ def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
         ("recipient invite alice --expires 10s", "a minute"),
         ("recipient invite alice --token-expires 400d", "365 days"),
         ("recipient invite alice --endpoint nonsense", "nonsense"),
-        ("token create alice --link --profile alice.share", "--link and --profile"),
+        ("token create alice --link --profile alice.share", "use --link or --profile, not both"),
         ("recipient invite alice --mail nowhere/alice.eml", "nowhere"),
     ],
 )

@@ -98,15 +98,15 @@ REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history
     ("name", "expected"),
     [
         ("fine", {}),
-        ("mapped", {"formats": "columnMapping: in delta format alone"}),
+        ("mapped", {"formats": "columnMapping: only delta format"}),
         ("untold", {"statistics": "1 of 2 files have none"}),
         ("small", {"file sizes": "1 bytes on average"}),
-        ("long", {"checkpoint": "102 commits, and none"}),
+        ("long", {"checkpoint": "102 commits, no checkpoint"}),
         ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
-        ("unscaled", {"partition values": "p=2 has more or fewer digits after the point"}),
-        ("unfed", {"history": "it records no change data"}),
-        ("odd", {"paths": "2 files lie at one with a space"}),
-        ("viewed", {"string views": "files keep as Arrow's views: p"}),
+        ("unscaled", {"partition values": "p=2 does not have the number of decimals of its type"}),
+        ("unfed", {"history": "it has no change data feed"}),
+        ("odd", {"paths": "2 files have a path with a space"}),
+        ("viewed", {"string views": "columns stored as Arrow views: p"}),
     ],
 )
 def test_a_table_is_warned_of_by_what_recipients_run_into(
@@ -140,7 +140,7 @@ def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> 
     assert [line.partition(":")[0] for line in clients] == [
         "delta format",
         "parquet format",
-        "the folder by credentials",
+        "credentials for the folder",
         "Iceberg",
     ]
     assert [" no " in line or line.endswith(" no") for line in clients[:2]] == [False, True]
@@ -157,7 +157,7 @@ def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_who
     assert "folder alone" not in warned(filled, f"{lake}/fine")
     admin.tables.create("vaccine_share", "acme", "part", f"{lake}/fine/part", hidden_columns=["p"])
     assert warned(filled, f"{lake}/fine")["folder alone"] == (
-        f"its folder cannot be shared: not all of 'vaccine_share.acme.part' is, which lies in {lake}/fine/part"
+        f"its folder cannot be shared: it contains {lake}/fine/part of 'vaccine_share.acme.part', which is filtered"
     )
     admin.tables.create("vaccine_share", "acme", "whole", f"{lake}/long", history=True, access_modes=["dir"])
     filled.done(f"table create vaccine_share.acme.below --location {lake}/long/below --unchecked")
@@ -166,7 +166,7 @@ def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_who
 
 def test_clients_that_refuse_decimals_of_another_scale_are_told_apart(deltaic: Deltaic, lake: str) -> None:
     delta, _, folder, _ = deltaic.json(f"lint {lake}/unscaled")["clients"]
-    assert (delta["reads"], delta["remark"]) == (True, "all but Python's, which refuses p=1.5")
+    assert (delta["reads"], delta["remark"]) == (True, "except Python, which refuses p=1.5")
     assert folder["reads"] is False
 
 
@@ -190,12 +190,12 @@ def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shar
     new = "table create vaccine_share.acme"
     assert "warnings" not in filled.json(f"{new}.fine --location {lake}/fine --history")
     [few] = filled.json(f"{new}.untold --location {lake}/untold")["warnings"]
-    assert few.startswith("1 of 2 files have none: predicates leave out no such file")
+    assert few.startswith("1 of 2 files have none: predicates cannot skip these files")
     [lost] = filled.json(f"{new}.lost --location {lake}/lost")["warnings"]
-    assert "is gone (gone.parquet): nobody can read them" in lost
+    assert "is gone (gone.parquet): no client can read the file" in lost
     assert "warnings" not in filled.json(f"{new}.viewed --location {lake}/viewed")
     by_folder = filled.json(f"{new}.folder --location {lake}/viewed --history --access-mode dir")["warnings"]
-    assert any(text.startswith("files keep as Arrow's views: p") for text in by_folder)
+    assert any(text.startswith("columns stored as Arrow views: p") for text in by_folder)
     assert "warnings" not in filled.json(f"{new}.unseen --location {lake}/lost --unchecked")
 
 

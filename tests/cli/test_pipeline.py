@@ -38,7 +38,7 @@ def test_the_schema_is_json_schema(nowhere: Deltaic) -> None:
 
 def test_a_right_file_passes(nowhere: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "doses.yaml").write_text(RIGHT)
-    assert "is a dataset" in nowhere.done(f"pipeline check {tmp_path}/doses.yaml")
+    assert "is valid" in nowhere.done(f"pipeline check {tmp_path}/doses.yaml")
     assert nowhere.json(f"pipeline check {tmp_path}/doses.yaml") == []
 
 
@@ -91,9 +91,9 @@ def test_what_runs_did_is_read_without_spark(deltaic: Deltaic, tmp_path: Path) -
     assert "others" not in shown
     assert [one["run"] for one in deltaic.json("pipeline runs doses.yaml --failed")] == ["b"]
     assert [one["run"] for one in deltaic.json(f"pipeline runs --runs {location}_runs")] == ["a", "b", "c"]
-    assert "no run is like that" in deltaic.done(f"pipeline runs nobody --runs {location}_runs")
+    assert "no matching runs" in deltaic.done(f"pipeline runs nobody --runs {location}_runs")
     nowhere = deltaic("pipeline runs doses")
-    assert (nowhere.exit_code, "say where the table of runs is" in nowhere.stderr) == (1, True)
+    assert (nowhere.exit_code, "missing location of the table of runs" in nowhere.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

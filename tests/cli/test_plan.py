@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from laws import tries
 
 T = {"location": "s3://lake/t"}
-MORE = re.compile("gains |comes in by |may read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
+MORE = re.compile("gains |can sign in |may read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
 """How that begins by which somebody sees more."""
 
 
@@ -44,20 +44,21 @@ def order(made: Plan) -> list[tuple[str, str]]:
         (declared({}, {"ends_at": "2037-01-01"}), declared({}, {"ends_at": "2038-01-01"}),
          "holds s until 2038-01-01 00:00 UTC"),
         (declared({}, {}), declared({"auxiliary_locations": ["s3://other/secret"]}, {}),
-         "reads s.a.t from another place"),
+         "reads s.a.t from another location"),
         (declared({"iceberg": "signed"}, {}),
          declared({"iceberg": "vended", "access_modes": ["url", "dir"], "history": True}, {}),
          "may read s.a.t by Iceberg clients (vended)"),
         (declared({"storage": "m"}, {}, storages={"m": {}}),
          declared({"storage": "m"}, {}, storages={"m": {"endpoint": "https://other.test"}}),
-         "reads s.a.t from another place"),
+         "reads s.a.t from another location"),
         (declared({}, {}, schema={"follow": {"source": "s3://lake/", "exclude": ["hr_*"]}}),
-         declared({}, {}, schema={"follow": {"source": "s3://lake/"}}), "sees other tables of what s.a follows"),
+         declared({}, {}, schema={"follow": {"source": "s3://lake/"}}),
+         "sees other tables of the source that s.a follows"),
         (declared({"partition_filter": "p = 1"}, {}), declared({}, {}), "sees more rows of s.a.t"),
         (declared({}, {}), declared({"partition_filter": "p = 1"}, {}), "sees fewer rows of s.a.t"),
         (declared({"hidden_columns": ["P"]}, {}), declared({"hidden_columns": ["q"]}, {}),
          "sees 1 column more of s.a.t"),
-        (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "is answered without an end"),
+        (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "has access without an end"),
     ],
 )  # fmt: skip
 def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, said: str) -> None:
@@ -69,16 +70,16 @@ def test_who_comes_to_see_no_rows_for_want_of_a_property_is_told() -> None:
     rows = {"partition_filter": "c = current_recipient('c') AND d IN current_recipient('d')"}
     with_both = {"properties": {"c": "PL", "d": ["x", "y"]}}
     one, whole = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
-    assert "sees no rows of s.a.t, as it lacks c" in told(whole, one)
+    assert "sees no rows of s.a.t: missing c" in told(whole, one)
     assert not [said for said in told(one, whole) if "lacks" in said]
     # A list, where one value is compared.
-    assert "sees no rows of s.a.t, as it lacks c" in told(
+    assert "sees no rows of s.a.t: missing c" in told(
         whole, declared(rows, {}, alice={"properties": {"c": ["PL"], "d": "x"}})
     )
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [(60, "may ask for 60 requests a minute"), (0, "has no limit of requests a minute")]
+    ("limit", "said"), [(60, "is limited to 60 requests a minute"), (0, "has no limit of requests a minute")]
 )
 def test_a_limit_is_told(limit: int, said: str) -> None:
     before = declared({}, {}, alice={"requests_per_minute": 0 if limit else 5})
@@ -144,15 +145,14 @@ def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source
     before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
     made = plan(declared(None, {}, schema=follow), before)
     assert made.widened == ["table s.a.t"]
-    assert made.remarks == [
-        f"s.a follows {source.rstrip('/')}, which may bring table s.a.t back whole: exclude it there"
-    ]
+    again = "which may share table s.a.t again, without its filter: add it to `exclude` there"
+    assert made.remarks == [f"s.a follows {source.rstrip('/')}, {again}"]
     assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
 
 
 def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
     view = {"views": {"v": {"location": "s3://lake/v", "source": "s.a.other", "sql": "SELECT 1"}}}
-    with pytest.raises(InvalidParameter, match=r"view s\.a\.v: its source s\.a\.other is no table of these files"):
+    with pytest.raises(InvalidParameter, match=r"view s\.a\.v: its source s\.a\.other is not a table in these files"):
         plan(declared({}, schema=view), Declaration())
     followed = declared({}, schema=view | {"follow": {"source": "s3://lake/"}})
     assert ("create", "view s.a.v") in order(plan(followed, Declaration()))

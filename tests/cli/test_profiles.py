@@ -64,8 +64,8 @@ def test_a_file_that_is_there_is_replaced_by_force_only(filled: Deltaic, tokens:
 @pytest.mark.parametrize(
     ("arguments", "variables", "remedy"),
     [
-        pytest.param("--profile no/such/folder/a.share", {}, "a folder that is there", id="folder"),
-        pytest.param("--profile .", {}, "a folder that is there", id="not-a-file"),
+        pytest.param("--profile no/such/folder/a.share", {}, "an existing folder", id="folder"),
+        pytest.param("--profile .", {}, "an existing folder", id="not-a-file"),
         pytest.param("--profile a.share", {"DELTAIC_ENDPOINT": ""}, "--endpoint", id="no-endpoint"),
         pytest.param("--profile a.share --endpoint shares.test", {}, "https://", id="no-scheme"),
         pytest.param("--expires 400d", {}, "365 days", id="too-long"),

@@ -100,7 +100,7 @@ def test_a_misspelt_noun_is_answered_with_the_nearest(nowhere: Deltaic, typed: s
         ("grant create alcie vaccine_share", "recipient 'alcie' not found: did you mean alice?"),
         (
             "grant create vaccine_share alice",
-            "share 'alice' not found: it is a recipient, and a grant names RECIPIENT before SHARE",
+            "share 'alice' not found: 'alice' is a recipient. Write RECIPIENT before SHARE",
         ),
         ("token create alcie", "recipient 'alcie' not found: did you mean alice?"),
         ("storage show mino", "storage 'mino' not found: did you mean minio?"),

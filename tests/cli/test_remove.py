@@ -46,8 +46,8 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
 ) -> None:
     deltaic.done("share create kept_share")
     refused = deltaic("remove")
-    assert (refused.exit_code, "say --yes" in refused.output) == (1, True)
-    assert f"these stay: {NAMES[0]}, {NAMES[1]}, deltaic/removetest/token-key; and" in refused.output
+    assert (refused.exit_code, "use --yes" in refused.output) == (1, True)
+    assert f"keeps {NAMES[0]}, {NAMES[1]}, deltaic/removetest/token-key, and all data" in refused.output
     assert formation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
 
     said = deltaic.json("remove --yes")
@@ -78,10 +78,10 @@ def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: Em
     formation.get_waiter("stack_create_complete").wait(StackName="somebody-else", WaiterConfig={"Delay": 1})
     command = Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "somebody-else"})
     refused = command("remove --yes")
-    assert (refused.exit_code, "left alone" in refused.output) == (1, True)
+    assert (refused.exit_code, "is not a Deltaic stack" in refused.output) == (1, True)
     assert formation.describe_stacks(StackName="somebody-else")["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
     examined = command("doctor")
-    assert "FAILED the stack stands 'somebody-else' is not a stack of Deltaic's" in examined.output
+    assert "FAILED the stack is deployed stack 'somebody-else' is not a Deltaic stack" in examined.output
 
 
 def test_of_everything_that_the_template_keeps_it_is_told_how_to_delete_it() -> None:

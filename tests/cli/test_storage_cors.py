@@ -32,9 +32,9 @@ def test_a_page_is_let_in_beside_the_rules_of_others_and_once(deltaic: Deltaic, 
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [THEIRS]})  # type: ignore[attr-defined]
     shown = deltaic.done(f"storage cors {bucket} --origin {PAGE}")
     assert "https://theirs.example" in shown
-    assert f"may not read {bucket}; next: deltaic storage cors {bucket} --origin {PAGE} --set" in shown
+    assert f"cannot read bucket {bucket}; next: deltaic storage cors {bucket} --origin {PAGE} --set" in shown
     for origin in (PAGE, PAGE, "https://other.example.com/delta-sharing"):
-        assert f"may read {bucket}" in deltaic.done(f"storage cors {bucket} --origin {origin} --set")
+        assert f"can read bucket {bucket}" in deltaic.done(f"storage cors {bucket} --origin {origin} --set")
     told = json.loads(deltaic.done(f"storage cors {bucket} --origin {PAGE} --json"))
     assert told["lets"] == {PAGE: True}
     theirs, ours = rules_of(s3, bucket)  # type: ignore[arg-type]

@@ -75,7 +75,7 @@ def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str
         assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
         assert place.partition(" ")[0] in refused.stderr
         # What this server does not read it would refuse recipients too.
-        remedy = "Correct --location or --storage, or share it unseen: --unchecked"
+        remedy = "Correct --location or --storage, or skip this check with --unchecked"
         assert (remedy in refused.stderr) != ("reader version" in why)
     assert looking.json("table list vaccine_share") == before
     made = looking.json(f"{NEW} {place} --unchecked")
@@ -87,8 +87,8 @@ def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("iced/metadata/v1.metadata.json", "a table of Iceberg's own: share it with --format iceberg"),
-        ("loose/p=1/a.parquet", "Parquet files lie there: deltalake.convert_to_deltalake"),
+        ("iced/metadata/v1.metadata.json", "an Iceberg table: share it with --format iceberg"),
+        ("loose/p=1/a.parquet", "has Parquet files: convert them with deltalake.convert_to_deltalake"),
     ],
 )
 def test_what_lies_there_instead_of_a_delta_table_is_told(
@@ -108,12 +108,12 @@ def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
 def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder(looking: Deltaic, lake: str) -> None:
     by_url = looking.json(f"{NEW} {lake}/mapped --history")
     [by_format, *_] = by_url["warnings"]
-    assert by_format.startswith("columnMapping: in delta format alone: clients that know parquet format alone")
+    assert by_format.startswith("columnMapping: only delta format: clients that support only parquet format")
     by_folder = "table update vaccine_share.acme.new --access-mode url --access-mode dir"
     mapped, widened, odd = looking.json(by_folder)["warnings"]
-    assert mapped.startswith("its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls")
-    assert widened == f"neither deltalake nor polars reads a table with {WIDENING}: share it by URLs too"
-    assert odd.startswith("values of p may stand in its paths with a space")
+    assert mapped.startswith("it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently")
+    assert widened == f"deltalake and polars cannot read {WIDENING}: add access mode url"
+    assert odd.startswith("values of p may put a space")
     # Said once: who changes something else has heard it.
     assert "warnings" not in looking.json(by_folder)
     looking.done("table delete vaccine_share.acme.new")
@@ -123,7 +123,7 @@ def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder
 
 def test_history_without_change_data_is_shared_with_a_warning(looking: Deltaic, lake: str) -> None:
     [warning] = looking.json(f"{NEW} {lake}/good --history")["warnings"]
-    assert "the property delta.enableChangeDataFeed to true" in warning
+    assert "property delta.enableChangeDataFeed to true" in warning
     assert "warnings" not in looking.json("table update vaccine_share.acme.new --history"), "said once"
     assert looking.json("table update vaccine_share.acme.there --history")["warnings"] == [warning]
     looking.done(f"table create vaccine_share.acme.unseen --location {lake}/good --unchecked")
@@ -161,7 +161,7 @@ def test_a_grants_filter_names_the_table_whose_storage_does_not_answer(
     admin.tables.create("vaccine_share", "acme", "far", f"{lake}/good", storage="silent")
     refused = looking("grant update alice vaccine_share --partition-filter \"p = 'a'\"")
     assert refused.exit_code == 1
-    assert "compared with vaccine_share.acme.far" in refused.stderr, refused.output
+    assert "checked against table vaccine_share.acme.far" in refused.stderr, refused.output
 
 
 def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic, admin: CatalogAdmin) -> None:
@@ -196,15 +196,15 @@ def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: C
     assert told["columns"]["p"] == "string"
     reads = {one["clients"].partition(":")[0]: (one["reads"], one["remark"]) for one in told["clients"]}
     assert reads["delta format"] == (True, "")
-    assert reads["parquet format"] == (False, "columnMapping: a view, or a copy without, serves them")
-    assert reads["the folder by credentials"] == (
+    assert reads["parquet format"] == (False, "columnMapping: share a view, or a copy without")
+    assert reads["credentials for the folder"] == (
         False,
-        "it is shared by URLs alone: --access-mode url --access-mode dir --history",
+        "needs --access-mode url --access-mode dir --history",
     )
     admin.tables.update("vaccine_share", "acme", "mapped", history=True, access_modes=["dir"])
     by_folder = looking.json("table show vaccine_share.acme.mapped")["latest"]["clients"]
     assert [one["reads"] for one in by_folder] == [False, False, False, False]
-    assert f"neither deltalake nor polars reads a table with {WIDENING}" in by_folder[2]["remark"]
+    assert f"deltalake and polars cannot read {WIDENING}" in by_folder[2]["remark"]
     admin.tables.update("vaccine_share", "acme", "there", history=True, access_modes=["url", "dir"])
     by_both = looking.json("table show vaccine_share.acme.there")["latest"]["clients"]
     assert [one["reads"] for one in by_both] == [True, True, True, False]
@@ -236,6 +236,6 @@ def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(
     assert "0 rows in 0 files of version 0" in shown
     looking.done("recipient update alice --ends 2020-01-01")
     ended = looking.json("recipient show alice --count")["tables"][0]
-    assert ended["notCounted"] == "'alice' has ended at 2020-01-01 00:00 UTC"
+    assert ended["notCounted"] == "the access of 'alice' ended at 2020-01-01 00:00 UTC"
     looking.done("recipient update alice --ends never")
     assert "rows" not in looking.json("access alice vaccine_share.acme.there")

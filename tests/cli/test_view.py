@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.items import ViewPartition, now
-from deltaic_ops.cli.catalog.view import beside
+from deltaic_ops.cli.catalog.view import sibling_location
 from deltaic_ops.cli.jobs.refreshing import schedule_name
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Pat
     gone = filled.done(f"view delete {VIEW}")
     assert f"its files stay in {location}" in gone
     assert filled.json("view list") == []
-    assert "there is no view yet" in filled.done("view list")
+    assert "no views yet" in filled.done("view list")
 
 
 def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admin: CatalogAdmin) -> None:
@@ -138,7 +138,7 @@ REFUSED = [
     (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view itself"),
     (f"{CREATE} --refresh hourly", "--refresh: write cron("),
     (f"{CREATE} --location s3://bucket/patients/mine", "choose a folder beside it"),
-    (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "give --location"),
+    (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "add --location"),
     (f"{CREATE} --sql @nowhere.sql", "'nowhere.sql' cannot be used"),
     ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
@@ -199,7 +199,7 @@ def test_what_is_not_understood(nowhere: Deltaic) -> None:
 
 
 def test_a_schedule_needs_jobs_to_keep_it(filled: Deltaic) -> None:
-    assert "nothing keeps the schedule" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
+    assert "the schedule has no effect" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
     assert filled.json(f"view show {VIEW}")["refresh"] == "rate(1 hour)"
     assert filled.json(f"view show {VIEW}")["due"] == ""
     assert filled.json(f"view update {VIEW} --refresh ''")["refresh"] == ""
@@ -209,7 +209,9 @@ def test_names_in_other_services_are_plain(filled: Deltaic, admin: CatalogAdmin)
     filled.done(f"view create vaccine_share.acme.größe_1 {FROM} --sql {SQL}")
     view = admin.views.get("vaccine_share", "acme", "größe_1")
     assert schedule_name(view) == f"view-gr--e-1-{view.table_id[:8]}"
-    assert beside("s3://lake/a/orders/", "größe 1", "0123456789") == "s3://lake/a/orders-views/gr__e_1-01234567"
+    assert (
+        sibling_location("s3://lake/a/orders/", "größe 1", "0123456789") == "s3://lake/a/orders-views/gr__e_1-01234567"
+    )
 
 
 def test_nothing_that_is_due_starts_no_spark(filled: Deltaic) -> None:

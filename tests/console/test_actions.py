@@ -118,7 +118,7 @@ def test_grants_are_made_changed_and_revoked(console: Visitor, server: FilledSer
     assert (changed.partition_filter, changed.ends_at) == ("", None)
     refused = done(console, "change-grant", recipient=erin, share="sales", filter="note = 'x'")
     assert "Not done." in refused
-    assert "does not fit sales.europe.orders" in refused
+    assert "does not match table sales.europe.orders" in refused
     assert "Done." in done(console, "revoke-grant", recipient=erin, share="sales")
     assert list(server.admin.grants.of_recipient(erin)) == []
 

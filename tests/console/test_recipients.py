@@ -52,7 +52,7 @@ def test_what_somebody_sees_is_what_its_listings_have(console: Visitor) -> None:
 def test_rows_are_those_that_the_recipient_gets(console: Visitor, server: FilledServer) -> None:
     assert "/preview?table=sales.europe.orders&amp;recipient=alice" in console.get("/preview", table=ORDERS)
     before = console.get("/preview", table=ORDERS, recipient="alice")
-    assert "of the rows that a filter keeps" in before
+    assert "rows that match the filters" in before
     assert "<tbody>" not in before
     asked = console.post(f"/preview?table={ORDERS}", 303, recipient="alice")
     assert asked == ""
@@ -67,7 +67,7 @@ def test_rows_are_those_that_the_recipient_gets(console: Visitor, server: Filled
 
 def test_who_may_not_read_is_told_why(console: Visitor) -> None:
     before = console.get("/preview", table=ORDERS, recipient="bob")
-    assert "has no grant of the share" in before
+    assert "has no grant of share" in before
     console.post(f"/preview?table={ORDERS}", 303, recipient="bob")
     page = console.get("/preview", table=ORDERS, recipient="bob")
     assert 'role="alert"' in page

@@ -373,8 +373,8 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "(indent with spaces)", id="tabs"),
         pytest.param("name: doses", "name: 2027-13-01", 1, "", "month must be in", id="no date"),
         pytest.param(RIGHT, "", 1, "", "schema", id="empty file"),
-        pytest.param(RIGHT, "- 1", 1, "", "no lines of `field: value`", id="a list"),
-        pytest.param(RIGHT, "id,name\n1,x\n", 1, "", "no lines of `field: value`", id="a CSV"),
+        pytest.param(RIGHT, "- 1", 1, "", "no `field: value` lines", id="a list"),
+        pytest.param(RIGHT, "id,name\n1,x\n", 1, "", "no `field: value` lines", id="a CSV"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_field(
@@ -542,8 +542,8 @@ def alias_bomb() -> str:
     [
         pytest.param(alias_bomb(), 5, "more than 20,000 values", id="aliases of aliases"),
         pytest.param("x:\n" + "- {a: b}\n" * 200_000, 6667, "more than 20,000 values", id="two megabytes"),
-        pytest.param("a:\n " + "[" * 100_000, 2, "more than 50 deep", id="lists in lists"),
-        pytest.param("a: &a\n- *a", 2, "stands within what it names", id="an alias of itself"),
+        pytest.param("a:\n " + "[" * 100_000, 2, "more than 50 levels deep", id="lists in lists"),
+        pytest.param("a: &a\n- *a", 2, "contains itself", id="an alias of itself"),
         pytest.param("name: x\n" * 9000, 101, "is written twice", id="one field nine thousand times"),
         pytest.param(
             "".join(f"nome{n}: x\n" for n in range(9000)), 1, "not a field", id="nine thousand unknown fields"

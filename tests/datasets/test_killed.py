@@ -162,7 +162,7 @@ def test_a_limit_of_missing_keys_belongs_to_a_dataset_that_deletes_them(
     [told] = refused(str(file), job_environment, "run", "--delete-at-most=50%")
     assert told == "error: --delete-at-most is for datasets with write.delete_missing, which this one has not."
     *_, told = refused(str(file), job_environment, "run", "--delete-at-most=half", code=2)
-    assert "'half' is no limit, such as 50% or '100 rows'" in told
+    assert "'half' is not a limit such as 50% or '100 rows'" in told
 
 
 def test_a_file_that_cannot_be_read_is_told_by_its_name(place: Place, job_environment: Mapping[str, str]) -> None:

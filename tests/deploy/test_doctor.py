@@ -87,37 +87,37 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
     found = stack.found()
     assert {check: one["said"] for check, one in found.items() if one["verdict"] != "ok"} == {}
     assert {
-        "this machine's clock is AWS's",
-        "the stack stands",
+        "the clock of this machine matches AWS",
+        "the stack is deployed",
         "reaches the table of shares",
         "reaches the table of tokens",
-        "keeps the table of tokens from deletion",
-        "can lead the table of shares back in time",
+        "protects the table of tokens from deletion",
+        "can restore the table of shares",
         "has the key of page tokens",
-        "the signing role trusts who signs",
-        "who signs may assume the signing role",
-        "enough functions may run at once",
+        "the signing role trusts signing functions",
+        "signing functions can assume the signing role",
+        "enough functions can run at once",
         "the gateway can write its access log",
-        "runs what lies here",
-        "may read the bucket deploytest-lake",
-        "finds the bucket deploytest-lake in its region",
-        "lets the page at /explore read deploytest-lake",
+        "runs the code of this checkout",
+        "can read bucket deploytest-lake",
+        "finds bucket deploytest-lake in the stack's region",
+        "the page /explore can read bucket deploytest-lake",
         "reads the logs of shared tables",
-        f"tells the version of {TABLE}",
-        f"gives a byte of {TABLE} by its URL",
-        f"streams the answer for {TABLE}",
+        f"returns the version of {TABLE}",
+        f"signs a URL that reads {TABLE}",
+        f"streams responses for {TABLE}",
     } <= set(found)
     resources = transformed(parameters=EVERYTHING)
     [trust] = resources["SigningRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     signers = f"{len(trust['Principal']['AWS'])} functions"
-    assert found["the signing role trusts who signs"]["said"] == signers
-    assert found["who signs may assume the signing role"]["said"] == signers
+    assert found["the signing role trusts signing functions"]["said"] == signers
+    assert found["signing functions can assume the signing role"]["said"] == signers
     of_ours = [
         one
         for one, made in resources.items()
         if made["Type"] == "AWS::Lambda::Function" or one.startswith("DeltaicLayer")
     ]
-    assert found["runs what lies here"]["said"] == f"{len(of_ours)} packages"
+    assert found["runs the code of this checkout"]["said"] == f"{len(of_ours)} packages"
     reader = stack.catalog.recipients.get("doctors_reader")
     assert stack.catalog.tokens.list(reader.id) == []
 
@@ -125,8 +125,11 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
 def test_people_get_a_line_and_a_remedy(stack: Stack) -> None:
     answer = stack.deltaic("--catalog nowhere doctor")
     assert answer.exit_code == 1
-    assert "ok the stack stands deltaic-deploytest: " in answer.stdout
-    assert "FAILED reaches the table of shares DescribeTable: ResourceNotFoundException\n   the name (" in answer.stdout
+    assert "ok the stack is deployed deltaic-deploytest: " in answer.stdout
+    assert (
+        "FAILED reaches the table of shares DescribeTable: ResourceNotFoundException\n   check the name ("
+        in answer.stdout
+    )
     assert "failed" in answer.stderr
 
 
@@ -231,22 +234,22 @@ def other_code(stack: Stack) -> Iterator[None]:
 LAKE, ELSEWHERE = "arn:aws:s3:::deploytest-lake", "arn:aws:s3:::doctor-elsewhere"
 WRONG: dict[Callable[[Stack], Any], dict[str, tuple[str, str]]] = {
     deleted_key: {"has the key of page tokens": ("failed", "restore-secret --secret-id deltaic/deploytest/token-key")},
-    unprotected: {"keeps the table of tokens from deletion": ("warning", "--deletion-protection-enabled")},
-    unrecoverable: {"can lead the table of shares back in time": ("failed", "PointInTimeRecoveryEnabled=true")},
-    untrusting: {"the signing role trusts who signs": ("failed", "deploy again")},
-    denied: {"who signs may assume the signing role": ("failed", "SignUrls")},
+    unprotected: {"protects the table of tokens from deletion": ("warning", "--deletion-protection-enabled")},
+    unrecoverable: {"can restore the table of shares": ("failed", "PointInTimeRecoveryEnabled=true")},
+    untrusting: {"the signing role trusts signing functions": ("failed", "deploy again")},
+    denied: {"signing functions can assume the signing role": ("failed", "SignUrls")},
     outside: {
-        "may read the bucket doctor-elsewhere": ("failed", f"DataBuckets={LAKE},{ELSEWHERE}, or move doctor_share"),
-        "finds the bucket doctor-elsewhere in its region": ("failed", "--region eu-west-1"),
+        "can read bucket doctor-elsewhere": ("failed", f"DataBuckets={LAKE},{ELSEWHERE}, or move doctor_share"),
+        "finds bucket doctor-elsewhere in the stack's region": ("failed", "--region eu-west-1"),
         "reads the log of doctor_share.s.elsewhere": ("failed", "deltaic table delete doctor_share.s.elsewhere"),
     },
-    storage_role: {"may assume the role of the storage doctors": ("failed", "StorageRoles=arn:aws:iam::123456789012:")},
+    storage_role: {"can assume the role of storage doctors": ("failed", "StorageRoles=arn:aws:iam::123456789012:")},
     lost_log: {
         f"reads the log of {TABLE}": ("failed", f"deltaic table update {TABLE} --location"),
-        f"tells the version of {TABLE}": ("failed", "its location is right"),
+        f"returns the version of {TABLE}": ("failed", "check its location"),
     },
     without_role: {"the gateway can write its access log": ("failed", "AmazonAPIGatewayPushToCloudWatchLogs")},
-    other_code: {"runs what lies here": ("warning", "sam build")},
+    other_code: {"runs the code of this checkout": ("warning", "sam build")},
 }
 """What can be wrong, and which finding it makes: its verdict, and what its remedy says. All at once are looked for."""
 
@@ -262,7 +265,7 @@ def test_everything_that_is_wrong_is_found_with_its_remedy(stack: Stack) -> None
             assert (found[check]["verdict"], remedy in found[check]["remedy"]) == (verdict, True), found[check]
     # A query without the key, and of a table without a log, fails too; all else is as it was.
     others = {check for check, one in found.items() if one["verdict"] == "failed"}
-    assert others - {check for expected in WRONG.values() for check in expected} == {f"queries {TABLE}"}
+    assert others - {check for expected in WRONG.values() for check in expected} == {f"answers queries of {TABLE}"}
 
 
 @contextmanager
@@ -294,9 +297,9 @@ def test_a_clock_that_is_off_is_the_first_finding_and_a_small_quota_a_warning(st
     ):
         found = stack.found(AWS_ENDPOINT_URL_STS=late, AWS_ENDPOINT_URL_LAMBDA=small)
     first = next(iter(found.values()))
-    assert (first["check"], first["verdict"]) == ("this machine's clock is AWS's", "failed")
-    assert "AWS says 2020-11-22 12:00:00 UTC" in first["remedy"]
-    quota = found["enough functions may run at once"]
+    assert (first["check"], first["verdict"]) == ("the clock of this machine matches AWS", "failed")
+    assert "AWS has 2020-11-22 12:00:00 UTC" in first["remedy"]
+    quota = found["enough functions can run at once"]
     assert (quota["verdict"], quota["said"]) == ("warning", "10 in the account, 0 reserved by this stack")
     assert "L-B99A9384" in quota["remedy"]
 
@@ -314,7 +317,11 @@ def test_what_the_caller_may_not_ask_is_told(stack: Stack) -> None:
     found = stack.found(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
     said = {check: one["said"] for check, one in found.items() if one["verdict"] == "not asked"}
     refused = "GetRole was refused (AccessDenied)"
-    assert said["the signing role trusts who signs"] == said["who signs may assume the signing role"] == refused
+    assert (
+        said["the signing role trusts signing functions"]
+        == said["signing functions can assume the signing role"]
+        == refused
+    )
 
 
 def test_a_stack_and_an_endpoint_that_are_not_there_are_findings(stack: Stack) -> None:

@@ -239,11 +239,11 @@ STACKS = {"ministack": "deltaic-deploytest", "localemu": "deltaic", "localstack-
 def test_a_recipients_round_finds_nothing_wrong(shared: Shared) -> None:
     with httpx.Client(timeout=120) as client:
         findings = list(verify(SharingClient(client, shared.place.endpoint, shared.bearer), [SHARE], []))
-    bare = f"keeps that file from who has no signature ({SHARE}.{SCHEMA}.{TABLE})"
+    bare = f"refuses that URL without its signature ({SHARE}.{SCHEMA}.{TABLE})"
     wrong = [finding.check for finding in findings if not finding.holds]
     assert wrong == ([] if shared.place.private else [bare])
     # The client is not asked for a table of which something is wrong already.
-    read = f"gives rows of {SHARE}.{SCHEMA}.{TABLE} to the published client"
+    read = f"returns rows of {SHARE}.{SCHEMA}.{TABLE} to the published client"
     assert (read in {finding.check for finding in findings}) is shared.place.private
 
 
@@ -258,7 +258,7 @@ def test_the_commands_know_the_stack_that_they_made(place: Place) -> None:
     found = json.loads(run(state, "verify", "--json"))
     assert all(finding["holds"] for finding in found)
     read = {finding["check"]: finding["said"] for finding in found}
-    assert read["gives rows of localstack_share.sample.doses to the published client"] == "6 rows"
+    assert read["returns rows of localstack_share.sample.doses to the published client"] == "6 rows"
     assert "localstack_share" in {share["name"] for share in json.loads(run(state, "share", "list", "--json"))}
 
 

@@ -1,4 +1,4 @@
-"""The command lines of the jobs: the same options through `deltaic`, `python -m deltaic_pipeline.JOB`, spark-submit."""
+"""Command lines of the jobs, with the same options in `deltaic`, `python -m deltaic_pipeline.JOB` and spark-submit."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
 
 LONGEST_WAIT_SECONDS = 86_400
-"""A day: whoever waits longer for another writer has met one that will not end."""
+"""A day. A writer that holds a table longer will not finish."""
 
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
@@ -23,88 +23,89 @@ RUN = """examples:
   deltaic pipeline run patients.yaml --set day=2026-11-22 --set site=north
   deltaic pipeline run s3://bucket/datasets/patients.yaml --json --wait 600
 
-A run that was killed is started again with its --run-id: what it had written is not written twice.
+After a crash, start the run again with the same --run-id: it continues and writes no row twice.
 """
 
 BACKFILL = """examples:
-  # a run for each day of January, with --set day=2026-01-01 and the run id patients-2026-01-01, and so on
+  # one run for each day of January: --set day=2026-01-01 with run id patients-2026-01-01, and so on
   deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-01-31
-  deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-12-31 --step month --variable day --on emr
+  deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-12-31 --step month --on emr
 
-What a run with its run id has done is skipped, so the same command goes on after Ctrl-C or a failure; with another
---run-id, which run ids then begin with, all is done again. Steps of append and overwrite_partitions go on behind one
-that failed; those of the other modes, of which a later one's rows stand above an earlier one's, do not.
+Finished steps are skipped, so the same command continues after Ctrl-C or a failure. Another
+--run-id, a prefix of the run ids, repeats all steps. After a failed step, modes append and
+overwrite_partitions continue with the next step. Other modes stop: later rows replace earlier ones.
 """
 
 PUBLISH = """examples:
-  # CSV files with a header become a table, partitioned by day, and are shared
-  deltaic pipeline publish --from data/patients/*.csv --format csv --to s3://bucket/vaccine/patients \\
-      --partition-by day --table vaccine_share.acme_vaccine_data.vaccine_patients --create-share
+  # create a table from CSV files with a header, partitioned by day, and share it
+  deltaic pipeline publish --from data/patients/*.csv --format csv --to s3://bucket/patients \\
+      --partition-by day --table vaccine_share.acme.patients --create-share
 
-  # the next day's rows are appended; repeated with the same run id, nothing is appended twice
-  deltaic pipeline publish --from s3://inbox/2026-11-21/ --format json --mode append --run-id 2026-11-21 \\
-      --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
+  # append the rows of the next day; the run id makes it safe to repeat
+  deltaic pipeline publish --from s3://inbox/2026-11-21/ --format json --mode append \\
+      --run-id 2026-11-21 --to s3://bucket/patients --table vaccine_share.acme.patients
 
-  # corrections are merged by key; SQL selects and renames; another writer is waited for
-  deltaic pipeline publish --from corrections.parquet --format parquet --mode merge --key patient_id \\
-      --sql "SELECT id AS patient_id, site, dose FROM source WHERE site IS NOT NULL" --wait 600 \\
-      --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
+  # merge corrections by key, select columns with SQL, and wait for another writer
+  deltaic pipeline publish --from corrections.parquet --format parquet --mode merge \\
+      --key patient_id --sql "SELECT id AS patient_id, site, dose FROM source" --wait 600 \\
+      --to s3://bucket/patients --table vaccine_share.acme.patients
 
-The first run fetches 19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE; DEFAULT_ARTIFACT_REPOSITORY names a mirror of
-Maven Central).
+The first run downloads 19 MB of jars into ~/.cache/deltaic, or DELTAIC_CACHE, from Maven Central
+or its mirror DEFAULT_ARTIFACT_REPOSITORY.
 """
 
 MAINTAIN = """examples:
-  # what would be done, and what is kept for whom
-  deltaic pipeline maintain s3://bucket/vaccine/patients --dry-run
+  # show what would be done, and which files are kept for which readers
+  deltaic pipeline maintain s3://bucket/patients --dry-run
 
-  # every day
-  deltaic pipeline maintain s3://bucket/vaccine/patients --run-id 2026-11-22 --wait 600
+  # maintain the table every day
+  deltaic pipeline maintain s3://bucket/patients --run-id 2026-11-22 --wait 600
 
-  # rows that are read together lie together; nothing is deleted
-  deltaic pipeline maintain s3://bucket/vaccine/patients --zorder-by patient_id --no-vacuum
+  # sort rows that are read together into the same files, and delete nothing
+  deltaic pipeline maintain s3://bucket/patients --zorder-by patient_id --no-vacuum
 
-  # many files: v2 checkpoints from now on, in order by partition and clustering
-  deltaic pipeline maintain s3://bucket/vaccine/patients --v2-checkpoints
+  # use v2 checkpoints from now on, for a table with many files
+  deltaic pipeline maintain s3://bucket/patients --v2-checkpoints
 
-A file is deleted when no version that somebody may read has it: not the latest one, not one that was the latest within
-the window (delta.deletedFileRetentionDuration, and at least as long as page tokens and their URLs live), none of a
-history that is shared, none that a stream named by --stream-checkpoint has yet to read. Commits are never deleted.
-A run that was killed is started again, and goes on.
+Vacuum deletes files that no reader needs. It keeps files of the latest version, of versions that
+were the latest within delta.deletedFileRetentionDuration (at least the lifetime of page tokens and
+URLs), of shared history, and of versions that a stream in --stream-checkpoint has not read. It
+never deletes commits. After a crash, start the run again: it continues.
 """
 
 USAGE = """examples:
-  # the logs that `deltaic serve` keeps
+  # collect the logs of `deltaic serve`
   deltaic usage collect
 
-  # every day, over the logs of the last days; what is there already is not counted twice
+  # collect the logs of the last days, every day; entries are not counted twice
   deltaic usage collect --requests 's3://logs/endpoints/2026/11/2*/*' \\
       --fetches 's3://logs/s3/2026-11-2*' --to s3://bucket/usage --run-id 2026-11-22
 
-  # and the table is shared under a name, with those who may see who reads what
-  deltaic usage collect --requests ... --fetches ... --to s3://bucket/usage --table audit.usage.accesses
+  # share the table with recipients who may see all accesses
+  deltaic usage collect --requests ... --fetches ... --to s3://bucket/usage \\
+      --table audit.usage.accesses
 
-Requests are JSON lines of the functions' log group, exported or delivered by a subscription, gzipped or not; fetches
-are S3's server access logs of the data buckets. Logs may come late and overlap: rows are merged by the ids of requests.
-A run that was killed is started again with its --run-id.
+Requests are JSON lines of the functions' log group, exported or from a subscription, gzipped or
+not. Fetches are S3 server access logs of the data buckets. Logs can be late and can overlap,
+because rows are merged by request id. After a crash, start the run again with the same --run-id.
 """
 
 VIEWS = """examples:
   deltaic view refresh sales.europe.orders_for_partners
   deltaic view refresh --due --json --wait 600
 
-Due are views whose refresh is requested (a recipient came, or its properties changed), that are older than their
-maximal staleness, that lack the rows of a recipient, or that have no schedule and were never refreshed.
-A run that was killed is started again: rows that are there already are not written again. When one view fails the
-others are refreshed all the same, and the exit code is that of the failure.
+A view is due if a refresh was requested (new recipient, changed properties), if it is older than
+its maximum staleness, if rows of a recipient are missing, or if it has no schedule and was never
+refreshed. If one view fails, the others are still refreshed, and the exit code is that of the
+failure. After a crash, start the run again: it writes no row twice.
 """
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that tells the option nearest to one that is misspelt."""
+    """A parser that suggests the nearest option for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2."""
+        """Print the error and exit with 2."""
         _, unknown, words = message.partition("unrecognized arguments: ")
         near = (
             did_you_mean(words.split(maxsplit=1)[0].partition("=")[0], self._option_string_actions) if unknown else ""
@@ -124,56 +125,56 @@ def parser(job: str) -> CommandLine:
     )
     words.options(line)
     run = line.add_argument_group("how to run")
+    run.add_argument("--run-id", default="", metavar="NAME", help="id of this run; a finished id is not run again")
     run.add_argument(
-        "--run-id", default="", metavar="NAME", help="name of this run: repeated with it, nothing is done twice"
-    )
-    run.add_argument(
-        "--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
+        "--wait",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait for another writer of the table (default: 0)",
     )
     run.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    run.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here)")
+    run.add_argument("--memory", default="", metavar="SIZE", help="Java heap of Spark, such as 4g (local default: 1g)")
     run.add_argument(
-        "--show-values", action="store_true", help="show all that Spark said of a refusal, values of rows among it"
+        "--show-values", action="store_true", help="show Spark's full error messages, which may contain values of rows"
     )
     if job != "publish":
-        run.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+        run.add_argument("--json", action="store_true", help="print one JSON object per line")
     return line
 
 
 def _run(line: CommandLine) -> None:
     _dataset(line)
-    line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
+    line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts, but change nothing")
 
 
 def _backfill(line: CommandLine) -> None:
     _dataset(line)
     steps = line.add_argument_group("which steps")
-    steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="the first value: 2026-01-01")
-    steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="the last one, which is run too")
+    steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="first value: 2026-01-01")
+    steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="last value, inclusive")
+    steps.add_argument("--step", choices=("day", "week", "month"), default="day", help="size of a step (default: day)")
     steps.add_argument(
-        "--step", choices=("day", "week", "month"), default="day", help="from one value to the next (default: day)"
-    )
-    steps.add_argument(
-        "--variable", default="", metavar="NAME", help="the one that is stepped through (default: the only date)"
+        "--variable", default="", metavar="NAME", help="variable to set in each step (default: the only date variable)"
     )
 
 
 def _dataset(line: CommandLine) -> None:
-    line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
+    line.add_argument("file", metavar="FILE", help="dataset file: a path or s3://bucket/key")
     line.add_argument(
         "--delete-at-most",
         type=_limit,
         metavar="LIMIT",
-        help="so many keys may this run delete for want of a row: 50%% (default: at_most of the dataset)",
+        help="most keys that this run may delete, such as 50%% (default: at_most in the file)",
     )
     text = "value of a variable; can be repeated"
     _repeated(line, "--set", "NAME=VALUE", text, type=assignment, dest="variables")
-    _repeated(line, "--jar", "PATH", "put on the class path, as a database's driver; can be repeated")
+    _repeated(line, "--jar", "PATH", "jar for the class path, such as a JDBC driver; can be repeated")
     line.add_argument(
         "--runs",
         default=os.environ.get("DELTAIC_RUNS", ""),
         metavar="S3_URL",
-        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
+        help="location of the table of runs (default: DELTAIC_RUNS, or the target's location with _runs)",
     )
 
 
@@ -191,43 +192,44 @@ def _publish(line: CommandLine) -> None:
         "--format", choices=FORMATS, required=True, help="delta: a location; table: a name in Spark's catalog"
     )
     _repeated(reading, "--option", "K=V", "option of Spark's reader, such as sep=;")
-    reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date'; else it is found out")
+    reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date' (default: inferred)")
     reading.add_argument("--sql", help="query over the view `source`")
     writing = line.add_argument_group("what to write")
     writing.add_argument("--to", required=True, metavar="S3_URL", help="location of the Delta table")
-    writing.add_argument("--mode", choices=MODES, default="overwrite")
-    _repeated(writing, "--key", "COLUMN", "column that identifies a row (merge)")
-    _repeated(writing, "--partition-by", "COLUMN")
-    _repeated(writing, "--property", "K=V", "table property; an existing table gets it after the rows")
+    writing.add_argument("--mode", choices=MODES, default="overwrite", help="how to write rows (default: overwrite)")
+    _repeated(writing, "--key", "COLUMN", "column that identifies a row (merge); can be repeated")
+    _repeated(writing, "--partition-by", "COLUMN", "partition column; can be repeated")
+    _repeated(writing, "--property", "K=V", "table property, set after the rows are written; can be repeated")
     writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
-    writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
-    _sharing(line).add_argument("--no-history", action="store_true", help="recipients see the latest version only")
+    writing.add_argument("--no-change-data-feed", action="store_true", help="do not enable the change data feed")
+    _sharing(line).add_argument("--no-history", action="store_true", help="share only the latest version")
 
 
 def _maintain(line: CommandLine) -> None:
     line.add_argument("location", metavar="S3_URL", help="location of the Delta table")
-    line.add_argument("--dry-run", action="store_true", help="show what would be done and what is kept; change nothing")
-    for part, default in (
-        ("optimize", "join small files"),
-        ("checkpoint", "write one where it is due"),
-        ("sort", "put v2 checkpoints in order by partition and clustering"),
-        ("vacuum", "delete what nobody needs"),
+    line.add_argument("--dry-run", action="store_true", help="show what would be done and kept, but change nothing")
+    for part, action in (
+        ("optimize", "compact small files"),
+        ("checkpoint", "write a checkpoint if one is due"),
+        ("sort", "sort v2 checkpoints by partition and clustering columns"),
+        ("vacuum", "delete files that no reader needs"),
     ):
-        line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=f"{default} (does)")
-    _repeated(line, "--zorder-by", "COLUMN", "not for clustered tables, which say it")
-    line.add_argument("--checkpoint-after", type=int, metavar="N", help="commits after the last one (10)")
+        text = f"{action} (default: yes)"
+        line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=text)
+    _repeated(line, "--zorder-by", "COLUMN", "Z-order column, not for clustered tables; can be repeated")
+    line.add_argument("--checkpoint-after", type=int, metavar="N", help="commits between checkpoints (default: 10)")
     line.add_argument(
-        "--v2-checkpoints", action="store_true", help="choose them for the table; old readers cannot read it any more"
+        "--v2-checkpoints", action="store_true", help="enable v2 checkpoints, which old readers cannot read"
     )
-    line.add_argument("--keep", type=float, metavar="DAYS", help="versions stay readable at least as long")
+    line.add_argument("--keep", type=float, metavar="DAYS", help="keep versions readable for at least this time")
     line.add_argument(
-        "--url-ttl", type=int, metavar="SECONDS", help="life of the server's URLs (default: URL_TTL_SECONDS, or 3600)"
+        "--url-ttl", type=int, metavar="SECONDS", help="lifetime of signed URLs (default: URL_TTL_SECONDS, or 3600)"
     )
-    _repeated(line, "--stream-checkpoint", "PATH", "of a stream that reads the table")
+    _repeated(line, "--stream-checkpoint", "PATH", "checkpoint of a stream that reads the table; can be repeated")
 
 
 def _usage(line: CommandLine) -> None:
-    logs = {"--requests": "the functions' log: files, folders, globs", "--fetches": "S3's access logs: the same"}
+    logs = {"--requests": "log of the functions: files, folders, globs", "--fetches": "S3 access logs: same forms"}
     for option, text in logs.items():
         line.add_argument(option, nargs="+", action="extend", metavar="PATH", help=text)
     line.add_argument(
@@ -236,25 +238,25 @@ def _usage(line: CommandLine) -> None:
         metavar="S3_URL",
         help="location of the usage table (default: DELTAIC_USAGE)",
     )
-    signing = "a role whose sessions sign (default: that of SIGNING_ROLE_ARN and those of the catalog's storages)"
+    signing = "role that signs URLs; can be repeated (default: SIGNING_ROLE_ARN and the roles of storages)"
     _repeated(line, "--role", "NAME", signing)
     _sharing(line)
 
 
 def _views(line: CommandLine) -> None:
     which = line.add_mutually_exclusive_group(required=True)
-    which.add_argument("names", nargs="*", default=[], metavar="SHARE.SCHEMA.VIEW", help="the views")
-    which.add_argument("--due", action="store_true", help="all that are due (deltaic view list)")
-    which.add_argument("--all", action="store_true", help="all that there are")
+    which.add_argument("names", nargs="*", default=[], metavar="SHARE.SCHEMA.VIEW", help="views to refresh")
+    which.add_argument("--due", action="store_true", help="refresh all views that are due (see deltaic view list)")
+    which.add_argument("--all", action="store_true", help="refresh all views")
 
 
 def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
     sharing = line.add_argument_group("how to share")
     sharing.add_argument(
-        "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients; without it nothing is shared"
+        "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients (default: do not share the table)"
     )
-    sharing.add_argument("--create-share", action="store_true", help="make the share if there is none")
-    sharing.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
+    sharing.add_argument("--create-share", action="store_true", help="create the share if it does not exist")
+    sharing.add_argument("--storage", default="", metavar="NAME", help="storage of --to (see deltaic storage)")
     return sharing
 
 
@@ -270,29 +272,27 @@ class _Job(NamedTuple):
 
 
 _JOBS: Mapping[str, _Job] = {
-    "run": _Job("pipeline run", "Build a dataset as its file says.", RUN, _run),
-    "backfill": _Job("pipeline backfill", "Build a dataset for each step of a time.", BACKFILL, _backfill),
-    "publish": _Job("pipeline publish", "Publish files or a table as a shared Delta table.", PUBLISH, _publish),
+    "run": _Job("pipeline run", "Build a dataset from its file.", RUN, _run),
+    "backfill": _Job("pipeline backfill", "Build a dataset for each step of a period.", BACKFILL, _backfill),
+    "publish": _Job("pipeline publish", "Write files or a table to a Delta table and share it.", PUBLISH, _publish),
     "maintain": _Job(
         "pipeline maintain",
-        "Keep a table cheap to read: join files, write a checkpoint, delete what nobody needs.",
+        "Maintain a Delta table: compact files, write a checkpoint, delete unused files.",
         MAINTAIN,
         _maintain,
     ),
     "usage": _Job(
         "usage collect",
-        "Merge the access logs of the functions and of S3 into a Delta table: who read what.",
+        "Collect the access logs of the functions and of S3 into the usage table.",
         USAGE,
         _usage,
     ),
-    "views": _Job(
-        "view refresh", "Refresh views: bring their rows to the latest version of what they are made of.", VIEWS, _views
-    ),
+    "views": _Job("view refresh", "Refresh views from the latest versions of their sources.", VIEWS, _views),
 }
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """Return name and value of `NAME=VALUE`."""
+    """Parse the name and value of `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if name and equals:
         return name, value
@@ -302,12 +302,12 @@ def assignment(text: str) -> tuple[str, str]:
 def _limit(text: str) -> str:
     with suppress(ValueError):
         return limit(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is no limit, such as 50% or '100 rows'")
+    raise argparse.ArgumentTypeError(f"'{text}' is not a limit such as 50% or '100 rows'")
 
 
 def _seconds(text: str) -> float:
     with suppress(ValueError):
         seconds = float(text)
-        if 0 <= seconds <= LONGEST_WAIT_SECONDS:  # which a number that is none fails as well
+        if 0 <= seconds <= LONGEST_WAIT_SECONDS:  # false for NaN too
             return seconds
     raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LONGEST_WAIT_SECONDS}")

@@ -44,21 +44,25 @@ class _Command(NamedTuple):
 
 _SHARE, _RECIPIENTS, _CHECK, _OPERATE, _LOCAL = "Share", "Recipients", "Check", "Operate", "Try on this machine"
 COMMANDS = {
-    "share": _Command("catalog.share", "app", _SHARE, "Manage shares: what recipients get as a whole."),
-    "schema": _Command("catalog.schema", "app", _SHARE, "Manage schemas: the groups of tables in a share."),
-    "table": _Command("catalog.table", "app", _SHARE, "Manage shared tables: their names, folders and rules."),
-    "view": _Command("catalog.view", "app", _SHARE, "Manage views: query results that Spark keeps up to date."),
-    "volume": _Command("catalog.assets", "volume", _SHARE, "Manage volumes: shared folders of any files."),
-    "skill": _Command("catalog.assets", "skill", _SHARE, "Manage skills: folders that agents load (agentskills.io)."),
-    "model": _Command("catalog.assets", "model", _SHARE, "Manage models: shared folders of files by version."),
-    "storage": _Command("catalog.storage", "app", _SHARE, "Manage storages: other stores, accounts or roles."),
+    "share": _Command("catalog.share", "app", _SHARE, "Manage shares, which you grant to recipients."),
+    "schema": _Command("catalog.schema", "app", _SHARE, "Manage schemas, which group the tables of a share."),
+    "table": _Command("catalog.table", "app", _SHARE, "Manage shared tables and who sees which rows."),
+    "view": _Command("catalog.view", "app", _SHARE, "Manage views: results of SQL that Spark keeps up to date."),
+    "volume": _Command("catalog.assets", "volume", _SHARE, "Manage volumes: shared folders of files."),
+    "skill": _Command("catalog.assets", "skill", _SHARE, "Manage agent skills: shared folders with a SKILL.md."),
+    "model": _Command("catalog.assets", "model", _SHARE, "Manage models: shared folders of files, one per version."),
+    "storage": _Command("catalog.storage", "app", _SHARE, "Manage storages: object stores other than your own S3."),
     "pipeline": _Command("jobs.pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
     "export": _Command("declared.declared", "export", _SHARE, "Write the catalog as YAML files."),
     "drift": _Command("declared.declared", "drift", _SHARE, "Compare the catalog with files and report differences."),
     "plan": _Command("declared.applying", "plan", _SHARE, "Show how apply would change the catalog."),
-    "apply": _Command("declared.applying", "apply", _SHARE, "Change the catalog to what files declare."),
-    "schema-file": _Command("declared.declared", "schema_file", _SHARE, "Print the JSON Schema of catalog files."),
-    "recipient": _Command("recipients.recipient", "app", _RECIPIENTS, "Manage recipients: who can read."),
+    "apply": _Command("declared.applying", "apply", _SHARE, "Change the catalog to match files."),
+    "schema-file": _Command(
+        "declared.declared", "schema_file", _SHARE, "Print the JSON Schema of the files for plan and apply."
+    ),
+    "recipient": _Command(
+        "recipients.recipient", "app", _RECIPIENTS, "Manage recipients: people and programs that read shares."
+    ),
     "grant": _Command("recipients.grant", "app", _RECIPIENTS, "Manage grants: which recipient can read which share."),
     "token": _Command("recipients.token", "app", _RECIPIENTS, "Manage bearer tokens and their profile files."),
     "access": _Command(
@@ -71,14 +75,14 @@ COMMANDS = {
     "pull": _Command("pull", "pull", _RECIPIENTS, "Download shared tables, volumes, skills or models."),
     "lint": _Command("stack.lint", "lint", _CHECK, "Check a Delta table for problems that recipients would hit."),
     "verify": _Command("stack.verify", "verify", _CHECK, "Check an endpoint end to end, as a recipient would use it."),
-    "doctor": _Command("stack.doctor", "doctor", _CHECK, "Check a stack, and say how to fix what is wrong."),
+    "doctor": _Command("stack.doctor", "doctor", _CHECK, "Check a stack and suggest fixes."),
     "conformance": _Command("stack.conformance", "app", _CHECK, "Check any server against the protocol."),
-    "console": _Command("console", "console", _OPERATE, "Open the operator's pages in a browser."),
-    "template": _Command("stack.template", "template", _OPERATE, "Write the files that `sam deploy` deploys."),
-    "remove": _Command("stack.remove", "remove", _OPERATE, "Remove a stack; the catalog and the tokens stay."),
+    "console": _Command("console", "console", _OPERATE, "Manage shares and recipients in a browser."),
+    "template": _Command("stack.template", "template", _OPERATE, "Write the template and functions for `sam deploy`."),
+    "remove": _Command("stack.remove", "remove", _OPERATE, "Remove a stack, but keep its catalog and tokens."),
     "demo": _Command("local.demo", "demo", _LOCAL, "Share a sample table on this machine and read it."),
-    "serve": _Command("local.serve", "serve", _LOCAL, "Run a whole server on this machine."),
-    "env": _Command("local.env", "env", _LOCAL, "Print environment variables that connect tools to the local server."),
+    "serve": _Command("local.serve", "serve", _LOCAL, "Run a sharing server on this machine."),
+    "env": _Command("local.env", "env", _LOCAL, "Print variables that connect tools to the local server."),
     "localstack": _Command("local.localstack", "app", _LOCAL, "Deploy the template to LocalStack."),
 }
 """The commands of the first level, in the order of the help."""
@@ -94,15 +98,15 @@ deltaic recipient create alice
 deltaic grant create alice vaccine_share
 deltaic token create alice --profile alice.share
 
-These options select the AWS account and can appear anywhere on the command line. Without them, the standard AWS
-environment variables apply; without those, a local server that runs in the state folder, and then AWS's own files.
+The options select the AWS account and can appear anywhere on the command line. Without them, the command uses the
+standard AWS environment variables, then the server that runs in the --state folder, then the AWS configuration files.
 
-Most commands take --json. Exit codes: 0 success, 1 request refused, 2 usage error (of `drift`: there are differences).
+Most commands take --json. Exit codes: 0 success, 1 request refused, 2 usage error (`drift`: differences found).
 """
 
 
 class Deltaic(TyperGroup):
-    """The first level of commands, each imported when it runs; refused requests end with exit code 1."""
+    """The group of all commands: imports each when it runs, and ends refused requests with exit code 1."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
         """Return the names of the commands in the order of the help."""
@@ -129,34 +133,35 @@ class Deltaic(TyperGroup):
         for each in _within(command):
             each.rich_markup_mode = None
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
-            each.help = as_called((each.help or "").replace("\\b\n", "\b\n"))
+            each.help = as_called((each.help or each.short_help or "").replace("\\b\n", "\b\n"))
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the line; its global options may stand behind the command too."""
+        """Parse the command line, on which global options may also follow the command."""
         ctx.info_name = called()
-        wanted = _with_value(self, ctx) - {"--profile"}  # behind a command that is a file
-        if any(word.partition("=")[0] in wanted for word in args):
-            args = self._global_options_first(ctx, args, wanted)
+        movable = _with_value(self, ctx) - {"--profile"}  # after a command, --profile names a file
+        if any(argument.partition("=")[0] in movable for argument in args):
+            args = self._global_options_first(ctx, args, movable)
         return super().parse_args(ctx, args)
 
-    def _global_options_first(self, ctx: Any, args: list[str], wanted: set[str]) -> list[str]:
-        """Move what is wanted to the front; the command's own options, all values and what follows `--` stay."""
+    def _global_options_first(self, ctx: Any, args: list[str], movable: set[str]) -> list[str]:
+        """Move these global options to the front; the command's own options and what follows `--` stay."""
         first: list[str] = []
         rest: list[str] = []
         command: Any = self
-        words = iter(args)
-        for word in words:
-            if word == "--" or command is None:
-                return [*first, *rest, word, *words]
-            if not word.startswith("-"):
-                rest.append(word)
-                command = command.get_command(ctx, word) if isinstance(command, TyperGroup) else command
+        arguments = iter(args)
+        for argument in arguments:
+            if argument == "--" or command is None:
+                return [*first, *rest, argument, *arguments]
+            if not argument.startswith("-"):
+                rest.append(argument)
+                command = command.get_command(ctx, argument) if isinstance(command, TyperGroup) else command
                 continue
-            name, given, _ = word.partition("=")
-            own = _with_value(command, ctx)
-            moved = name in wanted and (command is self or name not in own)
-            option = [word] if given or name not in own | wanted else [word, *islice(words, 1)]
+            name, equals, _ = argument.partition("=")
+            command_options = _with_value(command, ctx)
+            moved = name in movable and (command is self or name not in command_options)
+            takes_value = not equals and name in command_options | movable
+            option = [argument, *islice(arguments, 1)] if takes_value else [argument]
             if moved and option == [name]:
                 ctx.fail(f"Option '{name}' requires an argument.")
             (first if moved else rest).extend(option)
@@ -171,7 +176,7 @@ class Deltaic(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Name the command in the examples as it is called here."""
+        """Write the help, with examples that start with the command as the user typed it."""
         self.help = as_called(self.help or "")
         super().format_help(ctx, formatter)
 
@@ -182,12 +187,12 @@ class Deltaic(TyperGroup):
                 formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.group == group])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run as the whole program, of which nothing but text is printed: names may come from anybody."""
+        """Run as a program that prints only text: names in the catalog may hold terminal control sequences."""
         with only_text():
             return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what the catalog or the machine refuses ends it with exit code 1."""
+        """Run the command; an error of the catalog or of this machine ends it with exit code 1."""
         from deltaic.errors import DeltaicError
 
         try:
@@ -195,7 +200,7 @@ class Deltaic(TyperGroup):
         except DeltaicError as refusal:
             ctx.obj.refuse(refusal)
             raise typer.Exit(1) from None
-        except BrokenPipeError:  # whoever reads has read enough, which click ends without a word
+        except BrokenPipeError:  # the reader closed the pipe; click ends the command silently
             raise
         except OSError as error:
             ctx.obj.refuse(_machine_refused(error))
@@ -203,12 +208,12 @@ class Deltaic(TyperGroup):
 
 
 def _machine_refused(error: OSError) -> "DeltaicError":
-    """Return what a file, folder or disk of this machine that cannot be used means to who typed the command."""
+    """Return the error message for a file, folder or disk that cannot be used."""
     from deltaic.errors import Unavailable
 
-    where = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
-    why = error.strerror or str(error)
-    return Unavailable(f"{where} cannot be used ({why}): name another place, or make room or rights there")
+    path = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
+    reason = error.strerror or str(error)
+    return Unavailable(f"{path} cannot be used ({reason}): check permissions and free space, or choose another path")
 
 
 def _within(command: Any) -> "Iterator[Any]":
@@ -221,8 +226,8 @@ def _with_value(command: Any, ctx: Any) -> set[str]:
     return {name for each in command.get_params(ctx) if getattr(each, "is_flag", True) is False for name in each.opts}
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         typer.echo(f"deltaic {version('deltaic')}")
@@ -239,28 +244,30 @@ app = typer.Typer(
 )
 
 
+_CATALOG = "DynamoDB table of the catalog."
+_TOKENS = "DynamoDB table of the tokens."
+_STACK = "CloudFormation stack whose outputs name both tables. [default: deltaic]"
+_PROFILE = "AWS profile. [default: $AWS_PROFILE]"
+_ENDPOINT_URL = "AWS endpoint URL. [default: $AWS_ENDPOINT_URL]"
+_STATE = "Folder of the local server, used if no AWS account is selected."
+
+
 @app.callback(help=HELP)
 def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     ctx: typer.Context,
-    catalog: Annotated[str | None, typer.Option(envvar="CATALOG_TABLE", help="DynamoDB table of the catalog.")] = None,
-    tokens: Annotated[str | None, typer.Option(envvar="TOKENS_TABLE", help="DynamoDB table of the tokens.")] = None,
-    stack: Annotated[
-        str | None,
-        typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name both tables. [default: deltaic]"),
-    ] = None,
-    profile: Annotated[str | None, typer.Option("--aws-profile", help="AWS profile. [default: $AWS_PROFILE]")] = None,
-    profile_: Annotated[str | None, typer.Option("--profile", hidden=True, help="The older name.")] = None,
-    region: Annotated[str | None, typer.Option(help="AWS region. [default: $AWS_REGION]")] = None,
-    endpoint_url: Annotated[str | None, typer.Option(help="AWS endpoint URL. [default: $AWS_ENDPOINT_URL]")] = None,
-    state: Annotated[
-        str,
-        typer.Option(envvar="DELTAIC_STATE", help="Folder of the local server, used if no AWS account is selected."),
-    ] = ".deltaic",
+    catalog: Annotated[str | None, typer.Option(envvar="CATALOG_TABLE", metavar="TABLE", help=_CATALOG)] = None,
+    tokens: Annotated[str | None, typer.Option(envvar="TOKENS_TABLE", metavar="TABLE", help=_TOKENS)] = None,
+    stack: Annotated[str | None, typer.Option(envvar="DELTAIC_STACK", metavar="NAME", help=_STACK)] = None,
+    profile: Annotated[str | None, typer.Option("--aws-profile", metavar="NAME", help=_PROFILE)] = None,
+    profile_: Annotated[str | None, typer.Option("--profile", hidden=True, help="Older name of --aws-profile.")] = None,
+    region: Annotated[str | None, typer.Option(metavar="NAME", help="AWS region. [default: $AWS_REGION]")] = None,
+    endpoint_url: Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT_URL)] = None,
+    state: Annotated[str, typer.Option(envvar="DELTAIC_STATE", metavar="FOLDER", help=_STATE)] = ".deltaic",
     version: Annotated[  # noqa: ARG001 -- its callback has answered
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Remember what is meant until a command needs it."""
+    """Keep the global options until a command needs them."""
     # Imported here: help needs none of it.
     from deltaic_ops.cli.operator import Operator, Wishes
 
@@ -268,7 +275,7 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
         source = ctx.get_parameter_source(name)
         return value if source is not None and source.name == "COMMANDLINE" else None
 
-    # A stack that is typed goes before tables that the shell's variables name: they may be another AWS's.
+    # A stack on the command line overrides tables in environment variables, which may belong to another account.
     only_typed = bool(typed("stack", stack))
     ctx.obj = Operator(
         Wishes(
@@ -289,7 +296,7 @@ def main() -> None:
     """Run the command line."""
     try:
         app()
-    except OSError as error:  # before there is a command: where not even the help can be written
+    except OSError as error:  # raised before a command runs, for example if the help cannot be written
         with suppress(OSError):
             typer.echo(f"refused: {_machine_refused(error).message}", err=True)
         sys.exit(1)

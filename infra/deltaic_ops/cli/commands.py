@@ -1,4 +1,4 @@
-"""Commands of one noun as Typer applications: each command gets the Operator, and the option --json."""
+"""Typer application for the commands of one noun: passes the Operator and adds the option --json."""
 
 import inspect
 from collections.abc import Callable
@@ -6,22 +6,22 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 _Run = TypeVar("_Run", bound=Callable[..., None])
 
 
 class Commands(typer.Typer):
     """The commands of one noun.
 
-    A function whose first parameter is `out` gets the Operator there, and its command has the option --json. Other
-    functions are commands as Typer makes them.
+    A function whose first parameter is `cli` receives the Operator, and its command gets the option --json. Other
+    functions become plain Typer commands.
     """
 
     def __init__(self, *, no_args_is_help: bool = True) -> None:
         super().__init__(no_args_is_help=no_args_is_help, add_completion=False)
 
     def command(self, name: str | None = None, *, without: str = "", **settings: Any) -> Callable[[_Run], _Run]:
-        """Register a function as a command of this name, or of its own; leave out the option of a parameter."""
+        """Register a function as a command, by default under its own name; `without` names a parameter to omit."""
         register = super().command(name, **settings)
 
         def registered(run: _Run) -> _Run:
@@ -33,17 +33,17 @@ class Commands(typer.Typer):
 
 def _with_operator(run: Callable[..., None], without: str) -> Callable[..., None]:
     signature = inspect.signature(run)
-    if next(iter(signature.parameters), "") != "out":
+    if next(iter(signature.parameters), "") != "cli":
         return run
     first, *others = signature.parameters.values()
 
-    def typed(ctx: typer.Context, as_json: bool, **given: Any) -> None:
+    def typed(ctx: typer.Context, as_json: bool, **arguments: Any) -> None:
         ctx.obj.as_json = as_json
-        run(ctx.obj, **given)
+        run(ctx.obj, **arguments)
 
     context = first.replace(name="ctx", annotation=typer.Context)
     switch = first.replace(name="as_json", annotation=AsJson, default=False)
-    parameters = [context, *(one for one in others if one.name != without), switch]
+    parameters = [context, *(parameter for parameter in others if parameter.name != without), switch]
     typed.__name__, typed.__doc__ = run.__name__, run.__doc__
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     typed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -1,4 +1,4 @@
-"""Decides which AWS and which tables a command means: what is told, else one of this machine, else AWS's own files."""
+"""Select the AWS account and tables of a command: from options and variables, the local server, or AWS config files."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -33,14 +33,14 @@ _DEFAULTS = Settings()
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """The global options as they were typed."""
+    """The global options, as typed."""
 
     catalog: str | None = None
     tokens: str | None = None
     stack: str | None = None
-    """Whose outputs name the tables; the embedded AWS has none, so it is not meant where one is named."""
+    """Stack whose outputs name the tables. The embedded AWS has no stacks, so this excludes it."""
     stack_first: bool = False
-    """The stack goes before the variables that name tables."""
+    """Whether the stack takes precedence over variables that name tables."""
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
@@ -48,12 +48,12 @@ class Wishes:
 
     @property
     def stack_name(self) -> str:
-        """The stack that is meant."""
+        """The name of the selected stack."""
         return self.stack or DEFAULT_STACK
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that say the same to another program, of what was said."""
+        """The environment variables that pass the same options to another program."""
         names = {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_PROFILE": self.profile,
@@ -68,9 +68,9 @@ class Wishes:
 class Connection:
     """One AWS account and region, and the tables in it.
 
-    Tables: the options, else those of a stack that was typed, else CATALOG_TABLE and TOKENS_TABLE, else the stack's
-    outputs, else the settings' defaults. A stack is asked only where nothing before it tells; one that was typed and
-    is not there is refused.
+    The tables come from the first of: the options, the outputs of a stack named on the command line, CATALOG_TABLE and
+    TOKENS_TABLE, the outputs of the default stack, the default settings. The stack is read only if necessary; a stack
+    named on the command line must exist.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Connection:
         session: "Callable[[], boto3.Session]",
         keys: "Credentials | None" = None,
     ) -> None:
-        """`keys`: those of an AWS of which the variables tell all."""
+        """Keep the parts; `keys` are the credentials of an AWS that variables describe completely."""
         self._wishes = wishes
         self._variables = variables
         self._session = session
@@ -89,81 +89,81 @@ class Connection:
     @cached_property
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
-        return self._told[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
+        return self._named_tables[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
-        return self._told[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
+        return self._named_tables[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
-        """The name of the stack that is meant."""
+        """The name of the selected stack."""
         return self._wishes.stack_name
 
     @property
     def region(self) -> str:
-        """The region that is meant."""
+        """The selected region."""
         return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
 
     @property
     def tables_are_told(self) -> bool:
         """Whether options or variables name both tables, so that no stack is needed to find them."""
-        return all(self._told)
+        return all(self._named_tables)
 
     @property
-    def _told(self) -> tuple[str | None, str | None]:
+    def _named_tables(self) -> tuple[str | None, str | None]:
         wishes = self._wishes
         return wishes.catalog or self._variable("CATALOG_TABLE"), wishes.tokens or self._variable("TOKENS_TABLE")
 
     @cached_property
     def sharing_endpoint(self) -> str:
-        """What profiles name as endpoint; empty if nothing tells it."""
-        told = self._variable("DELTAIC_ENDPOINT")
-        where = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
-        return told or (reachable(self.outputs.endpoint, where) if self.outputs else "")
+        """The endpoint for profiles; empty if it is unknown."""
+        variable = self._variable("DELTAIC_ENDPOINT")
+        aws = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
+        return variable or (reachable(self.outputs.endpoint, aws) if self.outputs else "")
 
     @property
     def serves_iceberg(self) -> bool:
-        """Whether the server that `sharing_endpoint` names serves Iceberg's clients, as far as anything tells."""
+        """Whether the server at `sharing_endpoint` serves Iceberg clients, as far as known."""
         if self._variable("DELTAIC_ENDPOINT"):
             return bool(self._variables.get("ICEBERG_BUCKET"))
         return bool(self.outputs and self.outputs.iceberg_bucket)
 
     def answers_ipv6(self) -> bool:
-        """Return whether recipients can come by IPv6, as far as a stack tells."""
+        """Return whether the endpoint supports IPv6; true if there is no stack to ask."""
         return self.outputs is None or self.outputs.answers_ipv6
 
     @cached_property
     def jobs(self) -> JobsOutputs:
-        """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""
+        """The stack's outputs for Spark jobs; raises NotFound if it runs none."""
         if self.outputs is None or self.outputs.jobs is None:
             raise NotFound(
-                f"no stack '{self.stack}' that runs Spark jobs is found: deploy it with SparkJobs=enabled, "
-                "or name another by --stack"
+                f"stack '{self.stack}' does not exist or runs no Spark jobs: deploy it with SparkJobs=enabled, "
+                "or select another with --stack"
             )
         return self.outputs.jobs
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which another program reaches the same AWS and the same tables."""
+        """The environment variables that connect another program to the same AWS and tables."""
         tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
         return {**self._variables, **self._wishes.variables, "AWS_REGION": self.region, **tables}
 
     def client(self, service: Any) -> Any:
-        """Return a client for one service."""
+        """Return a boto3 client for a service."""
         endpoint_url = self._endpoint(str(service))
         if endpoint_url is not None:
-            # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
+            # Checked here, because botocore raises many kinds of errors for a bad endpoint, without a remedy.
             web_address(endpoint_url)
         from deltaic.storage.aws_client import CATALOG, botocore_config
 
-        # The catalog answers in a moment or not at all; to start a job or to take a package may last.
+        # The catalog answers quickly or not at all; starting a job or uploading a package can take longer.
         config = botocore_config(CATALOG) if service in {"dynamodb", "secretsmanager"} else None
         return self._session().client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
-        """Return the catalog's way to DynamoDB, over this connection."""
+        """Return the DynamoDB access of the catalog, over this connection."""
         if self._keys is None:
             return Dynamo(lambda: self.client("dynamodb"))
         from deltaic.storage.aws_client import CATALOG, AwsClient
@@ -176,7 +176,7 @@ class Connection:
         return Dynamo(connect)
 
     def schemas(self, storage: Callable[[str], Storage]) -> "SchemaReader":
-        """Return what reads the schemas of tables with this connection's credentials; `storage` finds storages."""
+        """Return a reader of table schemas with this connection's credentials; `storage` returns storages by name."""
         from deltaic.storage.endpoints import StorageConfig
         from deltaic.storage.sessions import SigningSessions
 
@@ -188,13 +188,13 @@ class Connection:
         return SchemaReader(home, self._credentials, sessions, storage)
 
     def admin(self, dynamo: Dynamo | None = None) -> CatalogAdmin:
-        """Return the catalog, over this connection or with another way to its DynamoDB."""
+        """Return the catalog, over this connection or another DynamoDB access."""
         buckets = Buckets(self._own_buckets, cache(self._bucket_behind))
         names, secrets = (self.catalog_table, self.tokens_table), lambda: self.client("secretsmanager")
         return CatalogAdmin(*names, dynamo or self.dynamo(), secrets, buckets, self.answers_ipv6)
 
     def _own_buckets(self) -> set[str]:
-        stack = None if self._keys else self.outputs  # this machine's AWS has variables instead of a stack
+        stack = None if self._keys else self.outputs  # a local AWS has variables instead of a stack
         names = {self._variables.get("ICEBERG_BUCKET", "")}
         if stack is not None:
             names |= {stack.iceberg_bucket, stack.jobs.bucket if stack.jobs else ""}
@@ -206,7 +206,7 @@ class Connection:
         try:
             client = self._session().client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
             return str(client.get_access_point(AccountId=point.account, Name=point.name)["Bucket"])
-        except (BotoCoreError, ClientError):  # somebody else's, or no right to ask
+        except (BotoCoreError, ClientError):  # another account's access point, or no permission
             return ""
 
     def _credentials(self) -> "Credentials":
@@ -214,25 +214,25 @@ class Connection:
 
         if self._keys is not None:
             return self._keys
-        found = self._session().get_credentials()
-        if found is None:  # told when the connection was made
-            raise Unavailable("there are no AWS credentials any more: set AWS_PROFILE or the AWS variables")
+        credentials = self._session().get_credentials()
+        if credentials is None:  # they existed when the connection was opened
+            raise Unavailable("the AWS credentials are gone: set AWS_PROFILE or the AWS variables")
         try:
-            keys = found.get_frozen_credentials()
+            keys = credentials.get_frozen_credentials()
         except Exception as error:
             raise refused(error) from error
         return Credentials(keys.access_key or "", keys.secret_key or "", keys.token or "")
 
     def _endpoint(self, service: str) -> str | None:
-        """Return where a service is; None for AWS, or where the profile says."""
-        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
-        return self._wishes.endpoint_url or self._variables.get(own) or self._variables.get("AWS_ENDPOINT_URL") or None
+        """Return the endpoint URL of a service; None for AWS, or for that of the profile."""
+        name = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        return self._wishes.endpoint_url or self._variables.get(name) or self._variables.get("AWS_ENDPOINT_URL") or None
 
     @cached_property
     def outputs(self) -> StackOutputs | None:
-        """What the stack says; None if it cannot be asked, since the tables may be reachable all the same.
+        """The outputs of the stack; None if they cannot be read, because the tables may still be reachable.
 
-        One that was typed is asked, or else refused: NotFound, or what AWS refuses.
+        For a stack named on the command line, raises NotFound, or the error of AWS.
         """
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -244,34 +244,34 @@ class Connection:
             raise (error if isinstance(error, NotFound) else refused(error)) from error
 
     def _variable(self, name: str) -> str | None:
-        """Return the value of a variable that names a part of a stack; None if a stack was typed, which wins."""
+        """Return a variable that names a part of a stack; None if the command line names a stack."""
         return None if self._wishes.stack_first else self._variables.get(name)
 
 
 @contextmanager
 def connection(wishes: Wishes) -> Iterator[Connection]:
-    """Find out which AWS is meant and connect to it; an embedded one that only this command starts ends with the block.
+    """Connect to the selected AWS; an embedded AWS that this command starts stops with the block.
 
-    A server that is starting in the state folder, or another command there, is waited for. Raises NotFound when no AWS
-    is meant, Conflict when another process keeps the state folder, Unavailable when what was to start there does not,
+    Waits for a server that starts in the state folder, and for other commands there. Raises NotFound if no AWS is
+    selected, Conflict if another process locks the state folder, Unavailable if the embedded AWS does not start,
     PermissionDenied, InvalidParameter.
     """
-    told = dict(os.environ)
+    process = dict(os.environ)
     with ExitStack() as parts:
-        environment = _embedded(wishes, told, parts)
-        variables = {**told, **environment}
-        if not environment and (endpoint := wishes.endpoint_url or told.get("AWS_ENDPOINT_URL")):
-            again = 'start it, as `deltaic serve` does, and take its variables again: eval "$(deltaic env)"'
-            check_answered(endpoint, again)
-        keys = _keys(wishes, environment or told)
-        session = cache(partial(_session, wishes, environment, told))
+        environment = _embedded(wishes, process, parts)
+        variables = {**process, **environment}
+        if not environment and (endpoint := wishes.endpoint_url or process.get("AWS_ENDPOINT_URL")):
+            remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
+            check_answered(endpoint, remedy)
+        keys = _keys(wishes, environment or process)
+        session = cache(partial(_session, wishes, environment, process))
         if keys is None:
-            session()  # refused now, and not when a client is needed
+            session()  # raises errors now, not when a client is needed
         yield Connection(wishes, variables, session, keys)
 
 
 def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
-    """Return the variables of this machine's AWS, if it is what is meant: running, or started until `parts` end."""
+    """Return the variables of the local AWS, if it is selected: running, or started until `parts` close."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state import LOCK, StateInUse, locked
     from deltaic_ops.localstack.running import running
@@ -304,8 +304,8 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     from deltaic_ops.local.resources import PARAMETERS
 
     functions = load_template(parameters=PARAMETERS).environment
-    told = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
-    tables = {name: functions[name] for name in told if name in functions}
+    names = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
+    tables = {name: functions[name] for name in names if name in functions}
     try:
         aws = parts.enter_context(EmbeddedAws(state, lock=lock))
     except (StateUnusable, RuntimeError) as error:
@@ -314,17 +314,17 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
 
 
 def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
-    """Return the keys of an AWS on this machine of which the variables tell all; else None.
+    """Return the keys of a local AWS that variables describe completely; otherwise None.
 
-    Its catalog is asked without boto3, whose imports would be most of a command's time. Whatever else AWS's own files
-    and variables may say (profiles, proxies, authorities) is about another one.
+    With them, the catalog is read without boto3, whose import takes most of a command's time. Profiles, proxies and
+    certificate authorities do not concern a local AWS.
     """
     from deltaic.storage.aws_credentials import Credentials
 
-    place = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
+    address = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
     region = wishes.region or variables.get("AWS_REGION")
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
-    if place.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
+    if address.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
         return None
     return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
 
@@ -339,14 +339,14 @@ def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[
             aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
         )
-        known = session.get_credentials() is not None
+        has_credentials = session.get_credentials() is not None
     except Exception as error:
         raise refused(error) from error
-    if not known:
+    if not has_credentials:
         raise NotFound(
-            f"no AWS is named and none runs in {wishes.state.absolute()}: set AWS_PROFILE or the AWS variables, "
-            "name the folder of a running one with --state, or start one here with `deltaic serve`"
+            f"no AWS account is configured and no local server is running in {wishes.state.absolute()}: set "
+            "AWS_PROFILE or the AWS variables, select a running server with --state, or start one: `deltaic serve`"
         )
     if session.region_name is None:
-        raise NotFound("no AWS region is named: give --region or AWS_REGION")
+        raise NotFound("no AWS region is configured: set --region or AWS_REGION")
     return session

@@ -1,4 +1,4 @@
-"""The command `deltaic console`: pages about what is shared with whom, for the operator's own browser."""
+"""The command `deltaic console`: web pages for operators, on this machine."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from deltaic.errors import NotFound, Unavailable
 from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.jobs.usage import HERE
-from deltaic_ops.cli.operator import Operator, operator
+from deltaic_ops.cli.operator import PORT_HELP, Operator, operator
 from deltaic_ops.cli.stack.doctor import examined
 
 if TYPE_CHECKING:
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 CHECK_SECONDS = 0.2
 
 
-def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
+def console(  # noqa: PLR0913, PLR0917 -- settings of the pages
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 0,
     usage: Annotated[
         str, typer.Option("--usage", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
     ] = HERE,
     runs: Annotated[
-        str, typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="The table of runs of datasets.")
+        str,
+        typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="Location of the table of dataset runs."),
     ] = "",
-    endpoint: Annotated[str, typer.Option(metavar="URL", help="Where recipients are answered.")] = "",
-    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser of this machine.")] = True,
+    endpoint: Annotated[str, typer.Option(metavar="URL", help="Endpoint of the sharing server.")] = "",
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the pages in a browser.")] = True,
 ) -> None:
-    r"""Open a page of this machine with your own rights: shares, tables, recipients, usage, and what can be done.
+    r"""Manage shares and recipients in a browser, with your own credentials.
 
-    Nothing of it is public: it listens on 127.0.0.1, and lets in whoever has the link that is shown, which opens once.
-    Ctrl-C ends it.
+    The server listens only on 127.0.0.1. The link that it prints opens once, in one browser. Ctrl-C stops it.
 
     \b
     deltaic console
@@ -47,28 +47,28 @@ def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
     """
     from deltaic_ops.console.application import console as served
 
-    out = operator(ctx, as_json=False)
-    about = _provider(out, endpoint, usage, runs, _typed(ctx))
+    cli = operator(ctx, as_json=False)
+    about = _provider(cli, endpoint, usage, runs, _typed(ctx))
     stop = StopFlag()
     links: list[str] = []
 
-    def told(link: str) -> None:
+    def show_link(link: str) -> None:
         links.append(link)
-        out.note("to open it once more:" if len(links) > 1 else "open this link, which lets in one browser:")
+        cli.note("a new link:" if len(links) > 1 else "open this link, which works in one browser:")
         typer.echo(link)
 
     stop.handle_signals()
     try:
-        with served(about, port, told), _opened(links) if open_ and _has_screen() else nullcontext():
+        with served(about, port, show_link), _open_in_browser(links) if open_ and _has_screen() else nullcontext():
             while not stop.wait(CHECK_SECONDS):
                 pass
-    except OSError as taken:
-        raise Unavailable(f"port {port} cannot be opened ({taken.strerror}): name another with --port") from None
+    except OSError as error:
+        raise Unavailable(f"cannot listen on port {port} ({error.strerror}): choose another with --port") from None
 
 
 @contextmanager
-def _opened(links: list[str]) -> Iterator[None]:
-    """Open the link in a browser by a file of this user's own: other users see the arguments of processes."""
+def _open_in_browser(links: list[str]) -> Iterator[None]:
+    """Open the link in a browser through a private file, because other users can see arguments of processes."""
     with tempfile.TemporaryDirectory(prefix="deltaic-console-") as folder:
         page = Path(folder) / "console.html"
         page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={links[0]}">', encoding="utf-8")
@@ -77,43 +77,43 @@ def _opened(links: list[str]) -> Iterator[None]:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would have a window of its own, and not this terminal."""
+    """Return whether this machine can show a browser window."""
     return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
 def _typed(ctx: typer.Context) -> list[str]:
     above = ctx.find_root()
     return [
-        word
+        argument
         for option in above.command.params
         if option.name and (source := above.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
-        for word in (option.opts[0], str(above.params[option.name]))
+        for argument in (option.opts[0], str(above.params[option.name]))
     ]
 
 
-def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequence[str]) -> "Provider":
+def _provider(cli: Operator, endpoint: str, usage: str, runs: str, options: Sequence[str]) -> "Provider":
     from deltaic_ops.console.provider import Provider
 
-    where = out.connection
+    connection = cli.connection
     try:
-        server = out.sharing_endpoint(endpoint)
+        server = cli.sharing_endpoint(endpoint)
     except NotFound:
         server = ""
 
     def examine() -> "Iterable[Finding]":
         from deltaic_ops.checks.doctor.examination import examine
 
-        return examine(examined(out, server))
+        return examine(examined(cli, server))
 
     return Provider(
-        title=f"{where.catalog_table} in {where.region}",
-        admin=out.admin,
-        reader=out.reader,
-        schemas=lambda: out.schemas,
+        title=f"{connection.catalog_table} in {connection.region}",
+        admin=cli.admin,
+        reader=cli.reader,
+        schemas=lambda: cli.schemas,
         endpoint=server,
         usage=usage,
         runs=runs,
         options=options,
-        environment=where.environment,
+        environment=connection.environment,
         examine=examine,
     )

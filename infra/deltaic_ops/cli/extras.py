@@ -1,4 +1,4 @@
-"""The optional packages of the distribution, and the message of a command that lacks one."""
+"""The optional dependencies of the distribution, and the error for a command that needs a missing one."""
 
 from importlib.util import find_spec
 
@@ -6,10 +6,10 @@ EXTRAS = {
     "console": ("jinja2", "starlette", "uvicorn"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
-"""Modules that each extra installs. `cli/console.py` and the commands in `cli/local` need the extra of that name."""
+"""Modules that each extra installs. `cli/console.py` and `cli/local` need the extra with their name."""
 
 
 def missing_extra(extra: str) -> str:
-    """Return how to install an extra of which a module is missing; empty if none is, or if there is no such extra."""
+    """Return an error that says how to install a missing extra; empty if it is installed or does not exist."""
     missing = next((name for name in EXTRAS.get(extra, ()) if find_spec(name) is None), None)
-    return f"{missing} is not installed: `pip install 'deltaic[{extra}]'` brings it" if missing else ""
+    return f"{missing} is not installed: run `pip install 'deltaic[{extra}]'`" if missing else ""

@@ -1,4 +1,4 @@
-"""Lists as they come: a table that grows by pages for people, one array for scripts; none is held whole."""
+"""Print lists while they are read: as a table page by page, or as one JSON array, without holding all items."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,17 +17,17 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
-_Listed = TypeVar("_Listed")
+_Item = TypeVar("_Item")
 
 PAGE: Final = 100
-"""So many rows are shown as soon as they are there; and so many of what `show` lists, unless all are asked for."""
+"""Rows that are printed at once, and the number of items that `show` commands list without --all."""
 
 Column = tuple[str, Callable[[Any], object]]
-"""A heading, and what stands below it for an item."""
+"""A heading, and a function that returns the value of an item."""
 
 
 def fields(**attributes: str) -> list[Column]:
-    """Return columns of attributes, by their headings; in these an underscore is a space."""
+    """Return columns that show attributes, by heading; underscores in headings become spaces."""
     return [(heading.replace("_", " "), attrgetter(name)) for heading, name in attributes.items()]
 
 
@@ -40,38 +40,38 @@ _STYLES = {
     "FAILED": "red",
     "CANCELLED": "yellow",
 }
-_WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
+_WIDE = 1000  # outside a terminal, rows are not folded, so that grep finds whole rows
 
-Every = Annotated[bool, typer.Option("--all", help=f"All that there are, not the first {PAGE} alone.")]
+Every = Annotated[bool, typer.Option("--all", help=f"Show all entries, not only the first {PAGE}.")]
 
 
-def first(items: Iterable[_Listed], *, every: bool) -> tuple[list[_Listed], bool]:
+def first(items: Iterable[_Item], *, every: bool) -> tuple[list[_Item], bool]:
     """Return the first page of items, or all, and whether there are more."""
-    left = iter(items)
-    found = list(left if every else islice(left, PAGE))
-    return found, next(left, None) is not None
+    iterator = iter(items)
+    page = list(iterator if every else islice(iterator, PAGE))
+    return page, next(iterator, None) is not None
 
 
-def pages(items: Iterable[_Listed]) -> Iterator[list[_Listed]]:
-    """Yield the items by pages, each as soon as it is whole."""
-    left = iter(items)
-    while page := list(islice(left, PAGE)):
+def pages(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    """Yield the items in pages, each as soon as it is complete."""
+    iterator = iter(items)
+    while page := list(islice(iterator, PAGE)):
         yield page
 
 
 def print_array(items: Iterable[Any]) -> None:
-    """Print a JSON array; one that something breaks off is not closed, so that nobody takes it for the whole."""
+    """Print a JSON array; after an error it stays unclosed, so that no reader mistakes it for the whole list."""
     begin = "["
     for page in pages(items):
-        told = ",\n".join(indent(json.dumps(item, indent=2), "  ") for item in page)
-        typer.echo(f"{begin}\n{told}", nl=False)
+        objects = ",\n".join(indent(json.dumps(item, indent=2), "  ") for item in page)
+        typer.echo(f"{begin}\n{objects}", nl=False)
         begin = ","
     typer.echo("[]" if begin == "[" else "\n]")
 
 
-def print_table(listed: Iterable[object], columns: Sequence[Column], *, headed: bool) -> None:
-    """Print a table of items: folded into a terminal's width, or else a line for each, for grep."""
-    rows = [[one_line(shown_value(value(item))) for _, value in columns] for item in listed]
+def print_table(items: Iterable[object], columns: Sequence[Column], *, headed: bool) -> None:
+    """Print a table of items: folded to the width of a terminal, or one line per item for grep."""
+    rows = [[one_line(shown_value(value(item))) for _, value in columns] for item in items]
     terminal = console()
     if not terminal.is_terminal:
         rows = [[heading for heading, _ in columns], *rows] if headed else rows
@@ -88,19 +88,19 @@ def print_table(listed: Iterable[object], columns: Sequence[Column], *, headed: 
 
 
 def print_lines(lines: Iterable[tuple[str, str]], *, stderr: bool = False) -> None:
-    """Print lines with their styles, as they are read: at a terminal alone there are colours."""
+    """Print lines with their styles while they are read; only terminals show colors."""
     shown = console(stderr=stderr)
     for line, style in lines:
         shown.print(Text(one_line(line), style=style), soft_wrap=True)
 
 
 def cell(shown: str) -> Text:
-    """Return text as it stands in a table: states have colours."""
+    """Return the text of a table cell; states have colors."""
     return Text(shown, style=_STYLES.get(shown, ""))
 
 
 def shown_value(value: object) -> str:
-    """Return a value as people read it."""
+    """Return the display text of a value."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -109,16 +109,16 @@ def shown_value(value: object) -> str:
         case list() | tuple():
             return ", ".join(map(str, value))
         case dict():
-            return ", ".join(f"{name}={_listed(content)}" for name, content in value.items())
+            return ", ".join(f"{name}={_list_text(content)}" for name, content in value.items())
         case _:
             return str(value)
 
 
-def _listed(content: object) -> str:
+def _list_text(content: object) -> str:
     return f"[{', '.join(map(str, content))}]" if isinstance(content, list | tuple) else str(content)
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """Return the terminal; or what is wide enough for any line, where there is none."""
-    found = text_console(stderr=stderr)
-    return found if found.is_terminal else text_console(stderr=stderr, width=_WIDE)
+    """Return a console with the width of the terminal, or without a terminal a very wide one."""
+    terminal = text_console(stderr=stderr)
+    return terminal if terminal.is_terminal else text_console(stderr=stderr, width=_WIDE)

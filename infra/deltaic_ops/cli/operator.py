@@ -1,4 +1,4 @@
-"""What a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
+"""The context of a command: its connection to the catalog, and output as text or JSON."""
 
 import json
 import re
@@ -36,22 +36,25 @@ if TYPE_CHECKING:
 
 __all__ = ["ID", "VERDICTS", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
-Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
-ID: Column = ("ID", lambda one: one.id)
-"""What a list with `--ids` shows too."""
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Ids = Annotated[bool, typer.Option("--ids", help="Show ids, which appear in logs.")]
+PORT_HELP = "Port on 127.0.0.1; 0 selects a free port."
+HISTORY_HELP = "Share earlier versions and the change data feed."
+ID_HELP = "Keep this id, for example from another server. [default: random]"
+ID: Column = ("ID", lambda item: item.id)
+"""The additional column of a list with `--ids`."""
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 _Item = TypeVar("_Item", bound=Item)
 
 _MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|storage) '(.+)' not found")
 _PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
-"""What of a name tells the parents, by what is named."""
-_WORDS = {"schema_name": "schema"}
+"""Number of periods that separate the parents in a name, by kind."""
+_NAMES = {"schema_name": "schema"}
 VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
-"""Of findings, each with its style."""
+"""Verdicts of findings, each with its style."""
 
 
 class Operator:
-    """One run of the command line; connected when a command first needs it."""
+    """One run of a command, which connects to AWS at first use."""
 
     def __init__(self, wishes: Wishes) -> None:
         self.wishes = wishes
@@ -60,63 +63,67 @@ class Operator:
 
     @cached_property
     def connection(self) -> Connection:
-        """The AWS that is meant."""
+        """The connection to the selected AWS account, or to the local server."""
         return self._open.enter_context(connection(self.wishes))
 
     @cached_property
     def admin(self) -> CatalogAdmin:
-        """The catalog."""
+        """The catalog, with all changes that operators can make."""
         return self.connection.admin()
 
     @property
     def reader(self) -> CatalogReader:
-        """The catalog as endpoints read it for recipients."""
+        """The catalog, as endpoints read it for recipients."""
         return CatalogReader(self.connection.catalog_table, self.connection.dynamo())
 
     @cached_property
     def schemas(self) -> "SchemaReader":
-        """What reads the columns of shared tables."""
+        """A reader of the columns of shared tables."""
         return self.connection.schemas(self.admin.storages.get)
 
-    def sharing_endpoint(self, told: str | None) -> str:
-        """Return what profiles name; raises NotFound where nothing tells it, InvalidParameter for no address."""
-        endpoint = told or self.connection.sharing_endpoint
+    def sharing_endpoint(self, option: str | None) -> str:
+        """Return the endpoint for profiles; raises NotFound if it is unknown, InvalidParameter if it is not a URL."""
+        endpoint = option or self.connection.sharing_endpoint
         if not endpoint:
-            raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
+            raise NotFound("the endpoint of the server is unknown: set --endpoint or DELTAIC_ENDPOINT")
         web_address(endpoint)
         return endpoint.rstrip("/")
 
+    def of_recipient(self, store: Any, name: str | None) -> Any:
+        """Return the entries of a store that belong to a recipient, or all of them without a name."""
+        return store.of_all() if name is None else store.list(self.admin.recipients.get(name).id)
+
     def close(self) -> None:
-        """Let go of what the command opened."""
+        """Close the connection and all that the command opened."""
         self._open.close()
 
-    def rows(self, items: Iterable[_Item], columns: Sequence[Column], nothing: str) -> None:
-        """Answer with a list as it comes: pages of a table for people, an array for scripts."""
+    def rows(self, items: Iterable[_Item], columns: Sequence[Column], empty: str) -> None:
+        """Print a list while it is read: as pages of a table, or as a JSON array."""
         if self.as_json:
             print_array(wire(item) for item in items)
             return
-        shown = 0
+        count = 0
         for page in pages(items):
-            self.table(page, columns, headed=not shown or console().is_terminal)
-            shown += len(page)
-        if not shown:
-            self.note(nothing)
+            self.table(page, columns, headed=not count or console().is_terminal)
+            count += len(page)
+        if not count:
+            self.note(empty)
 
-    def some(self, listed: Sequence[object], columns: Sequence[Column], nothing: str, *, more: bool) -> None:
-        """Show people the first of a list, or that there is none."""
-        if listed:
-            self.table(listed, columns)
+    def first_page(self, items: Sequence[object], columns: Sequence[Column], empty: str, *, more: bool) -> None:
+        """Print the first items of a list as a table, or a note that it is empty."""
+        if items:
+            self.table(items, columns)
         else:
-            self.note(nothing)
+            self.note(empty)
         if more:
-            self.note(f"these are the first {PAGE}: --all shows all")
+            self.note(f"showing the first {PAGE}; use --all to show all")
 
-    def table(self, listed: Iterable[object], columns: Sequence[Column], *, headed: bool = True) -> None:
-        """Show people a table."""
-        print_table(listed, columns, headed=headed)
+    def table(self, items: Iterable[object], columns: Sequence[Column], *, headed: bool = True) -> None:
+        """Print a table of items."""
+        print_table(items, columns, headed=headed)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
-        """Answer with one thing, and to people also say what was done; warnings stand in the object, if any."""
+        """Print one item with a message and warnings; JSON has the warnings in the object, and no message."""
         if self.as_json:
             self.json({**wire(item), **({"warnings": list(warnings)} if warnings else {})})
             return
@@ -126,69 +133,69 @@ class Operator:
         for line in warnings:
             console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
 
-    def facts(self, told: Mapping[str, object]) -> None:
-        """Show people what there is to say of one thing, a line for each heading."""
+    def facts(self, facts: Mapping[str, object]) -> None:
+        """Print names and values, one per line, without empty values."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(style="bold")
         grid.add_column(overflow="fold")
-        for name, value in told.items():
+        for name, value in facts.items():
             if value not in ("", [], (), {}, None):
                 grid.add_row(name, cell(visible(shown_value(value))))
         console().print(grid)
 
     def note(self, text: str) -> None:
-        """Say something to people; scripts do not hear it."""
+        """Print a message to stderr, unless the output is JSON."""
         if not self.as_json:
             console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
 
     def terminal(self) -> "Console":
-        """Return what shows progress, on stderr."""
+        """Return a console on stderr, for progress."""
         return text_console(stderr=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str], object]]:
-        """Show people at a terminal that something is under way; the value it gives is told how far it is."""
+        """Show a spinner on a terminal while the block runs; call the yielded function to update its text."""
         terminal = console(stderr=True)
         if self.as_json or not terminal.is_terminal:
             yield str
             return
         with terminal.status(text) as status:
-            yield lambda more: status.update(Text.assemble(text, " ", (one_line(more), "dim")))
+            yield lambda detail: status.update(Text.assemble(text, " ", (one_line(detail), "dim")))
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before what cannot be undone; raises InvalidParameter where nobody can answer and `yes` is not said."""
+        """Ask for confirmation unless `yes` is set; raises InvalidParameter without a terminal."""
         if yes:
             return
         if self.as_json or not sys.stdin.isatty():
-            raise InvalidParameter("nothing is removed unasked: say --yes")
+            raise InvalidParameter("cannot ask for confirmation here: use --yes")
         typer.confirm(question, abort=True)
 
     def findings(
-        self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict, before_remedy: str = ""
+        self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict
     ) -> list["Finding"]:
-        """Answer with what checks see as they see it, a line each for people, an array for scripts; returns it."""
-        shown = []
+        """Print findings while checks run, one per line or as a JSON array, and return them."""
+        count = []
         for finding in findings:
-            shown.append(finding)
+            count.append(finding)
             if not self.as_json:
-                text_console().print(_finding_line(finding, before_remedy), soft_wrap=True)
+                text_console().print(_finding_line(finding), soft_wrap=True)
         if self.as_json:
-            self.json([as_json(finding) for finding in shown])
-        return shown
+            self.json([as_json(finding) for finding in count])
+        return count
 
-    def end(self, found: Sequence["Finding"]) -> None:
-        """Count findings by their verdicts, and end the command with 1 where one failed."""
-        counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+    def end(self, findings: Sequence["Finding"]) -> None:
+        """Print the number of findings by verdict, and exit with 1 if a check failed."""
+        counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in VERDICTS}
         self.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
         if counts["failed"]:
             raise typer.Exit(1)
 
     def json(self, value: object) -> None:
-        """Answer a script."""
+        """Print a value as JSON."""
         typer.echo(json.dumps(value, indent=2))
 
     def refuse(self, refusal: DeltaicError) -> None:
-        """Say why not, and what to do; of a name that is not there also the nearest that is."""
+        """Print an error; for a name that does not exist, suggest the nearest existing name."""
         if isinstance(refusal, NotFound) and (missing := _MISSING.fullmatch(refusal.message)):
             with suppress(DeltaicError):
                 refusal = self._with_the_nearest(*missing.groups())
@@ -208,65 +215,65 @@ class Operator:
 
         admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:
-            within = above[:1] if kind == "view" else above
-            there = list(getattr(admin, f"{kind}s").list(*within))
-            names = [one.name for one in there if kind != "view" or one.schema_name == above[1]]
-        except NotFound as higher:  # the share or the schema of what is missing
-            missing = _MISSING.fullmatch(higher.message)
-            return self._with_the_nearest(*missing.groups()) if missing else higher
+            parents = above[:1] if kind == "view" else above
+            siblings = list(getattr(admin, f"{kind}s").list(*parents))
+            names = [item.name for item in siblings if kind != "view" or item.schema_name == above[1]]
+        except NotFound as parent_error:  # the share or the schema is missing too
+            missing = _MISSING.fullmatch(parent_error.message)
+            return self._with_the_nearest(*missing.groups()) if missing else parent_error
         other = {"share": "recipient", "recipient": "share"}.get(kind)
-        if other and name in {each.name for each in getattr(admin, f"{other}s").list()}:
-            return NotFound(f"{kind} '{name}' not found: it is a {other}, and a grant names RECIPIENT before SHARE")
+        if other and name in {item.name for item in getattr(admin, f"{other}s").list()}:
+            return NotFound(f"{kind} '{name}' not found: '{name}' is a {other}. Write RECIPIENT before SHARE")
         return NotFound(f"{kind} '{name}' not found{did_you_mean(last, names)}")
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:
-    """Return what the command has at hand, told how to answer."""
-    found: Operator = ctx.obj
-    found.as_json = as_json
-    return found
+    """Return the operator of a command, and set its output format."""
+    context: Operator = ctx.obj
+    context.as_json = as_json
+    return context
 
 
-def finding_line(mark: str, style: str, check: str, said: str, remedy: str) -> Text:
-    """Return what people see of a check: its mark, what it saw, and below that what to do where there is something."""
-    text = Text.assemble((mark, style), f" {one_line(check)} ", (one_line(said), "dim"))
+def finding_line(mark: str, style: str, check: str, observation: str, remedy: str) -> Text:
+    """Return the text of a finding: mark, check and observation, and on a second line its remedy, if any."""
+    text = Text.assemble((mark, style), f" {one_line(check)} ", (one_line(observation), "dim"))
     if remedy:
         text.append(f"\n{one_line(as_called(remedy))}")
     return text
 
 
-def _finding_line(finding: "Finding", before_remedy: str) -> Text:
+def _finding_line(finding: "Finding") -> Text:
     mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
-    remedy = finding.remedy and f"   {before_remedy}{finding.remedy}"
+    remedy = finding.remedy and f"   {finding.remedy}"
     return finding_line(mark, VERDICTS[finding.verdict], finding.check, finding.said, remedy)
 
 
 def wire(item: Item) -> dict[str, Any]:
-    """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
-    fields = {_WORDS.get(name) or camel_case(name): told_value(value) for name, value in item.attributes().items()}
+    """Return an item as a JSON object, with the protocol's names, times in UTC, and all fields."""
+    fields = {_NAMES.get(name) or camel_case(name): json_value(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del fields["revoked"], fields["salt"]
         fields["state"] = item.state()
     if isinstance(item, Recipient):
-        fields["properties"] = told_properties(item)
-        fields = {"name": fields["name"], "id": fields["id"], **fields}  # what it is, before what restricts it
+        fields["properties"] = json_properties(item)
+        fields = {"name": fields["name"], "id": fields["id"], **fields}  # name and id first
     if isinstance(item, View):
         fields["lastRefresh"] = {camel_case(name): value for name, value in item.last_refresh.items()}
     return fields
 
 
-def told_fields(read: "DataclassInstance") -> dict[str, Any]:
-    """Return what was read of something as scripts see it, named and told as `wire` does."""
-    return {camel_case(field.name): told_value(getattr(read, field.name)) for field in fields(read)}
+def json_fields(result: "DataclassInstance") -> dict[str, Any]:
+    """Return a dataclass instance as a JSON object, with names and values as in `wire`."""
+    return {camel_case(field.name): json_value(getattr(result, field.name)) for field in fields(result)}
 
 
-def told_properties(recipient: Recipient) -> dict[str, Any]:
-    """Return a recipient's properties, lists as lists."""
-    return {name: told_value(value_of(text)) for name, text in recipient.properties.items()}
+def json_properties(recipient: Recipient) -> dict[str, Any]:
+    """Return a recipient's properties, with lists as lists."""
+    return {name: json_value(value_of(text)) for name, text in recipient.properties.items()}
 
 
-def told_value(value: object) -> object:
-    """Return a value as scripts see it: times in UTC, tuples as lists."""
+def json_value(value: object) -> object:
+    """Return a value for JSON: times in UTC, tuples as lists."""
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""The command `deltaic pull`: the download client's own command, with the output and errors of this command line."""
+"""The command `deltaic pull`: run the download client, and print its errors like other commands."""
 
 from functools import wraps
 from typing import Any
@@ -10,7 +10,7 @@ from deltaic_ops.inspection.pull_errors import own_errors
 
 @wraps(command.pull)
 def pull(*arguments: Any, **options: Any) -> None:
-    """Run the download client's command and convert its errors."""
+    """Download; takes the options of the client's own command."""
     with own_errors():
         command.pull(*arguments, **options)
 

@@ -1,4 +1,4 @@
-"""Carries out the steps of a plan as the commands of single things do, with their checks."""
+"""Carry out the steps of a plan, with the same checks as the commands for single entries."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.inspection.view_checks import checked_sql
 
 _STOPPING = (LockLost, TooManyRequests, Unavailable)
-"""What another order of steps does not help against."""
+"""Errors that another order of steps cannot avoid."""
 
 _Fields = Mapping[str, Any]
 
 
 class Refused(Exception):
-    """A step was refused by something that no other step takes away."""
+    """A step failed, and no other step can fix the cause."""
 
     def __init__(self, step: Step, refusal: DeltaicError) -> None:
         super().__init__(refusal.message)
@@ -39,30 +39,30 @@ class Refused(Exception):
 
 @dataclass
 class Applying:
-    """What steps are carried out with."""
+    """Clients, settings and results of one run of `apply`."""
 
     admin: CatalogAdmin
     schemas: Callable[[], SchemaReader]
-    """What reads shared tables and folders with the operator's credentials; made when it is asked for."""
+    """Returns a reader of shared tables and folders, with the operator's credentials."""
 
     unchecked: bool = False
-    """Whether tables and folders that nothing narrows are shared unseen."""
+    """Whether unfiltered tables and folders are shared without reading them."""
 
     loopback: bool = False
-    """Whether an issuer may be on this machine, as beside an AWS that is."""
+    """Whether an issuer can be on this machine, as with a local AWS."""
 
     warnings: list[str] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
-    """Those that were made or changed."""
+    """Created and changed views."""
 
     gone: list[View] = field(default_factory=list)
-    """Those that were deleted, whose schedules go too."""
+    """Deleted views, whose schedules must be deleted too."""
 
     def carry_out(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """Make the steps, in an order in which none forbids another, and yield each that is made; raises Refused.
+        """Carry out the steps in a possible order, and yield each finished step; raises Refused.
 
-        What changes an entry is made before any later phase is begun, or rights would be given to what shall be
-        narrower. What is new may wait for the end: a grant may still have a filter that it does not fit.
+        Changes finish before a later phase starts; otherwise rights would be given to entries that are not filtered
+        yet. New entries can wait until the end: a grant may still have a filter that does not match them.
         """
         waiting: list[Step] = []
         for _, some in groupby(steps, lambda step: step.phase):
@@ -71,11 +71,11 @@ class Applying:
                     raise refused
                 waiting.append(refused.step)
         if left := (yield from self._made(waiting)):
-            self.warnings += [f"{one.step.difference.title} is refused too: {one.refusal.message}" for one in left[1:]]
+            self.warnings += [f"{one.step.difference.title} also failed: {one.refusal.message}" for one in left[1:]]
             raise left[0]
 
     def _made(self, steps: list[Step]) -> Generator[Step, None, list[Refused]]:
-        """Make steps that may need each other, until all are made or none can be; return those that cannot."""
+        """Carry out steps that may depend on each other, until no more can be; return those that failed."""
         while steps:
             refusals: list[Refused] = []
             for step in steps:
@@ -98,7 +98,7 @@ class Applying:
             self._carry(step)
             before += [f"{step.difference.title}: {said}" for said in self.warnings]
         finally:
-            self.warnings = before  # of what is refused, and tried again, nothing yet
+            self.warnings = before  # a failed step is tried again, so its warnings are dropped
 
     def _carry(self, step: Step) -> None:
         one = step.difference
@@ -139,7 +139,7 @@ class Applying:
         admin = self.admin
         match kind:
             case "schema":
-                del fields["follow"]  # a step of its own, as it shows something
+                del fields["follow"]  # a separate step, because it shows tables
                 admin.schemas.create(*path, **fields)
             case "table":
                 admin.tables.create(*path, fit=self._fit, **fields)
@@ -219,7 +219,7 @@ class Applying:
         if "sql" in fields:
             read = checked_sql(self.admin, self.schemas, fields["sql"], views.source(views.get(*path).source))
             fields["properties"] = sorted(read.properties)
-        if history is False:  # before what else changes, and what is wider after it
+        if history is False:  # first take history away, and give it last
             self.admin.tables.update(*path, history=False)
         self.views.append(views.update(*path, **fields))
         if history:
@@ -231,21 +231,21 @@ class Applying:
         return stored
 
     def _moved(self, kind: str, name: str, fields: _Fields, before: Callable[[], Any]) -> dict[str, Any]:
-        """Look at the place that a folder is to have, if that is another one."""
+        """Check the new location of a folder, if it changes."""
         if not fields.keys() & {"location", "storage"}:
             return {}
         there = before()
         return self._look(kind, name, fields.get("location", there.location), fields.get("storage", there.storage))
 
     def _look(self, kind: str, name: str, location: str, storage: str) -> dict[str, Any]:
-        """Return what a skill's file says of it, as an argument; warn of what is odd about a folder."""
+        """Return the facts of a skill's SKILL.md as an argument, and add warnings about a folder."""
         found: dict[str, Any] = {}
         if kind == "skill":
             found["facts"], told = skill_facts(self.schemas(), name, location, storage)
             self.warnings += told
         self.warnings += unknown_bucket(self.admin, location)
         if not self.unchecked and is_empty(self.schemas(), location, storage):
-            self.warnings.append(f"nothing lies in {location} yet")
+            self.warnings.append(f"{location} is empty")
         return found
 
     def _check_grant(self, path: tuple[str, ...], fields: _Fields) -> None:
@@ -259,7 +259,7 @@ def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:
 
 
 def _properties(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Return changes with properties as an update takes them: those to add, and those to remove."""
+    """Replace `properties` by the properties to add and to remove."""
     if "properties" not in fields:
         return fields
     wanted = fields.pop("properties")
@@ -268,7 +268,7 @@ def _properties(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
 
 
 def _limits(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
-    """Return changes with addresses and ends as an update takes them."""
+    """Replace `addresses` by the addresses to add and to remove, and parse `ends_at`."""
     if "addresses" in fields:
         wanted, there = fields.pop("addresses"), before.get("addresses", ())
         fields["add_addresses"] = [one for one in wanted if one not in there]

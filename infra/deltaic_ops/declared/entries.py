@@ -22,17 +22,17 @@ WITHIN: Mapping[str, Mapping[str, str]] = {
     "model": {"versions": "version"},
     "recipient": {"policies": "policy", "grants": "grant"},
 }
-"""Which fields hold entries of their own, by the kind of what holds them."""
+"""Fields that contain entries, by the kind of the containing entry."""
 
 _AS_NAMES = frozenset({("table", "hidden_columns"), ("view", "source")})
-"""Fields whose texts match without regard to case: the catalog keeps the spelling of what they name."""
+"""Fields that are compared without regard to case, because the catalog keeps the spelling of the named object."""
 
 Key = tuple[str, tuple[str, ...]]
-"""What an entry is found by: its kind, and its path in small letters, for names match without regard to case."""
+"""Kind and lower-case path of an entry; names are compared without regard to case."""
 
 
 def name_of(kind: str, path: tuple[str, ...]) -> str:
-    """Return the name of an entry as people write it."""
+    """Return the full name of an entry, such as share.schema.table."""
     if kind == "version":
         return f"{'.'.join(path[:-1])} {path[-1]}"
     return (" " if kind in {"grant", "policy"} else ".").join(path)
@@ -42,43 +42,43 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
 class _Named:
     kind: str
     path: tuple[str, ...]
-    """The names of all that holds it, and its own; of a grant its recipient and its share, of a policy its id."""
+    """Names of its parents and its own name; for a grant its recipient and share, for a policy its recipient and id."""
 
     @property
     def name(self) -> str:
-        """As people write it: share.schema.table."""
+        """The full name, such as share.schema.table."""
         return name_of(self.kind, self.path)
 
     @property
     def title(self) -> str:
-        """Its name behind its kind."""
+        """Kind and name."""
         return f"{self.kind} {self.name}"
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
+        """Kind and lower-case path, to find the entry."""
         return self.kind, tuple(part.lower() for part in self.path)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry(_Named):
-    """One thing of a catalog as it is there, or in the files."""
+    """An entry of the catalog, or of the files."""
 
     fields: Mapping[str, Any]
-    """Its own, those with their defaults too."""
+    """All fields, including those with default values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference(_Named):
-    """What an entry is in the files and what it is in the catalog."""
+    """An entry that differs between files and catalog."""
 
     in_files: Mapping[str, Any] | None
     in_catalog: Mapping[str, Any] | None
-    """The fields that differ; all where the other side has no such entry, which is None there."""
+    """The differing fields; all fields if the other side, which is then None, has no such entry."""
 
 
 def entries(declaration: Declaration) -> Iterator[Entry]:
-    """Yield all entries, each behind what holds it."""
+    """Yield all entries, each after its parent."""
     yield from _entries("", (), declaration.model_dump(mode="json"))
 
 
@@ -95,7 +95,7 @@ def _entries(kind: str, path: tuple[str, ...], held: Mapping[str, Any]) -> Itera
 
 
 def differences(files: Declaration, catalog: Declaration) -> list[Difference]:
-    """Return what differs, in the order of the files and then of what only the catalog has."""
+    """Return differences in the order of the files, followed by entries that only the catalog has."""
     declared = {one.key: one for one in entries(files)}
     there = {one.key: one for one in entries(catalog)}
     found = []
@@ -117,17 +117,17 @@ def _same(field: tuple[str, str], one: Any, other: Any) -> bool:
 
 
 def policies_said_twice(declaration: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the way to each policy that an earlier one says already: who a JWT lets in is one recipient."""
+    """Yield the path of each policy that repeats an earlier one: a JWT must identify one recipient."""
     first: dict[str, str] = {}
     for name, person in declaration.recipients.items():
         for number, policy in enumerate(person.policies):
             if policy.id in first:
-                yield ("recipients", name, "policies", number), f"says what a policy of {first[policy.id]}'s says"
+                yield ("recipients", name, "policies", number), f"repeats a policy of {first[policy.id]}"
             first.setdefault(policy.id, name)
 
 
 def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the way to each field that names what no file has, and what is wrong with it."""
+    """Yield the path of each field with a name that is not in the files, and a message."""
     there: dict[str, dict[str, str]] = {"share": {}, "storage": {}}
     every = list(entries(declaration))
     for one in every:
@@ -143,12 +143,12 @@ def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], s
         for kind, name, field in named:
             if name and name.lower() not in there[kind]:
                 way = tuple(part for pair in zip(_groups(one.kind), one.path, strict=True) for part in pair)
-                said = f"names no {kind} of these files{did_you_mean(name, there[kind].values())}"
-                yield (*way, field) if field else way, said
+                message = f"names a {kind} that is not in these files{did_you_mean(name, there[kind].values())}"
+                yield (*way, field) if field else way, message
 
 
 _IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
-"""Kinds that may lie in a storage."""
+"""Kinds that can be in a storage."""
 
 
 def _groups(kind: str) -> tuple[str, ...]:
@@ -160,16 +160,16 @@ _Part = TypeVar("_Part", bound=BaseModel)
 
 
 Dying = Collection[tuple[str, tuple[str, ...]]]
-"""Kinds and paths of what is being deleted."""
+"""Kinds and paths of entries that are being deleted."""
 
 
 def declaration_of(
     admin: CatalogAdmin, tell: Callable[[str], object] = str, beside: model.Declaration | None = None
 ) -> model.Declaration:
-    """Read a whole catalog, without what is being deleted; what changes meanwhile may be in it or not.
+    """Read the whole catalog, without entries that are being deleted; concurrent changes may be missed.
 
-    Of the tables that a followed source brought those alone that the files name which it is put `beside`.
-    `tell` is told what is read next. Raises InvalidParameter for an entry that no file can say.
+    Tables of followed sources are included only if `beside`, the files to compare with, declares them.
+    Calls `tell` with the entry that is read next. Raises InvalidParameter for an entry that no file can express.
     """
     dying = set(admin.unfinished())
     named = {one.key for one in entries(beside)} if beside else set()
@@ -236,5 +236,5 @@ def _taken(kind: type[_Part], item: object, **more: object) -> _Part:
         what, first = getattr(item, "title", getattr(item, "name", "")), odd.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidParameter(
-            f"'{what}' stands in the catalog as no file can say it ({why}): correct it by its command"
+            f"cannot write entry '{what}' of the catalog to a file ({why}): correct it with its command"
         ) from None

@@ -1,4 +1,4 @@
-"""Reads and writes declarations as YAML files; what is wrong with one is told with its line and column."""
+"""Read and write declarations as YAML files; errors have the line and column of the mistake."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from deltaic_ops.declared.mistakes import Mistakes
 from deltaic_ops.declared.model import Declaration, fields
 
 MOST_TOLD = 100
-"""Mistakes of one file."""
+"""Number of mistakes that are reported for one file."""
 
 MOST_VALUES = 1_000_000
 LARGEST_BYTES = 64 << 20
@@ -33,14 +33,14 @@ class _File:
     document: Document
 
     def place(self, way: Sequence[str | int]) -> str:
-        """Return where a value stands, as editors take it: file, line and column."""
+        """Return the position of a value as file:line:column, which editors can open."""
         found = self.document.place(way)
         return _place(self.path, self.lines, Mistake(found.line, found.field, ""))
 
-    def told(self, way: Sequence[str | int], said: str) -> str:
-        """Return what is wrong with a value, and where it stands."""
+    def told(self, way: Sequence[str | int], message: str) -> str:
+        """Return a message about a value, with its position."""
         found = self.document.place(way)
-        return _told(self.path, self.lines, Mistake(found.line, found.field, said))
+        return _told(self.path, self.lines, Mistake(found.line, found.field, message))
 
 
 def _told(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
@@ -60,13 +60,13 @@ def _place(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
 
 
 def read(paths: Sequence[Path]) -> Declaration:
-    """Return what files, and all files of folders, say together; raises InvalidParameter with a line per mistake.
+    """Return the declaration of files and folders together; raises InvalidParameter with a line for each mistake.
 
-    A share, a recipient or a storage stands whole in one of them.
+    Each share, recipient or storage must be declared completely in one file.
     """
     files = [*{file.resolve(): file for path in paths for file in _files(path)}.values()]
     if not files:
-        raise InvalidParameter(f"no .yaml file lies in {', '.join(map(str, paths))}")
+        raise InvalidParameter(f"no .yaml file in {', '.join(map(str, paths))}")
     told: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
     first: dict[tuple[str, str], tuple[_File, str]] = {}
     wrong: list[str] = []
@@ -81,7 +81,7 @@ def read(paths: Sequence[Path]) -> Declaration:
                 other, spelled = first.setdefault((group, name.lower()), (text, name))
                 if other is not text:
                     there = other.place((group, spelled))
-                    wrong.append(text.told((group, name), f"is declared at {there} already"))
+                    wrong.append(text.told((group, name), f"is already declared at {there}"))
             told[group] |= getattr(one, group)
     if wrong:
         raise Mistakes(wrong)
@@ -109,17 +109,17 @@ def _read(file: Path) -> tuple[Declaration, _File]:
         with file.open("rb") as opened:
             content = opened.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
-            raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: divide it into several files")
+            raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: split it into several files")
         lines = content.decode().split("\n")
         document = Document.read(content.decode(), "schema-file", MOST_VALUES)
     except FileNotFoundError:
-        raise InvalidParameter(f"there is no file {file}") from None
+        raise InvalidParameter(f"file {file} does not exist") from None
     except UnicodeDecodeError as failure:
         before = content[: failure.start].rpartition(b"\n")
         place = f"{file}:{content[: failure.start].count(10) + 1}:{len(before[2]) + 1}"
-        raise Mistakes([f"{place}: is no UTF-8: save the file as UTF-8"]) from None
+        raise Mistakes([f"{place}: not UTF-8: save the file as UTF-8"]) from None
     except OSError as failure:
-        raise InvalidParameter(f"{file} cannot be read: {failure}") from None
+        raise InvalidParameter(f"cannot read {file}: {failure}") from None
     except Unreadable as unreadable:
         raise Mistakes([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None
     try:
@@ -131,13 +131,13 @@ def _read(file: Path) -> tuple[Declaration, _File]:
 
 
 def text_of(declaration: Declaration) -> str:
-    """Return a declaration as YAML, without what has its default."""
+    """Return a declaration as YAML, without default values."""
     told = declaration.model_dump(mode="json", exclude_defaults=True)
     return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120) if told else "{}\n"
 
 
 def write(declaration: Declaration, folder: Path) -> list[Path]:
-    """Write `storages.yaml`, `recipients.yaml` and a file for each share into a folder; return what was written."""
+    """Write `storages.yaml`, `recipients.yaml` and one file for each share into a folder; return their paths."""
     shares = declaration.shares.items()
     parts = {f"shares/{quote(name, safe='')}.yaml": Declaration(shares={name: one}) for name, one in shares}
     if declaration.storages:

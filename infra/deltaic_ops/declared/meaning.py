@@ -1,4 +1,4 @@
-"""What differences mean for recipients, in words: who gains and loses what, and who sees it otherwise."""
+"""Describe what differences mean for recipients: what they gain, lose, or see differently."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,23 +14,23 @@ from deltaic_ops.declared.model import Declaration, GrantOf, texts_of
 from deltaic_ops.inspection.filter_checks import lacked_by
 
 _parsed = lru_cache(maxsize=4096)(parse)
-"""The same filters are asked about for each recipient."""
+"""Cached, because the same filters are parsed for each recipient."""
 
 _SHARED = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
-"""Of a schema with whatever tables its source brings."""
+"""Kind of a schema that follows a source, with all tables of the source."""
 
 _NAMED = 5
-"""How many of several are named."""
+"""Number of names that a list shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What changes for recipients for whom the same changes."""
+    """Changes that are the same for several recipients."""
 
     recipients: tuple[str, ...]
     changes: tuple[str, ...]
-    """Each as it goes behind "alice": `loses 3 tables: ...`."""
+    """Predicates of sentences about a recipient, such as `loses 3 tables: ...`."""
 
     def __str__(self) -> str:
         who = self.recipients
@@ -39,7 +39,7 @@ class Meaning:
 
 
 def meanings(found: Iterable[Difference], files: Declaration, catalog: Declaration) -> list[Meaning]:
-    """Return what changes for whom once the catalog is as the files say; as of now, for grants end."""
+    """Return what changes for recipients if the catalog is changed to match the files, with grants as of now."""
     changed = list(found)
     before, after = _Side(catalog), _Side(files)
     alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -66,7 +66,7 @@ def meanings(found: Iterable[Difference], files: Declaration, catalog: Declarati
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names with commas between them; of many the first ones."""
+    """Return names separated by commas; if there are many, only the first ones."""
     some = list(names)
     return ", ".join(some if len(some) <= _NAMED else [*some[:_NAMED], f"and {len(some) - _NAMED} more"])
 
@@ -93,11 +93,11 @@ class _Side:
         }
 
     def held(self, recipient: str) -> Mapping[str, GrantOf]:
-        """Return its grants by their shares, in small letters."""
+        """Return the grants of a recipient by lower-case share name."""
         return self._held.get(recipient, {})
 
     def lacking(self, share: str, recipient: str) -> Mapping[str, str]:
-        """Return which properties a recipient lacks that filters choose rows by, by the tables of a share."""
+        """Return, by table of a share, the properties that filters need and the recipient does not have."""
         properties, held = self._properties.get(recipient, {}), self.held(recipient)
         found = {}
         for (kind, _), one in self.seen(share, recipient).items():
@@ -107,7 +107,7 @@ class _Side:
         return found
 
     def seen(self, share: str, recipient: str) -> Mapping[tuple[str, str], Entry]:
-        """Return what of a share a recipient sees; by a grant with a filter tables alone, for nothing else has rows."""
+        """Return the entries of a share that a recipient sees; a grant with a filter shows only tables and views."""
         held = self.held(recipient)
         if share not in held:
             return {}
@@ -119,7 +119,7 @@ class _Side:
 
 
 _Change = tuple[str, str, str]
-"""Loses or gains, a kind and a name; or a sentence by itself, behind two empty texts."""
+"""The verb loses or gains, a kind and a name; or two empty texts and a complete predicate."""
 
 
 def _of_share(share: str, recipient: str, before: _Side, after: _Side, moved: Collection[str]) -> Iterator[_Change]:
@@ -134,13 +134,13 @@ def _of_share(share: str, recipient: str, before: _Side, after: _Side, moved: Co
     new = {name: missing for name, missing in lacking[1].items() if lacking[0].get(name) != missing}
     for missing in sorted({*new.values()}):
         tables = listed(name for name, lacked in new.items() if lacked == missing)
-        yield "", "", f"sees no rows of {tables}, as it lacks {missing}"
+        yield "", "", f"sees no rows of {tables}: missing {missing}"
     filters = [grant.partition_filter if grant else "" for grant in grants]
     for key, entry in will.items():
         if key in was:
-            yield from (("", "", said) for said in _otherwise(was[key], entry, *filters))
+            yield from (("", "", change) for change in _otherwise(was[key], entry, *filters))
             if entry.fields.get("storage") in moved:
-                yield "", "", f"reads {entry.name} from another place"
+                yield "", "", f"reads {entry.name} from another location"
 
 
 def _gathered(changes: Iterable[_Change]) -> Iterator[str]:
@@ -175,12 +175,12 @@ def _otherwise(was: Entry, will: Entry, filter_was: str, filter_will: str) -> It
     if old.get("start_version") != new.get("start_version"):
         yield f"sees versions of {name} from {new['start_version']} on"
     if old.get("exclude") != new.get("exclude"):
-        yield f"sees other tables of what {name} follows"
+        yield f"sees other tables of the source that {name} follows"
     if old.get("sql") != new.get("sql"):
-        yield f"sees what another SQL shows in {name}, and nothing until it is refreshed"
+        yield f"sees {name} with other SQL, and nothing until it is refreshed"
     places = ("source", "storage") if will.kind == FOLLOWED else _PLACES
     if any(old.get(field) != new.get(field) for field in places):
-        yield f"reads {name} from another place"
+        yield f"reads {name} from another location"
     modes = [set(fields.get("access_modes", ())) for fields in (old, new)]
     for some, may in ((modes[1] - modes[0], "may read"), (modes[0] - modes[1], "may no longer read")):
         yield from (f"{may} {name} by {_MODES[mode]}" for mode in sorted(some))
@@ -192,8 +192,8 @@ def _otherwise(was: Entry, will: Entry, filter_was: str, filter_will: str) -> It
 _PLACES = ("location", "storage", "auxiliary_locations", "format", "metadata_location")
 _MODES = {"dir": "credentials for its folder", "url": "signed URLs"}
 _OF_RECIPIENT: Mapping[str, str] = {
-    "properties": "has other properties, by which filters and views choose rows",
-    "addresses": "is answered at other addresses",
+    "properties": "has other properties, with which filters and views select rows",
+    "addresses": "has other allowed addresses",
 }
 _LIMITS: Mapping[str, str] = {"requests_per_minute": "requests a minute", "bytes_per_day": "bytes a day"}
 
@@ -205,21 +205,21 @@ def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Ite
         return
     for one in some:
         if one.in_catalog is None and one.in_files is not None:
-            yield f"comes in by {_jwts(one.in_files)}"
+            yield f"can sign in with {_jwts(one.in_files)}"
         elif one.in_files is None and one.in_catalog is not None:
-            yield f"comes in no more by {_jwts(one.in_catalog)}"
+            yield f"can no longer sign in with {_jwts(one.in_catalog)}"
     if own is None or own.in_files is None:
         return
     if own.in_catalog is None:
-        yield "is new" if some else "is new, and reads nothing before it has a token"
+        yield "is new" if some else "is new, and needs a token to read"
     else:
         changed: Mapping[str, Any] = own.in_files
-        yield from (said for field, said in _OF_RECIPIENT.items() if field in changed)
-        for field, what in _LIMITS.items():
+        yield from (change for field, change in _OF_RECIPIENT.items() if field in changed)
+        for field, unit in _LIMITS.items():
             if field in changed:
-                yield f"may ask for {changed[field]:,} {what}" if changed[field] else f"has no limit of {what}"
+                yield f"is limited to {changed[field]:,} {unit}" if changed[field] else f"has no limit of {unit}"
         if "ends_at" in changed:
-            yield f"is answered until {changed['ends_at']}" if changed["ends_at"] else "is answered without an end"
+            yield f"has access until {changed['ends_at']}" if changed["ends_at"] else "has access without an end"
 
 
 def _jwts(policy: Mapping[str, Any]) -> str:

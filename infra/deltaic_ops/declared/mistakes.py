@@ -1,4 +1,4 @@
-"""What is wrong with files, a line for each mistake."""
+"""The error for mistakes in files, with one line for each."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from deltaic.errors import InvalidParameter
 
 
 class Mistakes(InvalidParameter):
-    """Mistakes of files, each of which begins with its place, as editors and terminals open it."""
+    """Mistakes in files; each line starts with file:line:column, which editors and terminals can open."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         super().__init__("\n".join(lines))

@@ -1,4 +1,4 @@
-"""What makes a catalog what the files say: steps in the order in which they can be made, and what they mean."""
+"""Plans: the steps that change a catalog to match files, in order, and their effects for recipients."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,35 +19,35 @@ from deltaic_ops.declared.steps import Step, comes_back, steps
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What differs between the files and the catalog."""
+    """The differences between files and catalog, and the steps that remove them."""
 
     files: Declaration
     found: Sequence[Difference]
     steps: Sequence[Step]
-    """In their order; what goes with something else has none of its own."""
+    """Steps in order; entries that are deleted with their parent have no step."""
 
     means: Sequence[Meaning]
     remarks: Sequence[str]
-    """What else to know before."""
+    """Additional notes."""
 
     @property
     def deleted(self) -> int:
-        """How many entries are deleted; a schema that follows nothing more loses what it followed."""
+        """The number of deleted entries; a schema that stops following a source loses the tables of the source."""
         return len(self.gone)
 
     @property
     def gone(self) -> list[str]:
-        """What is deleted."""
+        """Titles of the deleted entries."""
         return [one.title for one in self.found if one.in_files is None or ends_following(one)]
 
     @property
     def widened(self) -> list[str]:
-        """What shows more to somebody."""
+        """Titles of the entries whose change lets recipients see more."""
         return [step.difference.title for step in self.steps if step.widens]
 
 
 def plan(files: Declaration, catalog: Declaration) -> Plan:
-    """Return what makes the catalog what the files say; raises InvalidParameter for what cannot be changed."""
+    """Return the plan that changes the catalog to match the files; raises InvalidParameter for impossible changes."""
     found = differences(files, catalog)
     there = {one.key: one for one in entries(files)}
     wrong = [line for one in found if one.kind == "view" for line in (*_unchangeable(one), *_sourceless(one, there))]
@@ -58,7 +58,7 @@ def plan(files: Declaration, catalog: Declaration) -> Plan:
 
 
 def ends_following(one: Difference) -> bool:
-    """Tell whether a schema follows nothing more, or something else: the tables that it followed go."""
+    """Return whether a schema stops following its source, so that the tables of the source are deleted."""
     if not one.in_files or not one.in_catalog or not one.in_catalog.get("follow"):
         return False
     after, before = one.in_files["follow"], one.in_catalog["follow"]
@@ -69,18 +69,17 @@ def _unchangeable(view: Difference) -> Iterator[str]:
     if view.in_files is not None and view.in_catalog is not None:
         for field in ("location", "source"):
             if field in view.in_files:
-                was = f"its {field} is set once, and is {view.in_catalog[field]}"
-                yield f"{view.title}: {was}: give the new one another name"
+                yield f"{view.title}: cannot change its {field} {view.in_catalog[field]}: create another view"
 
 
 def _sourceless(view: Difference, there: Mapping[Key, Entry]) -> Iterator[str]:
-    """Yield what is wrong with a new view, or a new SQL, whose source is in no file and comes by no follow."""
+    """Yield a mistake for new SQL of a view whose source is neither in the files nor in a followed schema."""
     if view.in_files and "sql" in view.in_files:
         source = str(there[view.key].fields["source"])
         share, schema, name = (part.lower() for part in split_table_name(source))
         held = there.get(("schema", (share, schema)))
         if not (held and held.fields["follow"]) and ("table", (share, schema, name)) not in there:
-            yield f"view {view.name}: its source {source} is no table of these files"
+            yield f"view {view.name}: its source {source} is not a table in these files"
 
 
 class _PlanFile(BaseModel):
@@ -92,27 +91,27 @@ class _PlanFile(BaseModel):
 
 
 def write_plan(made: Plan, file: Path) -> None:
-    """Keep a plan; it holds what the files hold, and no secrets."""
+    """Save a plan with the content of its files, which have no secrets."""
     found = list(map(asdict, made.found))
     content = {"deltaic_plan": 1, "files": made.files.model_dump(mode="json", exclude_defaults=True), "found": found}
     file.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
 
 
 def read_plan(file: Path) -> tuple[Declaration, list[Difference]]:
-    """Return what shall be, and what differed when the plan was made; raises InvalidParameter for no such file."""
+    """Read a saved plan: its files, and the differences at that time; raises InvalidParameter for another file."""
     try:
         kept = _PlanFile.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
-        raise InvalidParameter(f"'{file}' holds no plan: `deltaic plan FILES --out {file}` makes one") from None
+        raise InvalidParameter(f"'{file}' is not a plan: create one with `deltaic plan FILES --out {file}`") from None
     return kept.files, kept.found
 
 
 def refuse_moved(now: Plan, planned: Iterable[Difference]) -> None:
-    """Raise Conflict where the catalog has moved since a plan: where anything differs that did not, or not like that.
+    """Raise Conflict if the catalog has changed since a plan, so that there are other differences.
 
-    What was carried out of the plan already differs no more.
+    Finished steps of the plan are no differences any more.
     """
     known = {one.key: one for one in planned}
     other = [one.title for one in now.found if known.get(one.key) != one]
     if other:
-        raise Conflict(f"the catalog has moved since the plan was made ({listed(other)}): plan again")
+        raise Conflict(f"the catalog has changed since the plan was made ({listed(other)}): run plan again")

@@ -1,4 +1,4 @@
-"""The steps from a catalog to what files say, in an order in which rights are taken before any are given."""
+"""The steps that change a catalog to match files, in an order that removes rights before it adds any."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from deltaic_ops.declared.model import PARTS, Declaration
 Action = Literal["delete", "create", "update"]
 
 _KINDS = tuple(PARTS)
-"""Each behind what it needs."""
+"""All kinds, each after the kinds that it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +23,24 @@ class Step:
 
     difference: Difference
     widens: bool
-    """Whether anybody sees more after it."""
+    """Whether a recipient sees more after it."""
 
     also: int = 0
-    """How many entries go with what is deleted."""
+    """Number of entries that are deleted with this one."""
 
     is_pause: bool = False
-    """Whether a grant is only taken until all that it shows is settled."""
+    """Whether a grant is removed only while the entries that it shows change."""
 
     @property
     def action(self) -> Action:
-        """What is done."""
+        """The kind of change."""
         if self.difference.in_files is None:
             return "delete"
         return "create" if self.difference.in_catalog is None else "update"
 
     @property
     def phase(self) -> int:
-        """Steps of one phase are made in any order, and all of them before the next: rights are taken before given."""
+        """Number of the phase; all steps of a phase finish, in any order, before the next phase starts."""
         kind = self.difference.kind
         if self.action == "delete":
             return 6 if kind == "storage" else 0
@@ -60,7 +60,7 @@ def steps(found: Iterable[Difference], files: Declaration, catalog: Declaration)
 
 
 def comes_back(one: Difference, files: Declaration) -> str:
-    """Return what is said of a table that was shared in part and leaves, and that a followed source may bring whole."""
+    """Return a remark about a deleted filtered table that a followed source may share again without its filter."""
     before = one.in_catalog or {}
     if one.kind != "table" or one.in_files is not None or not (before["partition_filter"] or before["hidden_columns"]):
         return ""
@@ -69,16 +69,16 @@ def comes_back(one: Difference, files: Declaration) -> str:
         for schema, some in held.schemas.items():
             source = some.follow.source if some.follow else ""
             if source.startswith(GLUE) or (source and Location.parse(source).contains(place)):
-                back = f"may bring table {one.name} back whole: exclude it there"
+                back = f"may share table {one.name} again, without its filter: add it to `exclude` there"
                 return f"{share}.{schema} follows {source}, which {back}"
     return ""
 
 
 def _paused(made: list[Step], files: Declaration, catalog: Declaration) -> list[Step]:
-    """Return steps of which those that change the rows of one recipient in two ways are made while it holds no grant.
+    """Add steps that pause a grant while two changes of its recipient's rows are made.
 
-    A filter that moves from the table to the grant, or a filter and the property that it asks for: in between, either
-    order shows rows that neither side shows.
+    An example is a filter that moves from the table to the grant: between the two changes, the recipient could see rows
+    that it sees neither before nor after.
     """
     changes = [step.difference for step in made if step.widens and step.action == "update"]
     wide = {one.path[0].lower() for one in changes if one.kind in {"table", "view", "schema"}}
@@ -113,7 +113,7 @@ def _changes(found: Iterable[Difference], held: frozenset[str], files: Declarati
         if key in gone and _goes_with(key, gone):
             continue
         if one.kind == "schema" and one.in_catalog is None and one.in_files and one.in_files["follow"]:
-            # The schema itself shows nothing.
+            # Creating the schema shows nothing yet.
             follow = {"follow": one.in_files["follow"]}
             yield Step(Difference("schema", one.path, {**one.in_files, "follow": None}, None), widens=False)
             entered = Difference("schema", one.path, follow, {"follow": None})
@@ -123,7 +123,7 @@ def _changes(found: Iterable[Difference], held: frozenset[str], files: Declarati
 
 
 def _goes_with(key: Key, gone: set[Key]) -> Key | None:
-    """Return the highest entry that takes this one with it when it is deleted."""
+    """Return the top-level entry whose deletion also deletes this one."""
     kind, path = key
     within: dict[str, list[Key]] = {
         "grant": [("recipient", path[:1]), ("share", path[1:])],
@@ -136,16 +136,16 @@ def _goes_with(key: Key, gone: set[Key]) -> Key | None:
 
 
 _SHARED = frozenset({"table", "view", "volume", "skill", "version"})
-"""Kinds whose entries show something to whoever holds their share."""
+"""Kinds whose entries recipients of the share see."""
 
 _HARMLESS = frozenset({"comment", "display_name", "checkpoint", "key", "refresh", "max_staleness", "run_id"})
 _OPENED: Mapping[str, Any] = {"": 0, "signed": 1, "vended": 2}
 
 
 def widens(one: Difference, held: frozenset[str]) -> bool:
-    """Tell whether the catalog shows more to anybody once it is as the files say.
+    """Return whether a change lets a recipient see more.
 
-    `held` are the shares that anybody holds, before or after, in small letters.
+    `held` are the lower-case names of shares that are granted, before or after the change.
     """
     if one.in_files is None:
         return False

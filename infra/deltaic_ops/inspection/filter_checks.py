@@ -1,4 +1,4 @@
-"""What narrows a share must fit its tables before it is stored; and who sees nothing, as it lacks a property."""
+"""Validate filters and hidden columns against tables before they are stored, and warn of recipients without rows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -36,81 +36,80 @@ from deltaic_ops.inspection.shared_schema import (
 from deltaic_ops.inspection.survey import survey
 
 READERS = 8
-"""Logs that are read at the same time, each of which may have many commits behind its checkpoint."""
+"""Number of logs that are read concurrently."""
 
 
 def fitted(
     admin: CatalogAdmin,
     schemas: Callable[[], SchemaReader],
-    wanted: Table,
+    table: Table,
     before: Table | None,
     *,
     unchecked: bool = False,
 ) -> tuple[Table, list[str]]:
-    """Return a table entry as it may be stored, its hidden columns spelled as the table spells them; and warnings.
+    """Validate a table entry; return it, with hidden columns spelled as in the table, and warnings.
 
-    Warnings are of who sees no rows by a new filter, and of what those run into with whom it is shared: of a table that
-    is shared newly or moves all that `deltaic lint` finds, or else what concerns a way that is new.
-    Raises InvalidParameter unless its filter, its hidden columns and the filters of grants of its share fit the table,
-    and what the reader raises where there is no table that can be read. What is as it was `before` is not looked at
-    again; an `unchecked` table is read only where something narrows it.
+    Warnings name recipients who see no rows because of a new filter. For a new or moved table they include the findings
+    of `deltaic lint`; otherwise, only problems of a new way of sharing. Raises InvalidParameter unless the filter, the
+    hidden columns and the filters of grants match the table, and the reader's error if the table cannot be read.
+    Settings that equal those of `before` are not checked again; an `unchecked` table is read only if it is filtered.
     """
-    moved = before is None or (wanted.location, wanted.storage) != (before.location, before.storage)
-    unknown = unknown_bucket(admin, wanted.location) if moved else []
-    if wanted.format == "iceberg":
+    moved = before is None or (table.location, table.storage) != (before.location, before.storage)
+    unknown = unknown_bucket(admin, table.location) if moved else []
+    if table.format == "iceberg":
         if moved and not unchecked:
-            schemas().check_iceberg(wanted)
-        return wanted, unknown
+            schemas().check_iceberg(table)
+        return table, unknown
 
     def new(name: str) -> bool:
-        return moved or getattr(wanted, name) != getattr(before, name)
+        return moved or getattr(table, name) != getattr(before, name)
 
-    rows = wanted.partition_filter if new("partition_filter") else ""
-    hidden = wanted.hidden_columns if new("hidden_columns") else ()
-    held = admin.grants.of_share(wanted.share) if new("access_modes") else ()
-    grants = [grant for grant in held if grant.partition_filter]
+    rows = table.partition_filter if new("partition_filter") else ""
+    hidden = table.hidden_columns if new("hidden_columns") else ()
+    candidates = admin.grants.of_share(table.share) if new("access_modes") else ()
+    grants = [grant for grant in candidates if grant.partition_filter]
     narrowed_somehow = bool(rows or hidden or grants)
-    by_folder = "dir" in wanted.access_modes and new("access_modes")
-    by_iceberg = bool(wanted.iceberg) and (moved or new("iceberg"))
-    looked_at = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
-    with_history = wanted.history and new("history") and not unchecked
-    if not (looked_at or with_history):
-        return wanted, unknown
+    by_folder = "dir" in table.access_modes and new("access_modes")
+    by_iceberg = bool(table.iceberg) and (moved or new("iceberg"))
+    is_read = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
+    with_history = table.history and new("history") and not unchecked
+    if not (is_read or with_history):
+        return table, unknown
     try:
-        whole = survey(schemas(), wanted.location, wanted.storage, wanted) if moved and not unchecked else None
-        schema = whole.schema if whole else schemas().read(wanted.location, wanted.storage)
+        surveyed = survey(schemas(), table.location, table.storage, table) if moved and not unchecked else None
+        schema = surveyed.schema if surveyed else schemas().read(table.location, table.storage)
     except NotFound:  # its storage, told by its name
         raise
     except DeltaicError as refusal:
-        if not looked_at:
-            return wanted, unknown
+        if not is_read:
+            return table, unknown
         if isinstance(refusal, UnsupportedOperation):  # by recipients neither
             raise
-        remedy = "" if narrowed_somehow else ", or share it unseen: --unchecked"
+        remedy = "" if narrowed_somehow else ", or skip this check with --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:
         check_filter(rows, schema)
-    _check_held(grants, wanted, schema)
-    stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
-    if whole:
-        told = warned(whole, wanted)
+    _check_held(grants, table, schema)
+    stored = replace(table, hidden_columns=check_hidden(hidden, schema)) if hidden else table
+    if surveyed:
+        lines = warned(surveyed, table)
     else:
-        told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
-        told += missed_by_iceberg(schema) if by_iceberg else []
-    return stored, [*told, *unknown, *(_unseen(admin, stored) if rows else [])]
+        lines = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
+        lines += missed_by_iceberg(schema) if by_iceberg else []
+    return stored, [*lines, *unknown, *(_unseen(admin, stored) if rows else [])]
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
-    """Return a warning if nobody can tell which other folders overlap a location."""
+    """Return a warning if overlaps of a location with other folders cannot be checked."""
     warning = (
-        f"whether other shared folders overlap {location} cannot be checked, since the bucket of its access point is "
-        "unknown: name the bucket itself, or use credentials that may call s3:GetAccessPoint"
+        f"cannot check whether other shared folders overlap {location}: the bucket of its access point is unknown. Use "
+        "the bucket instead of the access point, or credentials that can call s3:GetAccessPoint"
     )
     return [warning] if admin.buckets.is_unknown(Location.parse(location)) else []
 
 
 def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
-    """Return why clients to whom a table is open cannot read it, if that can be told; its log is read for that."""
+    """Return warnings why Iceberg clients cannot read a table that is open to them; reads its log."""
     if not table.iceberg:
         return []
     try:
@@ -119,108 +118,109 @@ def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list
             return []
         return list(missed_by_iceberg(schemas().read(table.location, table.storage)))
     except DeltaicError as refusal:
-        return [f"whether Iceberg clients can read it cannot be told: {refusal.message}"]
+        return [f"cannot check whether Iceberg clients can read it: {refusal.message}"]
 
 
 def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
-    """Raise InvalidParameter, naming the recipient, unless the filters of grants fit a table of their share."""
+    """Raise InvalidParameter, with the recipient, unless the filters of grants match a table of their share."""
     for grant in grants:
         try:
             _check_urls(table)
             check_filter(grant.partition_filter, schema)
-        except InvalidParameter as wrong:
+        except InvalidParameter as error:
             raise InvalidParameter(
-                f"'{grant.recipient}' holds '{grant.share}' with the filter {grant.partition_filter}, which does not "
-                f"fit this table: {wrong.message}. Put the table into another share, or change the filter: "
+                f"the grant of '{grant.share}' to '{grant.recipient}' has the filter {grant.partition_filter}, which "
+                f"does not match this table: {error.message}. Put the table into another share, or change the filter: "
                 f"deltaic grant update {grant.recipient} {grant.share}"
-            ) from wrong
+            ) from error
 
 
 def _check_urls(table: Table) -> None:
     if table.view_properties is not None:
-        raise InvalidParameter("it is a view, whose SQL says what each recipient sees: grant a share without views")
+        raise InvalidParameter(
+            "it is a view, and its SQL selects the rows of each recipient: use a share without views"
+        )
     if "url" not in table.access_modes:
         raise InvalidParameter(
-            "it is shared by access mode 'dir' alone, whose credentials read the whole folder: add the "
-            "access mode 'url'"
+            "it has only access mode 'dir', with credentials for the whole folder: add access mode 'url'"
         )
 
 
 def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> None:
-    """Raise what is wrong, naming the table, unless the filter of a grant fits every table of its share."""
+    """Raise DeltaicError, with the table, unless the filter of a grant matches every table of its share."""
     parse(text)
 
     def check(table: Table) -> None:
         try:
             _check_urls(table)
             check_filter(text, schemas.read(table.location, table.storage))
-        except InvalidParameter as wrong:
-            raise InvalidParameter(f"the filter does not fit {table.title}: {wrong.message}") from wrong
-        except DeltaicError as broken:
+        except InvalidParameter as error:
+            raise InvalidParameter(f"the filter does not match table {table.title}: {error.message}") from error
+        except DeltaicError as error:
             name = table.title
-            raise type(broken)(
-                f"the filter cannot be compared with {name}: {broken.message}. Correct its entry, or share it no more, "
-                f"then try again: deltaic table update {name} --location ..., or deltaic table delete {name}"
-            ) from broken
+            raise type(error)(
+                f"the filter cannot be checked against table {name}: {error.message}. Correct its entry or stop "
+                f"sharing it: deltaic table update {name} --location ..., or deltaic table delete {name}"
+            ) from error
 
     with ThreadPoolExecutor(READERS) as pool:
-        # One that is not listed is compared when it comes back (deltaic.scheduled.following).
+        # Unlisted tables are checked when they are listed again (deltaic.scheduled.following).
         list(pool.map(check, [table for table in tables if not table.unlisted]))
 
 
 def row_filters(table: Table, grant: Grant) -> list[str]:
-    """Return the SQL of what keeps rows of a table back from who holds a grant; of a view its own SQL does that."""
+    """Return the filters, as SQL, that a grant applies to a table; views filter with their own SQL."""
     return [text for text in (table.partition_filter, grant.partition_filter) if text]
 
 
 def lacked(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
-    """Return the properties without which who has these sees no rows of a table."""
+    """Return the properties that a recipient needs, and does not have, to see rows of a table."""
     return lacked_by(properties, [parse(text) for text in row_filters(table, grant)], table.view_properties or ())
 
 
 def lacked_by(
     properties: Mapping[str, str], filters: Iterable[PartitionFilter], of_view: Iterable[str] = ()
 ) -> list[str]:
-    """Return the properties without which filters and a view keep all rows back from who has these.
+    """Return the properties that filters and a view need, and that these properties do not provide.
 
-    An empty list is none, and neither is a list where one value is compared. Whether a value is one of its column's
-    type only the table tells.
+    An empty list provides nothing, and neither does a list where a single value is compared. Types of columns are not
+    considered.
     """
     filters = list(filters)
-    asked = {name for one in filters for name in one.properties}.union(of_view)
-    found = {name: value_of(properties[name]) for name in asked & properties.keys()}
-    lists = {name for name, value in found.items() if isinstance(value, tuple)}
-    alone = {name for one in filters for name in _compared_alone(one.condition)}
-    return sorted(name for name in asked if name not in found or found[name] == () or name in lists & alone)
+    needed = {name for each in filters for name in each.properties}.union(of_view)
+    values = {name: value_of(properties[name]) for name in needed & properties.keys()}
+    lists = {name for name, value in values.items() if isinstance(value, tuple)}
+    single = {name for each in filters for name in _compared_alone(each.condition)}
+    return sorted(name for name in needed if name not in values or values[name] == () or name in lists & single)
 
 
 def _compared_alone(condition: Condition) -> Iterator[str]:
-    """Yield the properties of which a condition takes one value, and no list."""
+    """Yield the properties that a condition compares as a single value, not as a list."""
     match condition:
         case FilterAnd(conditions) | FilterOr(conditions):
-            for one in conditions:
-                yield from _compared_alone(one)
+            for each in conditions:
+                yield from _compared_alone(each)
         case FilterNot(inner):
             yield from _compared_alone(inner)
         case FilterComparison(_, left, right):
-            yield from (one.name for one in (left, right) if isinstance(one, Property))
+            yield from (each.name for each in (left, right) if isinstance(each, Property))
         case FilterIn(operand) | FilterStartsWith(operand):
-            yield from (one.name for one in (operand,) if isinstance(one, Property))
+            yield from (each.name for each in (operand,) if isinstance(each, Property))
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
-    """Return a line for each table of which a recipient sees no rows, as it lacks a property."""
-    said = []
+    """Return a warning for each table of which a recipient sees no rows, because a property is missing."""
+    lines: list[str] = []
     for grant in grants:
-        with suppress(NotFound):  # a share whose deletion was begun
-            said += [line for table in admin.tables.list(grant.share) if (line := _warning(recipient, table, grant))]
-    return said
+        with suppress(NotFound):  # the share is being deleted
+            lines += [line for table in admin.tables.list(grant.share) if (line := _warning(recipient, table, grant))]
+    return lines
 
 
 def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
     grants = {grant.recipient_id: grant for grant in admin.grants.of_share(table.share)}
-    held = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
-    return [line for recipient, grant in held if (line := _warning(recipient, table, grant))]
+    candidates = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
+    return [line for recipient, grant in candidates if (line := _warning(recipient, table, grant))]
 
 
 def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
@@ -228,4 +228,4 @@ def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
     if not names:
         return ""
     words = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
-    return f"'{recipient.name}' sees no rows of {table.title}: it lacks the {words}"
+    return f"'{recipient.name}' sees no rows of {table.title}: missing {words}"

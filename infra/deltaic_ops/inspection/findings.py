@@ -1,4 +1,4 @@
-"""What a check saw, and what AWS's refusal of a question means: a fault of the stack, or no answer."""
+"""Findings of checks, including checks that AWS refuses to answer."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,68 +9,67 @@ from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavaila
 
 Verdict = Literal["ok", "warning", "failed", "not asked"]
 
-NO_ENDPOINT = "no endpoint is known: start `deltaic serve`, give --endpoint, or the stack by --stack"
+NO_ENDPOINT = "the endpoint is unknown: start `deltaic serve`, or set --endpoint or --stack"
 
 _UNSERVED = frozenset({"400", "404", "501", "InvalidAction", "NotImplemented", "UnknownOperationException"})
-"""How a service says that it does not know the question; emulators leave the code out and the status in its place."""
+"""Error codes of services that do not support an operation; emulators return the status instead of a code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check saw."""
+    """Result of one check."""
 
     check: str
     verdict: Verdict
     said: str
     remedy: str = ""
-    """What to do, where it failed or warns."""
+    """What to do after a failure or warning."""
 
     @property
     def holds(self) -> bool:
-        """Whether it is as it should be."""
+        """Whether the check passed."""
         return self.verdict == "ok"
 
 
 def ok(check: str, said: str) -> Finding:
-    """Return that it is as it should be."""
+    """Return a finding of a check that passed."""
     return Finding(check, "ok", said)
 
 
-def not_asked(check: str, why: str) -> Finding:
-    """Return that nobody could tell."""
-    return Finding(check, "not asked", why)
+def not_asked(check: str, reason: str) -> Finding:
+    """Return a finding of a check that could not be made."""
+    return Finding(check, "not asked", reason)
 
 
 def unread(check: str, refusal: DeltaicError, remedy: str) -> Finding:
-    """Return why an object could not be read: nobody's fault, one that passes, or one with this remedy."""
+    """Return a finding for an object that could not be read: not asked, temporary, or failed with this remedy."""
     if isinstance(refusal, TableRefused):
         return not_asked(check, refusal.message)
     if isinstance(refusal, TooManyRequests | Unavailable):
-        return Finding(check, "warning", refusal.message, "whether its storage answers; then again: deltaic doctor")
+        return Finding(check, "warning", refusal.message, "check that its storage answers, then repeat: deltaic doctor")
     return Finding(check, "failed", refusal.message, remedy)
 
 
 def judge(check: str, said: str, remedy: str, *, holds: bool, otherwise: Verdict = "failed") -> Finding:
-    """Return that it holds, or what to do."""
+    """Return a passed finding if `holds`, otherwise a failure with a remedy."""
     return ok(check, said) if holds else Finding(check, otherwise, said, remedy)
 
 
 def advise(check: str, said: str, remedy: str, *, holds: bool) -> Finding:
-    """Return that it holds, or a warning with what to do."""
+    """Return a passed finding if `holds`, otherwise a warning with a remedy."""
     return judge(check, said, remedy, holds=holds, otherwise="warning")
 
 
 def ask(check: str, remedy: str, look: Callable[[], Finding | Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield what `look` finds; where AWS refuses the question itself, whose fault that is.
+    """Yield the findings of `look`, or a finding for the error of AWS that it raises.
 
-    What the caller may not ask, or the service does not serve, was not asked; anything else that AWS answers is a
-    failure with the given remedy.
+    Missing permissions and unsupported operations become "not asked"; other errors are failures with the remedy.
     """
-    from botocore.exceptions import BotoCoreError, ClientError  # a look at a table wants none of it
+    from botocore.exceptions import BotoCoreError, ClientError  # imported here: checks of tables do not need them
 
     try:
-        found = look()
-        yield from [found] if isinstance(found, Finding) else list(found)
+        result = look()
+        yield from [result] if isinstance(result, Finding) else list(result)
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in DENIED or code in _UNSERVED:
@@ -78,4 +77,4 @@ def ask(check: str, remedy: str, look: Callable[[], Finding | Iterable[Finding]]
         else:
             yield Finding(check, "failed", f"{error.operation_name}: {code}", remedy)
     except BotoCoreError as error:
-        yield Finding(check, "failed", f"AWS did not answer: {error}", "the region, AWS_ENDPOINT_URL and the network")
+        yield Finding(check, "failed", f"AWS did not answer: {error}", "check region, AWS_ENDPOINT_URL and network")

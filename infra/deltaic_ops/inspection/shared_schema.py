@@ -176,64 +176,64 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
     for name in columns:
         if name.lower() not in by_name:
             raise InvalidParameter(
-                f"'{name}' cannot be hidden: the table has the columns {', '.join(by_name.values())}"
+                f"cannot hide '{name}': the table has only the columns {', '.join(by_name.values())}"
             )
         if name.lower() not in partitions:
             can = ", ".join(schema.metadata.partition_columns) or "none"
             raise InvalidParameter(
-                f"'{name}' cannot be hidden: its values are in the files, which are read whole. Only partition columns "
-                f"can be: {can}"
+                f"cannot hide '{name}': its values are in the files, which recipients read as a whole. Only partition "
+                f"columns can be hidden: {can}"
             )
     hidden = {name.lower() for name in columns}
     if hidden >= by_name.keys():
-        raise InvalidParameter("all columns of the table would be hidden: leave one at least")
+        raise InvalidParameter("cannot hide all columns of the table: leave at least one visible")
     _check_files(schema)
     for field in fields:
-        said = (field.get("metadata") or {}).get("delta.generationExpression")
-        told = hidden & _names(said) if isinstance(said, str) and field["name"].lower() not in hidden else set()
-        if told:
+        sql = (field.get("metadata") or {}).get("delta.generationExpression")
+        sources = hidden & _names(sql) if isinstance(sql, str) and field["name"].lower() not in hidden else set()
+        if sources:
             raise InvalidParameter(
-                f"'{by_name[min(told)]}' cannot be hidden: the column '{field['name']}' is generated from it ({said}). "
+                f"cannot hide '{by_name[min(sources)]}': column '{field['name']}' is generated from it ({sql}). "
                 f"Hide '{field['name']}' too, if it is a partition column"
             )
     return tuple(by_name[name.lower()] for name in columns)
 
 
 def unread_in_folders(schema: SharedSchema) -> frozenset[str]:
-    """Return the features for which none of those readers reads the table."""
+    """Return the table features that deltalake and polars cannot read."""
     return supported_features(schema.protocol) & _UNREAD_IN_FOLDERS
 
 
 def is_odd(path: str) -> bool:
-    """Return whether a path has a space or a letter beyond ASCII."""
+    """Return whether a path has a space or a non-ASCII letter."""
     return " " in path or not path.isascii()
 
 
 def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
-    """Yield what recipients who read the table's folder by themselves have to know (deltalake 1.6, polars 2.1)."""
+    """Yield limitations for recipients with credentials for the folder (deltalake 1.6, polars 2.1)."""
     if is_odd(schema.location):
         yield (
-            f"deltalake and polars get 403 for '{schema.location}', whose path has a space or a letter beyond ASCII: "
-            "move the table, or share it by URLs too"
+            f"deltalake and polars get 403 for '{schema.location}', whose path has a space or a non-ASCII letter: "
+            "move the table, or add access mode url"
         )
     if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
         yield (
-            "its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls for them, without a word, "
+            "it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
             "and polars refuses the table; QueryBuilder of deltalake reads it"
         )
     if unread := unread_in_folders(schema):
-        yield f"neither deltalake nor polars reads a table with {', '.join(sorted(unread))}: share it by URLs too"
+        yield f"deltalake and polars cannot read {', '.join(sorted(unread))}: add access mode url"
     odd = set(schema.metadata.partition_columns)
     odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
     if odd:
         yield (
-            f"values of {', '.join(sorted(odd))} may stand in its paths with a space or a letter beyond ASCII, where "
-            "polars finds no file; QueryBuilder of deltalake does"
+            f"values of {', '.join(sorted(odd))} may put a space or a non-ASCII letter into paths, and polars does not "
+            "find such files; QueryBuilder of deltalake does"
         )
 
 
 def missed_by_iceberg(schema: SharedSchema) -> Iterator[str]:
-    """Yield why Iceberg clients cannot read the table, as far as its metadata tells."""
+    """Yield reasons in the table's metadata why Iceberg clients cannot read it."""
     from deltaic.iceberg.table_schema import iceberg_schema
 
     try:
@@ -243,21 +243,21 @@ def missed_by_iceberg(schema: SharedSchema) -> Iterator[str]:
 
 
 def missed_by_history(schema: SharedSchema) -> Iterator[str]:
-    """Yield what recipients of a table's history have to do without."""
+    """Yield limitations for recipients of a table's history."""
     if not change_data_enabled(schema.metadata):
         yield (
-            "it records no change data, so recipients read its earlier versions, and not what changed: its writer sets "
-            "the property delta.enableChangeDataFeed to true, and the feed begins with the next version"
+            "it has no change data feed, so recipients can read earlier versions, but not changes: set the table "
+            "property delta.enableChangeDataFeed to true; the feed starts with the next version"
         )
 
 
 def _check_files(schema: SharedSchema) -> None:
-    """Refuse tables whose files hold, or once held, the partition values too."""
+    """Raise InvalidParameter for tables whose files contain, or once contained, partition values."""
     feature = partition_values_in_files(schema.protocol, schema.metadata)
     if feature is not None:
         raise InvalidParameter(
-            f"no column of this table can be hidden: it has the feature {feature}, under which partition values "
-            "are written into the files. Share a copy without that feature"
+            f"cannot hide columns of this table: with its feature {feature}, partition values are written into the "
+            "files. Share a copy without that feature"
         )
 
 

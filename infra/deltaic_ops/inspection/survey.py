@@ -1,4 +1,4 @@
-"""What a Delta table is like for those with whom it is shared, by its log and by some of its files' footers."""
+"""Survey of a Delta table, from its log and from the footers of some of its files."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _FILES = 10_000
-"""Of so many at most some are looked into."""
+"""Most files from which a sample is examined."""
 
 _LISTED = 100
-"""Names by which a folder is known that is no Delta table."""
+"""Number of names that are listed to recognize a folder without a Delta table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found."""
+    """Properties of a table that matter to its readers."""
 
     latest: TableLook
     schema: SharedSchema
     without_statistics: int
-    """Files."""
+    """Number of files."""
 
     odd_paths: int
-    """Files at a path with a space or a letter beyond ASCII."""
+    """Number of files whose path has a space or a non-ASCII letter."""
 
     in_views: tuple[str, ...]
-    """Columns that some files keep as views of strings or bytes."""
+    """Columns that some files store as Arrow views of strings or bytes."""
 
     unread: str = ""
-    """Why a data file cannot be read; empty: those that were looked into can be."""
+    """Why a data file cannot be read; empty if all examined files can be read."""
 
 
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
-    """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
+    """Examine a table with the operator's credentials; `table` is its entry. Raises DeltaicError if unreadable."""
     try:
         return schemas.in_store(location, storage, lambda store: _surveyed(store, location, table))
     except TableUnreadable as refusal:
@@ -60,17 +60,15 @@ def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
     with suppress(DeltaicError), schemas.reading(location, storage) as (config, credentials):
 
         def names(prefix: str) -> list[str]:
-            found = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
-            return [one.name for one in found.objects]
+            page = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
+            return [each.name for each in page.objects]
 
         if names("_delta_log/"):
             return ""
         if any(".metadata.json" in name for name in names("metadata/")):
-            return ". It looks like a table of Iceberg's own: share it with --format iceberg"
+            return ". It looks like an Iceberg table: share it with --format iceberg"
         if any(name.endswith(".parquet") for name in names("")):
-            return (
-                ". Parquet files lie there: deltalake.convert_to_deltalake, or CONVERT TO DELTA, makes a table of them"
-            )
+            return ". It has Parquet files: convert them with deltalake.convert_to_deltalake or CONVERT TO DELTA"
     return ""
 
 
@@ -79,13 +77,13 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     from deltaic.iceberg.data_footers import columns_in_views
     from deltaic.pruning.columns import Columns
 
-    snapshot, untold, odd, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
+    snapshot, without_statistics, odd_paths, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
     columns = Columns(snapshot.metadata)
     partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
-    scales = {one.path[0]: one.type.scale for one in partitions if one and one.type.name == "decimal"}
+    scales = {each.path[0]: each.type.scale for each in partitions if each and each.type.name == "decimal"}
     for batch in snapshot.files():
-        untold += batch["stats"].null_count
-        odd += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
+        without_statistics += batch["stats"].null_count
+        odd_paths += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
         for name, value in chain.from_iterable(batch["partitionValues"].to_pylist()):
             if value and len(value.partition(".")[2]) != scales.get(name, len(value.partition(".")[2])):
                 unscaled.add(f"{name}={value}")
@@ -95,7 +93,7 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     except DeltaicError as refusal:
         unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
     schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
-    return Survey(look_of(snapshot, table, schema), schema, untold, odd, tuple(in_views), unread)
+    return Survey(look_of(snapshot, table, schema), schema, without_statistics, odd_paths, tuple(in_views), unread)
 
 
 def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":

@@ -1,4 +1,4 @@
-"""What the log of a table says at its latest version, and which clients can read it."""
+"""Facts about the latest version of a table, from its log, and the clients that can read it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientReads:
-    """What the clients of one kind can do with a table."""
+    """Whether one kind of clients can read a table."""
 
     clients: str
     reads: bool
     remark: str = ""
-    """Why they cannot, or what they have to know."""
+    """Why they cannot, or a limitation."""
 
 
 def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | None) -> Iterator[ClientReads]:
-    """Yield each kind of clients; of a table that is not shared yet by its log alone."""
+    """Yield each kind of clients; `table` is None for a table that is not shared yet."""
     by_url = table is None or "url" in table.access_modes
-    folder_alone = "" if by_url else "it is shared by its folder alone: --access-mode url"
-    kernel = f"all but Python's, which refuses {schema.unscaled[0]}" if schema.unscaled else ""
+    folder_alone = "" if by_url else "needs --access-mode url"
+    kernel = f"except Python, which refuses {schema.unscaled[0]}" if schema.unscaled else ""
     misread = sorted(features & PARQUET_MISREADS)
-    yield ClientReads("delta format: Python's from 1.1 on, Spark's, the page /explore", by_url, folder_alone or kernel)
+    yield ClientReads("delta format: Python 1.1 and later, Spark, the page /explore", by_url, folder_alone or kernel)
     yield ClientReads(
-        "parquet format: Python's before 1.1, npm's, Spark's feeds in streams",
+        "parquet format: Python before 1.1, npm, streamed change feeds of Spark",
         by_url and not misread,
-        folder_alone or (f"{', '.join(misread)}: a view, or a copy without, serves them" if misread else ""),
+        folder_alone or (f"{', '.join(misread)}: share a view, or a copy without" if misread else ""),
     )
     by_folder = table is None or "dir" in table.access_modes
     yield ClientReads(
-        "the folder by credentials: deltalake, polars, duckdb, daft",
+        "credentials for the folder: deltalake, polars, duckdb, daft",
         by_folder and not (unread_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
         "; ".join(missed_by_folder(schema)) if by_folder else _no_folder(table),
     )
@@ -54,14 +54,14 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     yield ClientReads(
         "Iceberg: pyiceberg, Spark, DuckDB",
         open_to_iceberg and not unread,
-        "; ".join(unread) or ("" if open_to_iceberg else "it is not open to them: --iceberg signed"),
+        "; ".join(unread) or ("" if open_to_iceberg else "needs --iceberg signed"),
     )
 
 
 def _no_folder(table: Table | None) -> str:
     if table is not None and table.is_restricted:
-        return "not all of it is shared, and credentials read all"
-    return "it is shared by URLs alone: --access-mode url --access-mode dir --history"
+        return "not possible: the table is filtered, and credentials give access to all files"
+    return "needs --access-mode url --access-mode dir --history"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +73,28 @@ class TableLook:
     files: int
     bytes: int
     columns: dict[str, str]
-    """Their types by their names."""
+    """Column types by column name."""
 
     partitioned_by: tuple[str, ...]
     features: tuple[str, ...]
-    """The reader features that are in use (Delta protocol, "Table Features")."""
+    """Reader features in use (Delta protocol, "Table Features")."""
 
     formats: tuple[str, ...]
-    """In which it can be answered: clients that read the other alone are refused."""
+    """Response formats that can represent it; clients that support only the other are refused."""
 
     checkpoint: int | None
-    """The version of the log's checkpoint; None where every commit is read."""
+    """Version of the log's last checkpoint; None without one."""
 
     clients: tuple[ClientReads, ...]
 
 
 def look_at(schemas: SchemaReader, table: Table) -> TableLook:
-    """Read a table's log with the operator's credentials; raises why it cannot be read."""
+    """Read a table's log with the operator's credentials; raises DeltaicError if it cannot be read."""
     return schemas.look(table.location, table.storage, lambda latest: look_of(latest, table))
 
 
 def look_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableLook:
-    """Return what a version of a log says; `table` is how it is shared, if it is, `schema` what is known already."""
+    """Return facts of a snapshot; `table` is its catalog entry, if shared, and `schema` an already known schema."""
     live, totals = snapshot.live_features, snapshot.totals()
     schema = schema or SharedSchema(snapshot.metadata, snapshot.protocol, table.location if table else "")
     return TableLook(

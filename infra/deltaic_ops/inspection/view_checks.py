@@ -1,4 +1,4 @@
-"""The SQL of a view must read what is shared, and columns that are there, before it is stored."""
+"""Validate a view's SQL before it is stored: it may read only shared tables and existing columns."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from deltaic_ops.inspection.shared_schema import SchemaReader
 
 
 def checked_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
-    """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
+    """Parse and validate SQL; raises InvalidParameter, and NotFound for a table that is not shared."""
     name_of_source = source.title
     read = read_sql(sql, name_of_source)
     tables = {SOURCE: source}
@@ -21,7 +21,7 @@ def checked_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: s
         tables[name.lower()] = admin.views.source(name)
     try:
         columns = {name: schemas().read(table.location, table.storage).columns for name, table in tables.items()}
-    except DeltaicError:  # the jobs may read what we cannot
+    except DeltaicError:  # the stack's jobs may have permissions that the operator does not have
         return read
     refuse_unknown_columns(sql, name_of_source, columns)
     return read

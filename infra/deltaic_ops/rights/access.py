@@ -1,4 +1,4 @@
-"""Whether a recipient may read a table now, the rule that says so, and how much of it there is to read."""
+"""Decide whether a recipient can read a table now, by which rule, and how many files and rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a query of the latest version would give."""
+    """Size of the result of a query of the latest version."""
 
     version: int | None = None
     files: int | None = None
     bytes: int | None = None
     rows: int | None = None
-    """None where a file does not tell its rows."""
+    """None if a file has no row count."""
 
     not_counted: str = ""
-    """Why nothing could be counted."""
+    """Why nothing could be counted; empty if it was."""
 
 
 def counted(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> Counted:
-    """Count what rights leave of a table's latest version, whose log is read with the operator's credentials."""
+    """Count visible files and rows of a table's latest version, from its log, with the operator's credentials."""
     gate = TableGate(table.name, table.history, first_version)
     try:
-        found = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
-        gate.check_version(found.version or 0)
+        counts = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
+        gate.check_version(counts.version or 0)
     except DeltaicError as refusal:
         return Counted(not_counted=refusal.message)
-    return found
+    return counts
 
 
 def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
@@ -54,67 +54,67 @@ def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
 
     check_hidden(rights, snapshot.protocol, snapshot.metadata)
     visible = visibility_of(rights, snapshot.metadata)
-    files = size = rows = untold = 0
+    files = size = rows = without_statistics = 0
     for batch in snapshot.files(visible.row_filter(None)):
         files += batch.num_rows
         size += sum(batch["size"].to_pylist())
-        untold += batch["stats"].null_count
-        rows += sum(live_rows(batch, place) for place in range(batch.num_rows))
-    return Counted(snapshot.version, files, size, None if untold else rows)
+        without_statistics += batch["stats"].null_count
+        rows += sum(live_rows(batch, row) for row in range(batch.num_rows))
+    return Counted(snapshot.version, files, size, None if without_statistics else rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a request of a recipient for a table comes to."""
+    """The decision about a recipient's request for a table."""
 
     recipient: str
     table: str
     allowed: bool
     rule: str
-    """What decides, in words."""
+    """The rule that decides, as text."""
 
     row_filters: tuple[str, ...] = ()
-    """The SQL of those that keep rows back: the table's, the grant's."""
+    """Filters of the table and of the grant, as SQL."""
 
     lacked_properties: tuple[str, ...] = ()
-    """Properties of the recipient that a filter asks for and that it has not."""
+    """Properties that a filter needs and the recipient does not have."""
 
     hidden_columns: tuple[str, ...] = ()
     access_modes: tuple[str, ...] = ()
     first_version: int | None = None
-    """Of the history that is shared; None: the latest version alone."""
+    """First version of the shared history; None if only the latest version is shared."""
 
     ends_at: datetime | None = None
-    """When the grant or the recipient ends, whichever is first."""
+    """End of the grant or of the recipient, whichever is earlier."""
 
     counted: Counted | None = None
-    """What is there to read, if that was asked for."""
+    """Visible files and rows, if requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that is judged."""
+    """A request to decide about."""
 
     person: Recipient
     name: TableName
     now: datetime
     address: str = ""
-    """From where; empty: from where the recipient is answered."""
+    """IP address of the client; empty for an address that is allowed."""
 
 
 def access_of(
     admin: CatalogAdmin, reader: CatalogReader, asked: Asked, schemas: Callable[[], SchemaReader] | None = None
 ) -> Access:
-    """Return what a request comes to, counted where logs can be read by `schemas`.
+    """Return the decision about a request, with counts if `schemas` is given to read logs.
 
-    Whether the recipient has a key is another matter, and so are its limits and the table's log. Raises TooManyRequests
-    and Unavailable where the catalog cannot be asked.
+    Does not consider tokens, limits and errors of the table's log. Raises TooManyRequests and Unavailable if the
+    catalog cannot be read.
     """
     person, name = asked.person, asked.name
     try:
         granted = reader.admitting(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
         rights, first = restricted_rights(reader, granted)
-    except (TooManyRequests, Unavailable):  # trouble on the way decides nothing
+    except (TooManyRequests, Unavailable):  # temporary errors are no decision
         raise
     except DeltaicError as refusal:
         return Access(person.name, str(name), allowed=False, rule=_why_not(admin, asked, refusal))
@@ -124,7 +124,7 @@ def access_of(
         person.name,
         table.title,
         allowed=True,
-        rule=f"a grant of the share '{granted.grant.share}', {_told(table, rights, lacking)}",
+        rule=f"grant of share '{granted.grant.share}': {_granted_rows(table, rights, lacking)}",
         row_filters=tuple(row_filters(table, granted.grant)),
         lacked_properties=tuple(lacking),
         hidden_columns=table.hidden_columns,
@@ -143,19 +143,19 @@ def _admission(asked: Asked) -> Callable[[Restrictions], None]:
     return admit
 
 
-def _told(table: Table, rights: Rights, lacking: list[str]) -> str:
+def _granted_rows(table: Table, rights: Rights, lacking: list[str]) -> str:
     if lacking:
-        return f"of no rows: they are chosen by properties that the recipient has not ({', '.join(lacking)})"
+        return f"no rows, because the recipient does not have these properties: {', '.join(lacking)}"
     if table.view_properties is not None:
-        return "of the rows that the view has for the recipient"
-    return "of the rows that a filter keeps" if rights.filters else "of all rows"
+        return "the recipient's rows of the view"
+    return "rows that match the filters" if rights.filters else "all rows"
 
 
 def why_ended(person: Recipient) -> str:
-    """Return since when nothing is answered to a recipient that is cut off or has ended."""
+    """Return a message that a recipient is cut off or has ended, with the time."""
     if person.cut_off_at is not None:
-        return f"'{person.name}' is cut off since {person.cut_off_at:%Y-%m-%d %H:%M} UTC"
-    return f"'{person.name}' has ended at {person.ends_at:%Y-%m-%d %H:%M} UTC"
+        return f"'{person.name}' was cut off at {person.cut_off_at:%Y-%m-%d %H:%M} UTC"
+    return f"the access of '{person.name}' ended at {person.ends_at:%Y-%m-%d %H:%M} UTC"
 
 
 def _why_not(admin: CatalogAdmin, asked: Asked, refusal: DeltaicError) -> str:
@@ -164,7 +164,7 @@ def _why_not(admin: CatalogAdmin, asked: Asked, refusal: DeltaicError) -> str:
         case Unauthenticated():
             return why_ended(person)
         case PermissionDenied():
-            return f"'{person.name}' is answered at {', '.join(person.addresses)}, and {asked.address} is none of them"
+            return f"{asked.address} is not an allowed address of '{person.name}': {', '.join(person.addresses)}"
         case NotFound():
             return _absence(admin, asked)
         case _:
@@ -172,20 +172,20 @@ def _why_not(admin: CatalogAdmin, asked: Asked, refusal: DeltaicError) -> str:
 
 
 def _absence(admin: CatalogAdmin, asked: Asked) -> str:
-    """Return what of a table is missing: to recipients all of it looks alike."""
+    """Return what is missing: the grant, share, schema or table, which look the same to recipients."""
     person, name = asked.person, asked.name
     try:
         share = admin.shares.get(name.share).name
         try:
-            held = admin.grants.get(person.name, share)
+            grant = admin.grants.get(person.name, share)
         except NotFound:
-            return f"'{person.name}' has no grant of the share '{share}'"
-        if held.has_ended(asked.now):
-            return f"the grant of the share '{share}' has ended at {held.ends_at:%Y-%m-%d %H:%M} UTC"
+            return f"'{person.name}' has no grant of share '{share}'"
+        if grant.has_ended(asked.now):
+            return f"the grant of share '{share}' ended at {grant.ends_at:%Y-%m-%d %H:%M} UTC"
         admin.schemas.get(name.share, name.schema)
         table = admin.tables.get(name.share, name.schema, name.table)
     except NotFound as absent:
         return absent.message
     if table.unlisted:
-        return f"'{table.title}' has left the listings: {table.unlisted}"
-    return "the catalog has changed meanwhile: ask again"
+        return f"table '{table.title}' is hidden from recipients: {table.unlisted}"
+    return "the catalog has changed in the meantime: try again"

@@ -85,10 +85,10 @@ def read_profile(path: Path) -> tuple[str, str]:
 
 
 def unusable(token: Token) -> str:
-    """Return the end of a message about a token that exists and that nobody has: what to do about it."""
+    """Return the end of an error message about a token that was created, but could not be handed over."""
     return (
-        f", but token {token.id} was made: end it with `deltaic token revoke {token.recipient} {token.id}`, and issue "
-        "another one"
+        f", but token {token.id} was created: revoke it with `deltaic token revoke {token.recipient} {token.id}`, and "
+        "create another"
     )
 
 
@@ -101,9 +101,9 @@ def profile_place(path: Path) -> Iterator[ProfilePlace]:
     """
     try:
         if path.is_symlink():
-            raise InvalidParameter(f"'{path}' is a symbolic link, which is not followed: name the file itself")
+            raise InvalidParameter(f"'{path}' is a symbolic link, which is not followed: use the file itself")
         if path.exists() and not path.is_file():
-            raise InvalidParameter(f"'{path}' cannot be written: name a file in a folder that is there")
+            raise InvalidParameter(f"'{path}' cannot be written: use a file in an existing folder")
         fresh = path.with_name(f".{secrets.token_hex(8)}.share")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except (OSError, ValueError) as error:
@@ -126,4 +126,4 @@ def _write(descriptor: int, content: bytes) -> None:
 
 def _unwritable(path: Path, error: Exception) -> InvalidParameter:
     why = getattr(error, "strerror", None) or str(error)
-    return InvalidParameter(f"'{path}' cannot be written ({why}): name a file in a folder that is there")
+    return InvalidParameter(f"'{path}' cannot be written ({why}): use a file in an existing folder")

@@ -1,4 +1,4 @@
-"""What the account and this machine bring: the clock, how much may run at once, who writes the gateway's log."""
+"""Checks of the account and this machine: clock, Lambda concurrency, API Gateway's throttle and log role."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -13,69 +13,69 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
 
 MOST_SKEW_SECONDS = 60
-"""AWS refuses a signature that is 15 minutes off, some of its services 5."""
+"""AWS refuses a signature that is 15 minutes off; some services refuse after 5 minutes."""
 
 LEAST_EXECUTIONS = 100
-"""A new account has 10: too few for a handful of recipients."""
+"""A new account has 10, which is too few even for a handful of recipients."""
 
 TIMEOUT_SECONDS = 10.0
 
 
 def clock(address: str) -> Finding:
-    """Compare this machine's clock with that of AWS, by the Date of an answer that needs no signature."""
-    check = "this machine's clock is AWS's"
+    """Compare this machine's clock with the Date header of AWS, in a response that needs no signature."""
+    check = "the clock of this machine matches AWS"
     before = time.time()
     try:
-        told = httpx.head(address, timeout=TIMEOUT_SECONDS).headers.get("date", "")
-        theirs = parsedate_to_datetime(told)
+        header = httpx.head(address, timeout=TIMEOUT_SECONDS).headers.get("date", "")
+        theirs = parsedate_to_datetime(header)
     except httpx.HTTPError as error:
-        return Finding(check, "failed", f"{type(error).__name__} at {address}", "the network and AWS_ENDPOINT_URL")
+        return Finding(check, "failed", f"{type(error).__name__} at {address}", "check network and AWS_ENDPOINT_URL")
     except ValueError:
-        return not_asked(check, f"{address} tells no date")
+        return not_asked(check, f"{address} returned no Date header")
     skew = (before + time.time()) / 2 - theirs.timestamp()
     return judge(
         check,
         f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}",
-        f"set the clock (timedatectl set-ntp true): AWS says {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses what is "
-        "signed minutes off",
+        f"set the clock (timedatectl set-ntp true): AWS has {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses signatures "
+        "that are minutes off",
         holds=abs(skew) <= MOST_SKEW_SECONDS,
     )
 
 
 def executions(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterator[Finding]:
-    """Check how many functions may run at the same time, against what the stack reserves."""
-    check = "enough functions may run at once"
-    raise_it = "Service Quotas, Lambda, 'Concurrent executions' (L-B99A9384): ask for 1,000"
+    """Check the account's Lambda concurrency against the stack's reservations."""
+    check = "enough functions can run at once"
+    raise_it = "request 1,000 in Service Quotas, Lambda, 'Concurrent executions' (L-B99A9384)"
 
     def look() -> Finding:
         most = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
         streaming = 3 * int(parameters.get("StreamingConcurrency", 0))
         reserved = streaming + int(parameters.get("AuthorizerConcurrency", 0))
-        said = f"{most} in the account, {reserved} reserved by this stack"
-        return advise(check, said, raise_it, holds=most >= LEAST_EXECUTIONS)
+        limits = f"{most} in the account, {reserved} reserved by this stack"
+        return advise(check, limits, raise_it, holds=most >= LEAST_EXECUTIONS)
 
     yield from ask(check, raise_it, look)
 
 
 def gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check the account's settings of API Gateway: its throttle, and the role that writes access logs."""
-    throttle, log = "the account's gateways take what the stage allows", "the gateway can write its access log"
-    more = "Service Quotas, API Gateway, 'Throttle rate': ask for more, or deploy with a smaller RequestsPerSecond"
+    throttle, log = "the account's request rate covers the stage's", "the gateway can write its access log"
+    more = "request more in Service Quotas, API Gateway, 'Throttle rate', or deploy with a lower RequestsPerSecond"
 
     def look() -> Iterator[Finding]:
         settings = client.get_account()
         rate = float(settings.get("throttleSettings", {}).get("rateLimit", 0))
-        wished = float(parameters.get("RequestsPerSecond", 0))
-        told = f"{rate:.0f} requests a second in the account, {wished:.0f} of the stage"
-        yield advise(throttle, told, more, holds=rate >= wished)
+        stage = float(parameters.get("RequestsPerSecond", 0))
+        rates = f"{rate:.0f} requests per second in the account, {stage:.0f} in the stage"
+        yield advise(throttle, rates, more, holds=rate >= stage)
         if parameters.get("AccessLog") == "disabled":
-            yield ok(log, "off, as AccessLog=disabled says")
+            yield ok(log, "off (AccessLog=disabled)")
             return
         role = str(settings.get("cloudwatchRoleArn", ""))
         yield judge(
             log,
-            role or "the account has no role for it",
-            "make a role with AmazonAPIGatewayPushToCloudWatchLogs, then: aws apigateway update-account "
+            role or "the account has no role for the log",
+            "create a role with AmazonAPIGatewayPushToCloudWatchLogs, then: aws apigateway update-account "
             "--patch-operations op=replace,path=/cloudwatchRoleArn,value=ROLE; or deploy with AccessLog=disabled",
             holds=bool(role),
         )

@@ -1,4 +1,4 @@
-"""Whether what is deployed is what lies here: the packages in S3 against this checkout, file by file."""
+"""Compare the deployed packages in S3 with this checkout, file by file."""
 
 import io
 import zipfile
@@ -14,9 +14,9 @@ from deltaic_ops.inspection.findings import Finding, advise, ask, not_asked
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CHECK = "runs what lies here"
+CHECK = "runs the code of this checkout"
 _TAIL = 4_000_000
-"""Bytes at the end of an archive in which its directory is, with a checksum of every file."""
+"""Bytes at the end of an archive that contain its directory, with a checksum of every file."""
 
 _ALL = {
     "Checkpoints": "enabled",
@@ -27,16 +27,16 @@ _ALL = {
     "Notices": "1",
     "SparkJobs": "enabled",
 }
-"""With every function that a parameter may add."""
+"""Parameters that add all optional functions."""
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
 def same_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
-    """Compare functions and layer with this checkout; installed without one, nobody can tell."""
+    """Compare functions and layer with this checkout, if there is one."""
     if not _LAYER.is_dir():
-        yield not_asked(CHECK, "there is no checkout here to compare with")
+        yield not_asked(CHECK, "no checkout to compare with")
         return
-    yield from ask(CHECK, "the bucket of the packages: it is gone, or another account's", lambda: _same(client, stack))
+    yield from ask(CHECK, "check the bucket of the packages, and its account", lambda: _same(client, stack))
 
 
 def _same(client: "S3Client", stack: DeployedStack) -> Finding:
@@ -60,8 +60,8 @@ def _same(client: "S3Client", stack: DeployedStack) -> Finding:
             differing.append(f"{logical_id} ({first})")
     return advise(
         CHECK,
-        f"not {', '.join(differing)}" if differing else f"{compared} packages",
-        "check out what is deployed, or deploy this: sam build && sam deploy",
+        f"different: {', '.join(differing)}" if differing else f"{compared} packages",
+        "check out the deployed version, or deploy this one: sam build && sam deploy",
         holds=not differing,
     )
 

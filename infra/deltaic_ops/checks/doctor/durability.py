@@ -1,4 +1,4 @@
-"""What must not be lost: both tables, and the key that signs page, refresh and list tokens."""
+"""Checks of data that must not be lost: both DynamoDB tables, and the key that signs page tokens."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ _KEYS = {("pk", "HASH"), ("sk", "RANGE")}
 
 
 def table(
-    client: "DynamoDBClient", name: str, what: str, parameters: Mapping[str, str], *, here: bool
+    client: "DynamoDBClient", name: str, kind: str, parameters: Mapping[str, str], *, here: bool
 ) -> Iterator[Finding]:
-    """Check one of both tables: it is there and ours, cannot be deleted, and can be led back in time.
+    """Check that a table exists with the right keys, is protected from deletion, and has point-in-time recovery.
 
-    Of an AWS on this machine (`here`) that no stack was deployed to the last two are not asked.
+    The last two do not apply to a local AWS without a stack (`here`).
     """
-    protected, led_back = f"keeps the table of {what} from deletion", f"can lead the table of {what} back in time"
+    protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []
 
     def reached() -> Iterator[Finding]:
@@ -27,26 +27,26 @@ def table(
         keys = {(key["AttributeName"], key["KeyType"]) for key in description["KeySchema"]}
         protection.append(description.get("DeletionProtectionEnabled", False))
         yield judge(
-            f"reaches the table of {what}",
+            f"reaches the table of {kind}",
             f"{name}: {description['TableStatus']}",
-            f"which table it is: pk and sk must be the keys of the table of {what}",
+            f"check the name: the table of {kind} has the keys pk and sk",
             holds=keys == _KEYS and description["TableStatus"] in {"ACTIVE", "UPDATING"},
         )
 
-    named = f"the name (--stack, or --{'catalog' if what == 'shares' else 'tokens'}), the account and the region"
-    yield from ask(f"reaches the table of {what}", named, reached)
+    named = f"check the name (--stack, or --{'catalog' if kind == 'shares' else 'tokens'}), account and region"
+    yield from ask(f"reaches the table of {kind}", named, reached)
     if not protection:
         return
     if here:
         yield from (
-            not_asked(check, "only AWS has it; `deltaic export` keeps the catalog as files")
-            for check in (protected, led_back)
+            not_asked(check, "only AWS supports it; `deltaic export` saves the catalog as files")
+            for check in (protected, restorable)
         )
         return
     chosen = parameters.get("DeletionProtection") == "disabled"
     yield judge(
         protected,
-        "on" if protection[0] else f"off{', as DeletionProtection=disabled says' * chosen}",
+        "on" if protection[0] else f"off{' (DeletionProtection=disabled)' * chosen}",
         f"aws dynamodb update-table --table-name {name} --deletion-protection-enabled",
         holds=protection[0],
         otherwise="warning" if chosen else "failed",
@@ -57,13 +57,13 @@ def table(
     def recovery() -> Finding:
         backups = client.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
         state = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus", "DISABLED")
-        return judge(led_back, state.lower(), back, holds=state == "ENABLED")
+        return judge(restorable, state.lower(), back, holds=state == "ENABLED")
 
-    yield from ask(led_back, back, recovery)
+    yield from ask(restorable, back, recovery)
 
 
 def token_key(client: "SecretsManagerClient", name: str) -> Iterator[Finding]:
-    """Check that the key is there; its value is not read."""
+    """Check that the secret with the key exists, without reading its value."""
     check = "has the key of page tokens"
     anew = f"aws secretsmanager create-secret --name {name} --secret-string $(openssl rand -hex 32)"
 
@@ -72,4 +72,4 @@ def token_key(client: "SecretsManagerClient", name: str) -> Iterator[Finding]:
         restore = f"aws secretsmanager restore-secret --secret-id {name}"
         return judge(check, f"{name}{' is deleted' * deleted}", restore, holds=not deleted)
 
-    yield from ask(check, f"{anew} (pages that are being read end)", there)
+    yield from ask(check, f"{anew} (page tokens in use become invalid)", there)

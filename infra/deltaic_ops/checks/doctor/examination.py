@@ -1,4 +1,4 @@
-"""The doctor's examination: what is looked at, in which order, first what all else rests on."""
+"""Run the checks of the doctor in order, starting with those on which the others depend."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,166 +23,167 @@ from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 from deltaic_ops.local.variables import THIS_MACHINE
 
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
-DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
+DEPLOY = "check stack (--stack), account and region, or deploy it (sam deploy)"
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What is examined: a stack, and the tables and the endpoint that stand for it."""
+    """Clients and settings for checks of a stack, its tables and its endpoint."""
 
     client: Callable[[str], Any]
     admin: CatalogAdmin
     schemas: SchemaReader
-    """Reads the columns of a shared table, and what lies in a folder."""
+    """Reads the columns of shared tables, and folders."""
 
     stack: str
     region: str
     catalog_table: str
     tokens_table: str
     endpoint: str
-    """Empty where nothing tells it."""
+    """Empty if unknown."""
 
     deployed: bool
-    """Whether there must be a stack: an AWS on this machine may have none."""
+    """Whether a stack must exist; a local AWS may have none."""
 
 
-def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterator[Finding]:
-    """Yield what is found; of each share the first table is read, or `only` that one.
+def examine(target: Examined, only: tuple[str, str, str] | None = None) -> Iterator[Finding]:
+    """Yield findings; read the first table of each share, or only the table `only`.
 
-    Nothing is changed, but for tokens of a quarter of an hour at most, made in the name of who holds a share and
-    deleted at the end.
+    Changes nothing, except for temporary tokens of recipients, which expire within 15 minutes and are deleted at the
+    end.
     """
-    yield account.clock(what.client("sts").meta.endpoint_url)
+    yield account.clock(target.client("sts").meta.endpoint_url)
     stack = None
     try:
-        stack = _our_stack(what)
+        stack = _our_stack(target)
         yield _stands(stack)
     except NotFound as missing:
-        if what.deployed:
-            yield Finding("the stack stands", "failed", missing.message, DEPLOY)
+        if target.deployed:
+            yield Finding("the stack is deployed", "failed", missing.message, DEPLOY)
         else:
-            yield not_asked("the stack stands", f"{missing.message}: the tables are named without one")
+            yield not_asked("the stack is deployed", f"{missing.message}: options or variables name the tables")
     except DeltaicError as refusal:
-        yield Finding("the stack stands", "failed", refusal.message, DEPLOY)
+        yield Finding("the stack is deployed", "failed", refusal.message, DEPLOY)
     parameters = stack.parameters if stack else {}
-    dynamodb = what.client("dynamodb")
+    dynamodb = target.client("dynamodb")
     here = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
-    yield from durability.table(dynamodb, what.catalog_table, "shares", parameters, here=here)
-    yield from durability.table(dynamodb, what.tokens_table, "tokens", parameters, here=here)
+    yield from durability.table(dynamodb, target.catalog_table, "shares", parameters, here=here)
+    yield from durability.table(dynamodb, target.tokens_table, "tokens", parameters, here=here)
     if stack:
-        yield from _stack(what, stack)
+        yield from _stack(target, stack)
     try:
-        yield from _catalog(what, stack, only)
+        yield from _catalog(target, stack, only)
     except DeltaicError as refusal:
-        yield Finding("reads the catalog", "failed", refusal.message, "the two tables, above")
+        yield Finding("reads the catalog", "failed", refusal.message, "check both DynamoDB tables (see above)")
 
 
-def _our_stack(what: Examined) -> DeployedStack:
-    """Read the stack; raises NotFound too for one that is somebody else's."""
-    stack = read_stack(what.client("cloudformation"), what.stack)
+def _our_stack(target: Examined) -> DeployedStack:
+    """Read the stack; raises NotFound if it does not exist or is not a Deltaic stack."""
+    stack = read_stack(target.client("cloudformation"), target.stack)
     if not stack.ours:
-        raise NotFound(f"'{stack.name}' is not a stack of Deltaic's")
+        raise NotFound(f"stack '{stack.name}' is not a Deltaic stack")
     return stack
 
 
 def _stands(stack: DeployedStack) -> Finding:
-    """Check that the last deployment is over; one that was taken back has left the one before it."""
+    """Check that the last deployment has finished; after a rollback, the previous version runs."""
     return judge(
-        "the stack stands",
+        "the stack is deployed",
         f"{stack.name}: {stack.status}",
-        f"what went wrong: aws cloudformation describe-stack-events --stack-name {stack.name}; then deploy again",
+        f"fix the cause, then deploy again: aws cloudformation describe-stack-events --stack-name {stack.name}",
         holds=stack.status in AT_REST,
         otherwise="warning" if stack.status == "UPDATE_ROLLBACK_COMPLETE" else "failed",
     )
 
 
-def _stack(what: Examined, stack: DeployedStack) -> Iterator[Finding]:
-    yield from durability.token_key(what.client("secretsmanager"), stack.outputs.get("TokenKeySecret", ""))
-    yield from roles.signing_role(what.client("iam"), stack)
-    yield from account.executions(what.client("lambda"), stack.parameters)
-    yield from account.gateway(what.client("apigateway"), stack.parameters)
-    yield from code.same_code(what.client("s3"), stack)
+def _stack(target: Examined, stack: DeployedStack) -> Iterator[Finding]:
+    yield from durability.token_key(target.client("secretsmanager"), stack.outputs.get("TokenKeySecret", ""))
+    yield from roles.signing_role(target.client("iam"), stack)
+    yield from account.executions(target.client("lambda"), stack.parameters)
+    yield from account.gateway(target.client("apigateway"), stack.parameters)
+    yield from code.same_code(target.client("s3"), stack)
 
 
-def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
-    entered = {share.name: list(what.admin.tables.list(share.name)) for share in what.admin.shares.list()}
+def _catalog(target: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
+    admin = target.admin
+    entered = {share.name: list(admin.tables.list(share.name)) for share in admin.shares.list()}
     yield from freshness.followed(
-        (follow for share in entered for follow in what.admin.follows.list(share)),
+        (follow for share in entered for follow in admin.follows.list(share)),
         (table for tables in entered.values() for table in tables),
         stack.parameters if stack else None,
     )
     every = {share: [table for table in tables if not table.unlisted] for share, tables in entered.items()}
-    beside = [folder for share in every for folder in what.admin.folders(share)]
+    beside = [folder for share in every for folder in admin.folders(share)]
     shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
     iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
     buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
-        yield from roles.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
-        yield from roles.storage_roles(what.admin.storages.list(), stack)
+        yield from roles.denied(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
+        yield from roles.storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
     for bucket in buckets:
-        yield from places.region(what.client("s3"), bucket, what.region)
-        if what.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
-            yield from places.pages(what.client("s3"), bucket, what.endpoint)
-    known = [view for share in shared for view in what.admin.views.list(share)]
+        yield from places.region(target.client("s3"), bucket, target.region)
+        if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
+            yield from places.pages(target.client("s3"), bucket, target.endpoint)
+    known = [view for share in shared for view in admin.views.list(share)]
     yield from freshness.fresh(known)
 
     def read(table: Table) -> SharedSchema:
-        return what.schemas.read(table.location, table.storage)
+        return target.schemas.read(table.location, table.storage)
 
     unmade = {view.table_id for view in known if view.refreshed_at is None}
     made = ([table for table in tables if table.id not in unmade] for tables in shared.values())
-    chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in made if tables]
+    chosen = [admin.tables.get(*only)] if only else [tables[0] for tables in made if tables]
     heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
     yield from reading.logs(heads)
-    yield from assets(beside, iceberg, what.schemas)
-    yield from folders(what.admin.tables.overlaps.opened(), what.admin.tables.overlaps.uncompared())
-    recipients = {recipient.id: recipient for recipient in what.admin.recipients.list()}
+    yield from assets(beside, iceberg, target.schemas)
+    yield from folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared())
+    recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
     for share, tables in shared.items():
-        yield from filters(tables, [*what.admin.grants.of_share(share)], recipients, heads)
+        yield from filters(tables, [*admin.grants.of_share(share)], recipients, heads)
     if not chosen:
-        yield not_asked("reads a shared table", "no share has a table")
-    elif not what.endpoint:
+        yield not_asked("reads a shared table", "no share has tables")
+    elif not target.endpoint:
         yield not_asked("reads a shared table", NO_ENDPOINT)
     else:
-        yield from _read(what, chosen, stack.parameters if stack else {})
+        yield from _read(target, chosen, stack.parameters if stack else {})
 
 
-def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Finding]:
+def _read(target: Examined, tables: list[Table], parameters: Any) -> Iterator[Finding]:
     bearers: dict[str, str] = {}
     with ExitStack() as tokens, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
         for table in tables:
             name = table.title
-            bearer = _bearer(what.admin, table.share, bearers, tokens)
+            bearer = _bearer(target.admin, table.share, bearers, tokens)
             if bearer is None:
-                yield not_asked(f"reads {name}", "nobody holds its share who is answered wherever it asks from")
+                yield not_asked(f"reads {name}", "its share has no recipient without address restrictions")
                 continue
-            client = SharingClient(http, what.endpoint, bearer, AGENT)
+            client = SharingClient(http, target.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)
             try:
                 yield from reading.read(client, path, name, parameters)
             except httpx.HTTPError as error:
-                said = f"{type(error).__name__} at {what.endpoint}"
-                yield Finding(f"reads {name}", "failed", said, "that this is the endpoint (--endpoint), and up")
+                reason = f"{type(error).__name__} at {target.endpoint}"
+                yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")
                 return
 
 
 def _bearer(admin: CatalogAdmin, share: str, made: dict[str, str], tokens: ExitStack) -> str | None:
-    """Return a token of somebody who holds a share: one that is there already, else a new one; None if nobody does.
+    """Return a temporary token of a recipient of a share, new or from `made`; None without a suitable recipient.
 
-    Who has ended, or is answered at some addresses alone, would be refused, and nothing would be wrong.
+    Skips recipients that have expired or are restricted to some addresses, because their requests would be refused.
     """
     now = datetime.now(UTC)
     holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]
     for holder in sorted(holders, key=lambda name: name not in made):
         try:
             if holder not in made:
-                person = admin.recipients.get(holder)
-                if person.has_ended(now) or person.addresses:
+                recipient = admin.recipients.get(holder)
+                if recipient.has_ended(now) or recipient.addresses:
                     continue
-                made[holder] = tokens.enter_context(admin.tokens.for_checks(person))
+                made[holder] = tokens.enter_context(admin.tokens.for_checks(recipient))
         except NotFound:
             continue
         return made[holder]

@@ -1,4 +1,4 @@
-"""Whether what keeps rows and columns back still fits the tables, and who sees nothing for want of a property."""
+"""Checks that filters and hidden columns still match the tables, and that recipients have the needed properties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -16,9 +16,9 @@ from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, che
 def filters(
     tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], heads: Heads
 ) -> Iterator[Finding]:
-    """Check the tables of one share, of which `grants` are all, and `recipients` by their ids those who hold it.
+    """Check the tables of a share, given all its grants, and its recipients by id.
 
-    The server refuses to answer for a filter that does not fit, so nobody sees too much meanwhile.
+    The server refuses requests whose filter does not match the table, so no recipient sees too much.
     """
     for table in tables:
         own = bool(table.partition_filter or table.hidden_columns)
@@ -27,7 +27,7 @@ def filters(
         if own or filtered:
             head = heads.get(table.title)
             if not isinstance(head, SharedSchema):
-                yield not_asked(f"what narrows {table.title} fits it", "its log could not be read")
+                yield not_asked(f"filters match {table.title}", "its log could not be read")
                 continue
             schema = head
             yield from _fits(table, filtered, schema)
@@ -36,23 +36,22 @@ def filters(
 
 
 def folders(pairs: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
-    """Name each folder that is shared whole and opens a table of which not all is, and each that is `uncompared`."""
-    check = "credentials for a folder open no table of which not all is shared"
+    """Yield findings for folders whose credentials open filtered tables, and for folders in `uncompared`."""
+    check = "credentials for a folder open no filtered table"
     wrong = [
         Finding(
             check,
             "failed",
-            f"those of {wide.title} read all of {narrow.title}: {narrow.location} and {wide.location} lie "
-            "one in the other",
-            f"deltaic table update {wide.title} --access-mode url; or move one of them"
+            f"those of {wide.title} open all of {narrow.title}: {narrow.location} and {wide.location} overlap",
+            f"deltaic table update {wide.title} --access-mode url, or move one of them"
             if isinstance(wide, Table)
             else "move one of them",
         )
         for wide, narrow in pairs
     ]
-    remedy = "give the operator s3:GetAccessPoint, or name the bucket itself"
+    remedy = "allow the operator s3:GetAccessPoint, or use the bucket instead of its access point"
     wrong += [
-        Finding(check, "warning", f"{entry.title} cannot be compared: no bucket is known of {entry.location}", remedy)
+        Finding(check, "warning", f"cannot check {entry.title}: the bucket of {entry.location} is unknown", remedy)
         for entry in uncompared
     ]
     yield from wrong or [ok(check, "the whole catalog")]
@@ -60,7 +59,7 @@ def folders(pairs: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -
 
 def _fits(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
     name = table.title
-    check = f"what narrows {name} fits it"
+    check = f"filters match {name}"
     wrong = []
     if table.partition_filter and (why := _why(lambda: check_filter(table.partition_filter, schema))):
         wrong.append(Finding(check, "failed", why, f"deltaic table update {name} --partition-filter ..."))
@@ -95,19 +94,19 @@ def _sees(
             given = " ".join(f"--property {property_}=..." for property_ in missing)
             remedies.append(f"deltaic recipient update {recipient.name} {given}")
         elif schema is not None and not _has_values(table, grant, recipient, schema):
-            without[recipient.name] = "a value that fits the column"
+            without[recipient.name] = "a value of the column's type"
             remedies.append(f"deltaic recipient update {recipient.name} --property ...")
-    said = "; ".join(f"'{who}' lacks {what}" for who, what in without.items())
+    missing_by_name = "; ".join(f"'{recipient}' lacks {names}" for recipient, names in without.items())
     return advise(
-        f"who holds {name} has the properties that it asks for",
-        f"{said}: no rows" if said else f"{len(grants)} recipients",
+        f"recipients of {name} have the properties that it needs",
+        f"{missing_by_name}: no rows" if missing_by_name else f"{len(grants)} recipients",
         "".join(remedies[:1]),
         holds=not without,
     )
 
 
 def _has_values(table: Table, grant: Grant, recipient: Recipient, schema: SharedSchema) -> bool:
-    """Tell whether the properties hold values of the columns' types; what does not fit the table is told elsewhere."""
+    """Return whether the properties have values of the columns' types; other mismatches have their own findings."""
     try:
         filters = [parse(text) for text in row_filters(table, grant)]
         return evaluate(filters, recipient.properties, schema.metadata).tests is not None

@@ -1,4 +1,4 @@
-"""Whether followed sources are looked at and their tables listed, and views are as fresh as they promise."""
+"""Checks that followed sources are checked regularly and list their tables, and that views are fresh."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,72 +12,72 @@ from deltaic_pipeline.view_refresh.catalog import stale
 from deltaic_ops.inspection.findings import Finding, ok
 
 LOOK_PATIENCE = timedelta(hours=3)
-"""After which a source should have been looked at again."""
+"""Time after which a source should have been checked again."""
 
 REFRESH_PATIENCE = timedelta(hours=1)
-"""How long a refresh may be asked for before that is strange."""
+"""Time after which a requested refresh is overdue."""
 
 
 def followed(
     follows: Iterable[Follow], tables: Iterable[Table], parameters: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    """Yield a finding for each source that is not looked at and each table that is not shared, or one for all.
+    """Yield a finding for each source that is not checked and each table that is not shared, or one for all.
 
-    `parameters` are the stack's; None where there is none.
+    `parameters` are those of the stack; None without a stack.
     """
     sources = list(follows)
-    wrong = [finding for one in sources for finding in _of_source(one, parameters)]
+    wrong = [finding for follow in sources for finding in _of_source(follow, parameters)]
     for table in tables:
         if table.unlisted:
-            remedy = f"mend it, and it comes back by itself; or deltaic table delete {table.title}"
-            said = f"recipients do not see it: {table.unlisted}"
-            wrong.append(Finding(f"lists {table.title}", "warning", said, remedy))
+            remedy = f"repair it, and it is listed again; or deltaic table delete {table.title}"
+            reason = f"recipients do not see it: {table.unlisted}"
+            wrong.append(Finding(f"lists {table.title}", "warning", reason, remedy))
     if sources and not wrong:
-        wrong = [ok("follows its sources", f"{len(sources)} of them, every table is listed")]
+        wrong = [ok("follows its sources", f"{len(sources)} sources, all tables are listed")]
     yield from wrong
 
 
-def _of_source(one: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
-    check, now = f"follows {one.source}", f"deltaic share follow {one.share} --schema {one.schema_name} --now"
-    if one.failure:
-        yield Finding(check, "failed", one.failure, f"the source, and who may list it; then: {now}")
-    elif one.looked_at is None or datetime.now(UTC) - one.looked_at >= LOOK_PATIENCE:
-        since = f"last {one.looked_at:%Y-%m-%d %H:%M} UTC" if one.looked_at else "never"
+def _of_source(follow: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
+    check, now = f"follows {follow.source}", f"deltaic share follow {follow.share} --schema {follow.schema_name} --now"
+    if follow.failure:
+        yield Finding(check, "failed", follow.failure, f"check the source and its permissions, then: {now}")
+    elif follow.looked_at is None or datetime.now(UTC) - follow.looked_at >= LOOK_PATIENCE:
+        since = f"last {follow.looked_at:%Y-%m-%d %H:%M} UTC" if follow.looked_at else "never"
         by_hand = parameters is None or parameters.get("Follow") == "enabled"
         remedy = now if by_hand else f"deploy with Follow=enabled, or {now}"
-        yield Finding(check, "warning", f"looked at {since}", remedy)
-    for name, why in one.reasons.items():
-        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*one.exclude, name))  # they replace all
-        remedy = f"deltaic share follow {one.share} --schema {one.schema_name} {patterns}, or mend it"
-        if why.startswith(SAME_NAME):
-            remedy = f"name one of the two otherwise, or share this one by hand: deltaic table create {one.title}.NAME"
-        yield Finding(f"shares {one.title}.{name}", "warning", f"not entered: {why}", remedy)
+        yield Finding(check, "warning", f"checked {since}", remedy)
+    for name, cause in follow.reasons.items():
+        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*follow.exclude, name))  # they replace all
+        remedy = f"deltaic share follow {follow.share} --schema {follow.schema_name} {patterns}, or repair it"
+        if cause.startswith(SAME_NAME):
+            remedy = f"rename one of the two, or share this one as another: deltaic table create {follow.title}.NAME"
+        yield Finding(f"shares {follow.title}.{name}", "warning", f"not shared: {cause}", remedy)
 
 
 def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Finding]:
-    """Yield a warning for each view that is older than it may be or was asked for in vain, else one line for all."""
-    moment, known = moment or datetime.now(UTC), list(views)
-    told = [
+    """Yield a warning for each view that is too old or whose requested refresh is overdue, or one finding for all."""
+    moment, all_views = moment or datetime.now(UTC), list(views)
+    findings = [
         Finding(
             f"refreshes the view {view.title}",
             "warning",
-            f"{said}; the last attempt failed: {failure}" if (failure := view.last_refresh.get("failure")) else said,
+            f"{text}; the last attempt failed: {failure}" if (failure := view.last_refresh.get("failure")) else text,
             f"deltaic view refresh {view.title}",
         )
-        for view in known
-        if (said := _behind(view, moment))
+        for view in all_views
+        if (text := _behind(view, moment))
     ]
-    if known and not told:
-        told = [ok("refreshes views", f"{len(known)} view(s) are as fresh as they shall be")]
-    yield from told
+    if all_views and not findings:
+        findings = [ok("refreshes views", f"{len(all_views)} views are fresh")]
+    yield from findings
 
 
 def _behind(view: View, moment: datetime) -> str:
     if view.requested_at is not None and moment - view.requested_at >= REFRESH_PATIENCE:
-        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
+        return f"refresh requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and view.requested_at is None and not view.refresh and not view.max_staleness:
-        return "never refreshed, and nothing does it by itself"
+        return "never refreshed, and it has no schedule"
     if stale(view, moment):
         since = f"{view.refreshed_at:%Y-%m-%d %H:%M} UTC" if view.refreshed_at else "never"
-        return f"refreshed {since}, and may be {timedelta(seconds=view.max_staleness)} old"
+        return f"refreshed {since}, maximum staleness {timedelta(seconds=view.max_staleness)}"
     return ""

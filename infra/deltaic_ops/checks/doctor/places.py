@@ -1,4 +1,4 @@
-"""Where shared tables lie: buckets that the stack may read, in the region for which it signs."""
+"""Checks of the buckets of shared tables: permissions of the stack, region, CORS rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -16,49 +16,49 @@ if TYPE_CHECKING:
 
 
 def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
-    """Return the buckets of what no storage holds, each with the name of one that lies there."""
+    """Return buckets of objects without a storage, each with the name of one object in it."""
     return {
-        Location.parse(uri).bucket: one.title
-        for one in shared
-        if not one.storage
-        for uri in (one.location, *(one.auxiliary_locations if isinstance(one, Table) else ()))
+        Location.parse(uri).bucket: each.title
+        for each in shared
+        if not each.storage
+        for uri in (each.location, *(each.auxiliary_locations if isinstance(each, Table) else ()))
     }
 
 
 def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
-    """Check that a bucket is among those that the stack was deployed with (`arns`, which may hold `*`)."""
+    """Check that a bucket matches the stack's parameter DataBuckets (`arns`, which may contain `*`)."""
     arn = f"arn:aws:s3:::{bucket}"
-    allowed = [f"arn:aws:s3:::{one.rpartition(':')[2]}" for one in arns]  # whatever their partition is called
+    allowed = [f"arn:aws:s3:::{each.rpartition(':')[2]}" for each in arns]  # whatever their partition is called
     return judge(
-        f"may read the bucket {bucket}",
-        "in DataBuckets" if (holds := any(fnmatchcase(arn, one) for one in allowed)) else "not in DataBuckets",
+        f"can read bucket {bucket}",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, each) for each in allowed)) else "not in DataBuckets",
         f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
         holds=holds,
     )
 
 
 def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
-    """Check that a bucket is there, and in the region for which the stack signs."""
-    check = f"finds the bucket {bucket} in its region"
+    """Check that a bucket exists in the region for which the stack signs."""
+    check = f"finds bucket {bucket} in the stack's region"
     storage = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
 
     def look() -> Finding:
-        said: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
-        found = {None: "us-east-1", "EU": "eu-west-1"}.get(said, str(said))
-        return judge(check, found, storage.format(found), holds=found == expected)
+        constraint: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
+        actual = {None: "us-east-1", "EU": "eu-west-1"}.get(constraint, str(constraint))
+        return judge(check, actual, storage.format(actual), holds=actual == expected)
 
-    yield from ask(check, f"the name of the bucket {bucket}, and whose it is", look)
+    yield from ask(check, f"check the name of bucket {bucket}, and its account", look)
 
 
 def pages(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
-    """Check that the page at /explore may read a bucket's objects; other clients need no such rule."""
-    check = f"lets the page at /explore read {bucket}"
+    """Check that CORS rules let the page /explore read a bucket; other clients need no rules."""
+    check = f"the page /explore can read bucket {bucket}"
     remedy = f"deltaic storage cors {bucket} --set"
 
     def look() -> Finding:
         origin = origin_of(endpoint)
         rules = rules_of(client, bucket)
-        said = f"{len(rules)} CORS rules, {origin} is {'' if (holds := lets(rules, origin)) else 'not '}let in"
-        return advise(check, said, remedy, holds=holds)
+        holds = lets(rules, origin)
+        return advise(check, f"{len(rules)} CORS rules {'' if holds else 'do not '}allow {origin}", remedy, holds=holds)
 
     yield from ask(check, remedy, look)

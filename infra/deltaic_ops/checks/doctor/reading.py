@@ -1,4 +1,4 @@
-"""Whether shared tables can be read: each log by who asks; one table through the endpoint, as its answer comes."""
+"""Checks that shared tables can be read: each log with the operator's credentials, and one table over the endpoint."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,26 +15,26 @@ from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok, unr
 from deltaic_ops.inspection.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
-"""Reads the columns of a table; raises DeltaicError with the reason."""
+"""Reads the columns of a table; raises DeltaicError if it cannot."""
 
 Heads = Mapping[str, SharedSchema | DeltaicError]
-"""What the log of each table says of its columns, or why it cannot be read, by the full names of tables."""
+"""Columns of each table from its log, or the error, by full name of the table."""
 
 ENOUGH_BYTES = 256_000
-"""What an answer must have for its beginning to be told from its end."""
+"""Smallest response that shows whether it is streamed."""
 
 MOST_BYTES = 4_000_000
-"""After which the doctor has seen enough of it."""
+"""Size after which the doctor stops reading a response."""
 
 LATE = 0.9
-"""Share of the time to the last byte at which the first one is as late as if somebody had waited for the last."""
+"""Share of the time to the last byte after which the first byte indicates a buffered response."""
 
 SOON_SECONDS = 2.0
-"""Until when an answer may come at once."""
+"""Responses that are faster than this may be buffered."""
 
 
 def heads(tables: Sequence[Table], read: Read) -> Heads:
-    """Look at the logs of tables, many at the same time."""
+    """Read the logs of tables concurrently."""
 
     def head(table: Table) -> SharedSchema | DeltaicError:
         try:
@@ -43,7 +43,7 @@ def heads(tables: Sequence[Table], read: Read) -> Heads:
             return refusal
 
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip((one.title for one in tables), pool.map(head, tables), strict=True))
+        return dict(zip((each.title for each in tables), pool.map(head, tables), strict=True))
 
 
 def logs(heads: Heads) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ def logs(heads: Heads) -> Iterator[Finding]:
 
 
 def read(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Iterator[Finding]:
-    """Read one table as its recipient does: the version from its log, a byte of a file, the whole list of files."""
+    """Read a table as its recipient does: its version, a byte of a file, and the whole list of files."""
     holds = True
     for finding in table(client, path, name):
         holds &= finding.holds
@@ -67,10 +67,10 @@ def read(client: SharingClient, path: str, name: str, parameters: Mapping[str, s
 
 
 def streams(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Finding:
-    """Measure when the first byte of a query's answer comes, against its last."""
-    check = f"streams the answer for {name}"
+    """Measure the times to the first and the last byte of a query's response."""
+    check = f"streams responses for {name}"
     if parameters.get("ResponseStreaming") == "disabled":
-        return ok(check, "buffered, as ResponseStreaming=disabled says: 6 MB at most")
+        return ok(check, "buffered (ResponseStreaming=disabled), up to 6 MB")
     began, first, size = time.perf_counter(), 0.0, 0
     headers = {**client.headers(BOTH), "Accept-Encoding": "identity"}
     with client.http.stream("POST", f"{client.endpoint}{path}/query", json={}, headers=headers) as answer:
@@ -84,9 +84,9 @@ def streams(client: SharingClient, path: str, name: str, parameters: Mapping[str
         status = answer.status_code
     times = f"first byte after {first:.2f} s, {size:,} bytes after {last:.2f} s"
     if status != httpx.codes.OK:
-        return Finding(check, "failed", f"{status}", "the log of the function query-table")
+        return Finding(check, "failed", f"{status}", "check the log of the function query-table")
     if size < ENOUGH_BYTES:
-        return not_asked(check, f"the answer is too small to tell: {times}")
+        return not_asked(check, f"the response is too small to decide: {times}")
     verdict: Verdict = "failed" if announced or (first > LATE * last and last > SOON_SECONDS) else "ok"
-    remedy = "what stands between: a proxy, a firewall or a CDN that buffers; the stack's ResponseStreaming"
+    remedy = "check proxies, firewalls and CDNs that buffer responses, and the stack's ResponseStreaming"
     return Finding(check, verdict, times, remedy * (verdict == "failed"))

@@ -1,4 +1,4 @@
-"""Who may assume whom (the signing role, the roles of storages), and who is denied there because of a cut-off."""
+"""Checks of the signing role and the roles of storages: who can assume them, and which recipients they deny."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,33 +25,34 @@ SIGNERS = (
     "MakeIcebergMetadata",
     "SignIcebergRequest",
 )
-"""The functions that sign, by their logical ids (template.yaml, SigningRole); a stack has those of its parameters."""
+"""Logical ids of functions that sign (template.yaml, SigningRole); some exist only with certain parameters."""
+_TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functions can assume the signing role"
 
 
 def signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
-    """Check that the signing role trusts the roles of the functions that sign, and that those may assume it.
+    """Check that the signing role trusts the roles of the functions that sign, and that these can assume it.
 
-    Nothing is assumed: the trust is read, and IAM simulates the rest.
+    The check reads the trust policy and lets IAM simulate the rest; it assumes no role.
     """
-    redeploy = "deploy again; if nothing changes, delete what was added to the role by hand"
-    yield from ask("the signing role trusts who signs", redeploy, lambda: _trust(client, stack))
-    yield from ask("who signs may assume the signing role", redeploy, lambda: _may_assume(client, stack))
+    redeploy = "deploy again; if nothing changes, remove manual changes of the role"
+    yield from ask(_TRUSTS, redeploy, lambda: _trust(client, stack))
+    yield from ask(_ASSUMES, redeploy, lambda: _may_assume(client, stack))
 
 
 def _trust(client: "IAMClient", stack: DeployedStack) -> Finding:
-    said: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
+    policy: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
     trusted = {
         principal
-        for statement in said.get("Statement", [])
+        for statement in policy.get("Statement", [])
         if statement.get("Effect") == "Allow" and "sts:AssumeRole" in _list(statement.get("Action"))
         for principal in _list(statement.get("Principal", {}).get("AWS"))
     }
     roles = _arns(client, stack)
     missing = [name for name, arn in roles.items() if arn not in trusted]
     return judge(
-        "the signing role trusts who signs",
-        f"not the role of {', '.join(missing)}" if missing else f"{len(roles)} functions",
-        "deploy again: a role that was deleted and made anew is another one to the trust that named it",
+        _TRUSTS,
+        f"not trusted: the role of {', '.join(missing)}" if missing else f"{len(roles)} functions",
+        "deploy again: the trust policy does not include a role that was deleted and created again",
         holds=not missing,
     )
 
@@ -63,12 +64,12 @@ def _may_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
         answer = client.simulate_principal_policy(
             PolicySourceArn=arn, ActionNames=["sts:AssumeRole"], ResourceArns=[target]
         )
-        if any(one["EvalDecision"] != "allowed" for one in answer["EvaluationResults"]):
+        if any(result["EvalDecision"] != "allowed" for result in answer["EvaluationResults"]):
             refused.append(name)
     return judge(
-        "who signs may assume the signing role",
-        f"not {', '.join(refused)}" if refused else f"{len(roles)} functions",
-        "deploy again: the policy SignUrls says so; look for a permissions boundary or an organization's policy too",
+        _ASSUMES,
+        f"denied: {', '.join(refused)}" if refused else f"{len(roles)} functions",
+        "deploy again (policy SignUrls); also check permissions boundaries and policies of the organization",
         holds=not refused,
     )
 
@@ -79,11 +80,11 @@ def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
 
 
 def storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:
-    """Check that the functions may assume every role that a storage names."""
+    """Check that the functions can assume the role of each storage."""
     allowed = stack.list_of("StorageRoles")
     for storage in storages:
         if storage.role_arn:
-            check = f"may assume the role of the storage {storage.name}"
+            check = f"can assume the role of storage {storage.name}"
             if storage.role_arn in allowed:
                 yield ok(check, storage.role_arn)
             else:
@@ -100,17 +101,17 @@ def _list(value: Any) -> Sequence[Any]:
 def denied(
     iam: Any, signing_role_arn: str, storages: Iterable[Storage], recipients: Iterable[Recipient]
 ) -> Iterator[Finding]:
-    """Compare the marks with the Deny of each role; of a recipient that is gone a Deny may stay."""
-    known = {tag_value(one.id): one for one in recipients}
-    marked = {tag for tag, one in known.items() if one.cut_off_at is not None}
+    """Check that each role denies exactly the recipients that are cut off, ignoring deleted recipients."""
+    by_tag = {tag_value(recipient.id): recipient for recipient in recipients}
+    marked = {tag for tag, recipient in by_tag.items() if recipient.cut_off_at is not None}
     for role in roles_of(signing_role_arn, storages)[0]:
-        check = f"who is cut off is denied by {role.rsplit('/', 1)[-1]}"
+        check = f"role {role.rsplit('/', 1)[-1]} denies recipients that are cut off"
         try:
-            held = Denials(iam, role).denied() & known.keys()
+            denied_tags = Denials(iam, role).denied() & by_tag.keys()
         except DeltaicError as failure:
             yield not_asked(check, failure.message)
             continue
-        wrong = [f"deltaic recipient cut-off {known[tag].name}" for tag in sorted(marked - held)]
-        wrong += [f"deltaic recipient restore {known[tag].name}" for tag in sorted(held - marked)]
-        told = f"{len(held)} denied, {len(marked)} cut off"
-        yield advise(check, told, "; ".join(wrong), holds=not wrong)
+        wrong = [f"deltaic recipient cut-off {by_tag[tag].name}" for tag in sorted(marked - denied_tags)]
+        wrong += [f"deltaic recipient restore {by_tag[tag].name}" for tag in sorted(denied_tags - marked)]
+        counts = f"{len(denied_tags)} denied, {len(marked)} cut off"
+        yield advise(check, counts, "; ".join(wrong), holds=not wrong)

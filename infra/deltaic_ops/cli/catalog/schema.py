@@ -7,83 +7,81 @@ import typer
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.words import schema_name
+from deltaic_ops.cli.words import ShareName, schema_name
 
 app = Commands()
 
-Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA")]
+Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA", help="Full name of the schema.")]
+_NOTE = "Note for operators. Recipients do not see it."
 
 
 @app.command()
 def create(
-    out: Operator,
+    cli: Operator,
     name: Name,
-    comment: Annotated[str, typer.Option(help="A note for yourself; recipients do not see it.")] = "",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help=_NOTE)] = "",
 ) -> None:
-    r"""Make a schema in a share.
+    r"""Create a schema in a share.
 
     \b
     deltaic schema create vaccine_share.acme_vaccine_data
     """
     share, schema = schema_name(name)
-    made = out.admin.schemas.create(share, schema, comment=comment)
-    out.show(
-        made,
-        f"made schema '{made.share}.{made.name}'; next: "
-        f"deltaic table create {made.share}.{made.name}.<table> --location s3://...",
-    )
+    created = cli.admin.schemas.create(share, schema, comment=comment)
+    title = f"{created.share}.{created.name}"
+    cli.show(created, f"created schema '{title}'; next: deltaic table create {title}.<table> --location s3://...")
 
 
 @app.command("list")
-def list_(out: Operator, share: Annotated[str, typer.Argument(metavar="SHARE")]) -> None:
+def list_(cli: Operator, share: ShareName) -> None:
     r"""List the schemas of a share.
 
     \b
     deltaic schema list vaccine_share
     """
-    columns = fields(SHARE="share", NAME="name", COMMENT="comment", MADE="created_at")
-    out.rows(out.admin.schemas.list(share), columns, f"'{share}' has no schema yet")
+    columns = fields(SHARE="share", NAME="name", COMMENT="comment", CREATED="created_at")
+    cli.rows(cli.admin.schemas.list(share), columns, f"share '{share}' has no schemas yet")
 
 
 @app.command()
-def show(out: Operator, name: Name) -> None:
+def show(cli: Operator, name: Name) -> None:
     r"""Show one schema.
 
     \b
     deltaic schema show vaccine_share.acme_vaccine_data
     """
     share, schema = schema_name(name)
-    out.show(out.admin.schemas.get(share, schema))
+    cli.show(cli.admin.schemas.get(share, schema))
 
 
 @app.command()
 def update(
-    out: Operator,
+    cli: Operator,
     name: Name,
-    comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
+    comment: Annotated[str | None, typer.Option(metavar="TEXT", help=f'{_NOTE} "" removes it.')] = None,
 ) -> None:
-    r"""Change a schema's note; its name stays.
+    r"""Change the comment of a schema.
 
     \b
     deltaic schema update vaccine_share.acme_vaccine_data --comment "phase 3"
     """
     share, schema = schema_name(name)
-    changed = out.admin.schemas.update(share, schema, comment=comment)
-    out.show(changed, f"changed schema '{changed.share}.{changed.name}'")
+    changed = cli.admin.schemas.update(share, schema, comment=comment)
+    cli.show(changed, f"updated schema '{changed.share}.{changed.name}'")
 
 
 @app.command()
 def delete(
-    out: Operator,
+    cli: Operator,
     name: Name,
-    force: Annotated[bool, typer.Option("--force", help="Also what it holds.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete its contents too.")] = False,
 ) -> None:
-    r"""Delete a schema; no file is touched.
+    r"""Delete a schema, but no data.
 
     \b
     deltaic schema delete vaccine_share.acme_vaccine_data
     deltaic schema delete vaccine_share.acme_vaccine_data --force
     """
     share, schema = schema_name(name)
-    gone = out.admin.schemas.delete(share, schema, force=force)
-    out.show(gone, f"deleted schema '{gone.share}.{gone.name}'")
+    deleted = cli.admin.schemas.delete(share, schema, force=force)
+    cli.show(deleted, f"deleted schema '{deleted.share}.{deleted.name}'")

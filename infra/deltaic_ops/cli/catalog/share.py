@@ -7,42 +7,43 @@ import typer
 from deltaic_ops.cli.catalog.follow import follow
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import ID, Ids, Operator
+from deltaic_ops.cli.operator import ID, ID_HELP, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_share
 from deltaic_ops.cli.words import ShareName, pairs
 
 app = Commands()
 
-Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be repeated.")]
-RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
+_PROPERTY, _REMOVE = "Set a property. Can be repeated.", "Remove a property. Can be repeated."
+Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
+RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help=_REMOVE)]
 
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a share holds
-    out: Operator,
+    cli: Operator,
     name: ShareName,
-    display_name: Annotated[str, typer.Option(help="A name for people, up to 255 characters.")] = "",
-    comment: Annotated[str, typer.Option(help="A description, up to 65536 characters.")] = "",
+    display_name: Annotated[str, typer.Option(metavar="TEXT", help="Display name, up to 255 characters.")] = "",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Description, up to 65536 characters.")] = "",
     property_: Property = None,
-    id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help=ID_HELP)] = None,
 ) -> None:
-    r"""Make a share.
+    r"""Create a share.
 
     \b
     deltaic share create vaccine_share --comment "Trial results"
-    deltaic share create vaccine_share --display-name "Vaccines" --property owner=lab --property tier=gold
+    deltaic share create vaccine_share --display-name "Vaccines" --property owner=lab
     """
     properties = pairs(property_)
-    made = out.admin.shares.create(
+    created = cli.admin.shares.create(
         name, display_name=display_name, comment=comment, properties=properties, share_id=id_
     )
-    dotted = "clients that take share.schema.table for a table cannot read it, by the period in its name"
-    done = f"made share '{made.name}'; next: deltaic schema create {made.name}.<schema>"
-    out.show(made, done, [dotted] if "." in made.name else [])
+    dotted = "its name contains a period: clients that split share.schema.table at periods cannot read it"
+    done = f"created share '{created.name}'; next: deltaic schema create {created.name}.<schema>"
+    cli.show(created, done, [dotted] if "." in created.name else [])
 
 
 @app.command("list")
-def list_(out: Operator, ids: Ids = False) -> None:
+def list_(cli: Operator, ids: Ids = False) -> None:
     r"""List all shares.
 
     \b
@@ -50,10 +51,10 @@ def list_(out: Operator, ids: Ids = False) -> None:
     deltaic share list --json | jq -r '.[].name'
     """
     columns = [
-        *fields(NAME="name", DISPLAY_NAME="display_name", COMMENT="comment", MADE="created_at"),
+        *fields(NAME="name", DISPLAY_NAME="display_name", COMMENT="comment", CREATED="created_at"),
         *([ID] if ids else []),
     ]
-    out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")
+    cli.rows(cli.admin.shares.list(), columns, "no shares yet; next: deltaic share create <share>")
 
 
 app.command("show")(show_share)
@@ -62,40 +63,40 @@ app.command("follow")(follow)
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a share holds
-    out: Operator,
+    cli: Operator,
     name: ShareName,
-    display_name: Annotated[str | None, typer.Option(help='A new name for people; "" removes it.')] = None,
-    comment: Annotated[str | None, typer.Option(help='A new description; "" removes it.')] = None,
+    display_name: Annotated[str | None, typer.Option(metavar="TEXT", help='Display name; "" removes it.')] = None,
+    comment: Annotated[str | None, typer.Option(metavar="TEXT", help='Description; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
 ) -> None:
-    r"""Change what is given and keep the rest; a share's name and id stay.
+    r"""Change a share; options that you omit keep their values.
 
     \b
-    deltaic share update vaccine_share --comment "Final results" --property tier=silver --remove-property owner
+    deltaic share update vaccine_share --comment "Final results" --remove-property owner
     """
     properties = pairs(property_)
-    changed = out.admin.shares.update(
+    changed = cli.admin.shares.update(
         name,
         display_name=display_name,
         comment=comment,
         add_properties=properties,
         remove_properties=tuple(remove_property or ()),
     )
-    out.show(changed, f"changed share '{changed.name}'")
+    cli.show(changed, f"updated share '{changed.name}'")
 
 
 @app.command()
 def delete(
-    out: Operator,
+    cli: Operator,
     name: ShareName,
-    force: Annotated[bool, typer.Option("--force", help="Also its schemas and tables.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete its schemas and tables too.")] = False,
 ) -> None:
-    r"""Delete a share and its grants; the Delta tables themselves are not touched.
+    r"""Delete a share and its grants, but no data.
 
     \b
     deltaic share delete vaccine_share
     deltaic share delete vaccine_share --force
     """
-    gone = out.admin.shares.delete(name, force=force)
-    out.show(gone, f"deleted share '{gone.name}'")
+    deleted = cli.admin.shares.delete(name, force=force)
+    cli.show(deleted, f"deleted share '{deleted.name}'")

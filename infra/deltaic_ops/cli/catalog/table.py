@@ -10,49 +10,49 @@ from deltaic.errors import InvalidParameter, NotFound
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import ID, Ids, Operator
+from deltaic_ops.cli.operator import HISTORY_HELP, ID, ID_HELP, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_table
-from deltaic_ops.cli.words import TableTitle, names_of, share_or_schema, table_name, text_of
+from deltaic_ops.cli.words import ShareOrSchema, TableTitle, names_of, refuse_both, share_or_schema, table_name, text_of
 
 app = Commands()
 
 IcebergWay = Literal["off", "vended", "signed"]
-_HISTORY = "Share earlier versions and the change data feed too."
+
 _START = (
-    "The first version that is shared, where history is. What its commit took away is not told: queries and feeds from "
-    "this version on begin with the files that it added. Whoever needs all rows reads the version, then its changes."
+    "First version to share (requires --history). Rows that this commit removed are not reported: queries and change "
+    "feeds that start at this version return only the files that it added."
 )
-_MODE = "url: signed URLs; dir: credentials for the folder, with --history. Can be repeated."
-_AUXILIARY = "Another folder that the table's files may lie in. Can be repeated."
+_MODE = "url: signed URLs; dir: credentials for the folder (requires --history). Can be repeated."
+_AUXILIARY = "Another folder with files of the table. Can be repeated."
 _CHECKPOINT = (
-    "Let the stack's function write checkpoints into the table's log, with the writer's lease held. For small tables "
-    "whose writers leave none; the stack needs Checkpoints=enabled."
+    "Let the stack write checkpoints into the table's log, for small tables whose writers do not. "
+    "The stack needs Checkpoints=enabled."
 )
 _FILTER = (
-    "The rows that are shared: a condition over partition columns, literals and current_recipient('property'). "
-    "@FILE reads it from a file. Wants access mode url alone."
+    "Share only rows that match this condition over partition columns, literals and current_recipient('property'). "
+    "@FILE reads it from a file. Requires access mode url only."
 )
-_HIDE = "Partition columns that recipients do not see, separated by commas. Wants access mode url alone."
+_HIDE = "Partition columns to hide, separated by commas. Requires access mode url only."
 _ICEBERG = (
-    "How Iceberg clients read it. signed: the server signs each of their requests; vended: with credentials for the "
-    "folder (wants --access-mode dir --history). The stack needs Iceberg=enabled."
+    "How Iceberg clients read the table. signed: the server signs each request; vended: with credentials for the "
+    "folder (requires --access-mode dir --history). The stack needs Iceberg=enabled."
 )
 _FORMAT = (
-    "iceberg: an Iceberg table, shared whole and with Iceberg clients alone; --location is its folder (with a version "
-    "hint) or one of its metadata files."
+    "Table format. iceberg: only Iceberg clients can read the table, and all of it; --location is its folder (with a "
+    "version hint) or one of its metadata files."
 )
-_GLUE = "The Iceberg table in AWS Glue that says where its current metadata is."
-_UNCHECKED = "Do not look whether a table is there that your credentials can read, where nothing narrows it."
-_STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
+_GLUE = "Iceberg table in AWS Glue, which names its current metadata file."
+_UNCHECKED = "Do not check that your credentials can read the table. Filters and hidden columns are always checked."
+_STORAGE = "Storage of the location (see deltaic storage). [default: AWS S3]"
 
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
-    out: Operator,
+    cli: Operator,
     name: TableTitle,
-    location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")] = "",
-    history: Annotated[bool, typer.Option("--history/--no-history", help=_HISTORY)] = False,
-    start_version: Annotated[int, typer.Option(min=0, help=_START)] = 0,
+    location: Annotated[str, typer.Option(metavar="S3-URI", help="Folder of the table: s3://bucket/path.")] = "",
+    history: Annotated[bool, typer.Option("--history/--no-history", help=HISTORY_HELP)] = False,
+    start_version: Annotated[int, typer.Option(min=0, metavar="VERSION", help=_START)] = 0,
     access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
     auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=_AUXILIARY)] = None,
     storage: Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)] = "",
@@ -62,29 +62,31 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     iceberg: Annotated[IcebergWay, typer.Option(help=_ICEBERG)] = "off",
     format_: Annotated[TableFormat, typer.Option("--format", help=_FORMAT)] = "delta",
     glue: Annotated[str, typer.Option(metavar="DB.TABLE", help=_GLUE)] = "",
-    id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
+    id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help=ID_HELP)] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
 ) -> None:
-    r"""Share a table under a name. Its log is looked at with your credentials; nothing in its folder is changed.
+    r"""Share a table under a name.
+
+    The command reads the table's log with your credentials and changes nothing in its folder.
 
     \b
-    deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
+    deltaic table create vaccine_share.acme.patients --location s3://bucket/patients
     deltaic table create s.d.t --location s3://bucket/t --history --start-version 10
-    deltaic table create s.d.t --location s3://lake/t --history --access-mode url --access-mode dir
+    deltaic table create s.d.t --location s3://lake/t --history --access-mode dir
     deltaic table create s.d.t --location s3://lake/t --storage minio
-    deltaic table create s.d.t --location s3://lake/t --partition-filter "region = current_recipient('region')"
+    deltaic table create s.d.t --location s3://lake/t --partition-filter "year >= 2024"
+    deltaic table create s.d.t --location s3://lake/t --hide-columns region,team
     deltaic table create s.d.t --format iceberg --glue sales.orders
-    deltaic table create s.d.t --location s3://lake/t --partition-filter @rows.sql --hide-columns region,team
     """
     share, schema, table = table_name(name)
     rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
     if format_ == "iceberg":
-        location, metadata_location = _iceberg_place(lambda: out.connection.client("glue"), location, glue)
+        location, metadata_location = _iceberg_place(lambda: cli.connection.client("glue"), location, glue)
         access_mode, history, iceberg = ["dir"], True, "signed" if iceberg == "off" else iceberg
     elif glue or not location:
-        raise typer.BadParameter("give --location, or --format iceberg with --glue")
+        raise typer.BadParameter("missing location: use --location, or --format iceberg with --glue")
     warnings: list[str] = []
-    made = out.admin.tables.create(
+    created = cli.admin.tables.create(
         share,
         schema,
         table,
@@ -101,33 +103,33 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         format=format_,
         metadata_location=metadata_location,
         table_id=id_,
-        fit=_fit(out, warnings, unchecked=unchecked),
+        fit=_fit(cli, warnings, unchecked=unchecked),
     )
-    done = f"shared '{made.title}'; next: deltaic grant create <who> {made.share}"
-    out.show(made, done, warnings)
+    done = f"shared table '{created.title}'; next: deltaic grant create <recipient> {created.share}"
+    cli.show(created, done, warnings)
 
 
 @app.command("list")
-def list_(out: Operator, name: Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")], ids: Ids = False) -> None:
-    r"""List the tables of a share, or of one of its schemas.
+def list_(cli: Operator, name: ShareOrSchema, ids: Ids = False) -> None:
+    r"""List the tables of a share or schema.
 
     \b
     deltaic table list vaccine_share
     deltaic table list vaccine_share.acme_vaccine_data --ids
     """
-    share, schema = share_or_schema(out.admin, name)
+    share, schema = share_or_schema(cli.admin, name)
     columns = [
         *fields(NAME="title", LOCATION="location", ACCESS="access_modes"),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
         ("ROWS", lambda table: table.partition_filter or "all"),
         ("HIDDEN", lambda table: table.hidden_columns),
-        ("ICEBERG", lambda table: f"{table.iceberg or 'no'}{', its own' if table.format == 'iceberg' else ''}"),
+        ("ICEBERG", lambda table: f"{table.iceberg or 'no'}{', Iceberg table' if table.format == 'iceberg' else ''}"),
         ("LISTED", lambda table: f"no: {table.unlisted}" if table.unlisted else "yes"),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
         *([ID] if ids else []),
     ]
-    out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
+    cli.rows(cli.admin.tables.list(share, schema), columns, f"'{name}' has no tables yet")
 
 
 app.command("show")(show_table)
@@ -135,15 +137,15 @@ app.command("show")(show_table)
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
-    out: Operator,
+    cli: Operator,
     name: TableTitle,
-    location: Annotated[str | None, typer.Option(metavar="S3-URI", help="The table's new folder.")] = None,
-    history: Annotated[bool | None, typer.Option("--history/--no-history", help=_HISTORY)] = None,
-    start_version: Annotated[int | None, typer.Option(min=0, help=_START)] = None,
+    location: Annotated[str | None, typer.Option(metavar="S3-URI", help="New folder of the table.")] = None,
+    history: Annotated[bool | None, typer.Option("--history/--no-history", help=HISTORY_HELP)] = None,
+    start_version: Annotated[int | None, typer.Option(min=0, metavar="VERSION", help=_START)] = None,
     access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
     auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=f"{_AUXILIARY} Replaces all.")] = None,
-    no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Take all auxiliary locations away.")] = False,
-    storage: Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')] = None,
+    no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Remove all auxiliary locations.")] = False,
+    storage: Annotated[str | None, typer.Option(metavar="NAME", help='Storage; "" for AWS S3.')] = None,
     checkpoint: Annotated[bool | None, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = None,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
     no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Share all rows.")] = False,
@@ -152,7 +154,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
 ) -> None:
-    r"""Change what is given and keep the rest; a table's name and id stay.
+    r"""Change a shared table; options that you omit keep their values.
 
     \b
     deltaic table update s.d.t --history --start-version 0
@@ -161,14 +163,14 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table update s.d.t --iceberg signed
     deltaic table update s.d.t --partition-filter "year >= 2024" --no-hide-columns
     """
-    _not_both("auxiliary", auxiliary, no_auxiliary)
-    _not_both("partition-filter", partition_filter, no_partition_filter)
-    _not_both("hide-columns", hide_columns, no_hide_columns)
+    refuse_both("auxiliary", auxiliary, no_auxiliary)
+    refuse_both("partition-filter", partition_filter, no_partition_filter)
+    refuse_both("hide-columns", hide_columns, no_hide_columns)
     share, schema, table = table_name(name)
     rows = "" if no_partition_filter else None if partition_filter is None else text_of(partition_filter)
     hidden = [] if no_hide_columns else names_of(hide_columns) or None
     warnings: list[str] = []
-    changed = out.admin.tables.update(
+    changed = cli.admin.tables.update(
         share,
         schema,
         table,
@@ -182,33 +184,33 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         partition_filter=rows,
         hidden_columns=hidden,
         iceberg=None if iceberg is None else _stored(iceberg),
-        fit=_fit(out, warnings, unchecked=unchecked),
+        fit=_fit(cli, warnings, unchecked=unchecked),
     )
-    out.show(changed, f"changed table '{changed.title}'", warnings)
+    cli.show(changed, f"updated table '{changed.title}'", warnings)
 
 
 @app.command()
-def delete(out: Operator, name: TableTitle) -> None:
-    r"""Stop sharing a table; the Delta table itself is not touched.
+def delete(cli: Operator, name: TableTitle) -> None:
+    r"""Stop sharing a table; its files stay.
 
     \b
     deltaic table delete vaccine_share.acme_vaccine_data.vaccine_patients
     """
     share, schema, table = table_name(name)
-    gone = out.admin.tables.delete(share, schema, table)
-    out.show(gone, f"deleted table '{gone.title}'")
+    deleted = cli.admin.tables.delete(share, schema, table)
+    cli.show(deleted, f"deleted table '{deleted.title}'")
 
 
-def _fit(out: Operator, warnings: list[str], *, unchecked: bool) -> Fit:
-    """Return what sees that a table is there and fits what narrows it, and leaves its warnings in the list.
+def _fit(cli: Operator, warnings: list[str], *, unchecked: bool) -> Fit:
+    """Return a function that validates a table against its filters and puts warnings into the list.
 
-    Its modules are loaded when it is asked.
+    It imports its modules when it is called.
     """
 
-    def fit(wanted: Table, before: Table | None) -> Table:
+    def fit(changed: Table, before: Table | None) -> Table:
         from deltaic_ops.inspection.filter_checks import fitted
 
-        stored, warnings[:] = fitted(out.admin, lambda: out.schemas, wanted, before, unchecked=unchecked)
+        stored, warnings[:] = fitted(cli.admin, lambda: cli.schemas, changed, before, unchecked=unchecked)
         return stored
 
     return fit
@@ -218,30 +220,23 @@ def _stored(iceberg: IcebergWay) -> str:
     return "" if iceberg == "off" else iceberg
 
 
-def _not_both(name: str, given: object, taken_away: bool) -> None:
-    if given and taken_away:
-        raise typer.BadParameter(f"give --{name} or --no-{name}, not both")
-
-
 _METADATA = ".metadata.json"
 
 
 def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> tuple[str, str]:
-    """Return the folder of an Iceberg table that options name, and its metadata file or where that is named.
+    """Return the folder of an Iceberg table, and its metadata file or the Glue table that names it.
 
-    The latter is empty where the folder's version hint names it. Raises InvalidParameter, and NotFound for a table that
-    Glue lacks.
+    The second value is empty if the folder's version hint names the file. Raises InvalidParameter, and NotFound for a
+    table that does not exist in Glue.
     """
     if bool(location) == bool(glue):
-        raise InvalidParameter("an Iceberg table is named by --location or by --glue database.table: give one of them")
+        raise InvalidParameter("an Iceberg table needs either --location or --glue database.table")
     if glue:
         return _of_glue(glue_client(), glue)
     folder, inside, _ = location.partition("/metadata/")
     if location.endswith(_METADATA):
         if not inside:
-            raise InvalidParameter(
-                f"'{location}' does not lie in the folder metadata/ of a table: name the table's own"
-            )
+            raise InvalidParameter(f"'{location}' is not in the metadata/ folder of a table: use a file of that folder")
         return folder, location
     return location, ""
 
@@ -252,14 +247,14 @@ def _of_glue(client: Any, glue: str) -> tuple[str, str]:
 
     database, _, name = glue.partition(".")
     if not database or not name:
-        raise InvalidParameter(f"'{glue}' names no table of AWS Glue: write database.table")
+        raise InvalidParameter(f"'{glue}' is not a table of AWS Glue: write database.table")
     try:
-        found = client.get_table(DatabaseName=database, Name=name)["Table"]
+        table = client.get_table(DatabaseName=database, Name=name)["Table"]
     except ClientError as error:
         code = error.response["Error"]["Code"]
-        raise NotFound(f"AWS Glue gives no table '{glue}' ({code}): look at its name, account and region") from error
-    metadata = found.get("Parameters", {}).get("metadata_location", "")
+        raise NotFound(f"cannot read table '{glue}' of AWS Glue ({code}): check name, account and region") from error
+    metadata = table.get("Parameters", {}).get("metadata_location", "")
     if not metadata:
-        raise InvalidParameter(f"'{glue}' is none of Iceberg's: it has no metadata_location")
-    folder = found.get("StorageDescriptor", {}).get("Location") or str(metadata).partition("/metadata/")[0]
+        raise InvalidParameter(f"'{glue}' is not an Iceberg table: it has no metadata_location in AWS Glue")
+    folder = table.get("StorageDescriptor", {}).get("Location") or str(metadata).partition("/metadata/")[0]
     return folder, f"{GLUE}{database}/{name}"

@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from deltaic_ops.declared.entries import Difference
     from deltaic_ops.declared.model import Declaration
 
+FilesOrFolder = Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER", help="YAML files, or a folder of them.")]
+_FOLDER = "New folder: one file for each share, one for recipients, one for storages. [default: print to stdout]"
+NewFolder = Annotated[Path | None, typer.Argument(metavar="FOLDER", help=_FOLDER)]
 _COLOURS = {"-": "red", "+": "green", "~": "yellow"}
 _DRIFTED = 2
-"""The exit code where the catalog is not what the files say."""
+"""Exit code if the catalog differs from the files."""
 
 
-def catalog_of(out: Operator, admin: "CatalogAdmin", beside: "Declaration | None" = None) -> "Declaration":
-    """Read the catalog as a declaration (`declaration_of`), and let people see how far that is."""
+def catalog_of(cli: Operator, admin: "CatalogAdmin", declared: "Declaration | None" = None) -> "Declaration":
+    """Read the catalog as a declaration (`declaration_of`), with progress on a terminal."""
     from deltaic_ops.declared.entries import declaration_of
 
-    with out.waiting("reading the catalog:") as tell:
-        return declaration_of(admin, tell, beside)
+    with cli.waiting("reading the catalog:") as update:
+        return declaration_of(admin, update, declared)
 
 
 def schema_file(ctx: typer.Context) -> None:
-    r"""Print the JSON Schema of the catalog as files, by which editors complete and check them.
+    r"""Print the JSON Schema of the files for plan and apply, for editors.
 
     \b
     deltaic schema-file > deltaic.schema.json
@@ -42,10 +45,10 @@ def schema_file(ctx: typer.Context) -> None:
     operator(ctx, as_json=True).json(Declaration.model_json_schema())
 
 
-def export(out: Operator, folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]")] = None) -> None:
-    r"""Write the catalog as YAML: storages, shares with all that is in them, recipients with their grants; no secrets.
+def export(cli: Operator, folder: NewFolder = None) -> None:
+    r"""Write the catalog as YAML files.
 
-    Into a folder: a file for each share, one for recipients, one for storages; without one it is printed.
+    The files hold storages, shares with their contents, and recipients with their grants, but no secrets.
 
     \b
     deltaic export
@@ -53,23 +56,23 @@ def export(out: Operator, folder: Annotated[Path | None, typer.Argument(metavar=
     """
     from deltaic_ops.declared.files import text_of, write
 
-    found = catalog_of(out, out.admin)
+    catalog = catalog_of(cli, cli.admin)
     if folder is None:
-        if out.as_json:
-            out.json(found.model_dump(mode="json", exclude_defaults=True))
+        if cli.as_json:
+            cli.json(catalog.model_dump(mode="json", exclude_defaults=True))
         else:
-            typer.echo(text_of(found).rstrip())
+            typer.echo(text_of(catalog).rstrip())
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidParameter(f"'{folder}' is there and not empty: name a new folder")
-    written = write(found, folder)
-    if out.as_json:
-        out.json([str(path) for path in written])
-    out.note(f"wrote {len(written)} files into {folder}")
+        raise InvalidParameter(f"folder '{folder}' is not empty: choose a new folder")
+    written = write(catalog, folder)
+    if cli.as_json:
+        cli.json([str(path) for path in written])
+    cli.note(f"wrote {len(written)} files into {folder}")
 
 
-def drift(out: Operator, files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER")]) -> None:
-    r"""Say how the catalog differs from files; nothing is changed. The exit code is 2 where it does.
+def drift(cli: Operator, files: FilesOrFolder) -> None:
+    r"""Compare the catalog with files and report differences. The exit code is 2 if they differ.
 
     \b
     deltaic drift shares-as-code/
@@ -79,29 +82,27 @@ def drift(out: Operator, files: Annotated[list[Path], typer.Argument(metavar="FI
     from deltaic_ops.declared.files import read
 
     declared = read(files)
-    found = differences(declared, catalog_of(out, out.admin, declared))
-    if out.as_json:
-        out.json(
-            [
-                {"kind": one.kind, "name": one.name, "inFiles": one.in_files, "inCatalog": one.in_catalog}
-                for one in found
-            ]
-        )
+    drifted = differences(declared, catalog_of(cli, cli.admin, declared))
+    if cli.as_json:
+        cli.json([
+            {"kind": item.kind, "name": item.name, "inFiles": item.in_files, "inCatalog": item.in_catalog}
+            for item in drifted
+        ])  # fmt: skip
     else:
-        print_lines((line, _COLOURS.get(line[0], "")) for line in _lines(found))
-    out.note("the catalog is what the files say" if not found else f"{len(found)} entries differ")
-    if found:
+        print_lines((line, _COLOURS.get(line[0], "")) for line in _lines(drifted))
+    cli.note("the catalog matches the files" if not drifted else f"{len(drifted)} entries differ")
+    if drifted:
         raise typer.Exit(_DRIFTED)
 
 
-def _lines(found: "Iterable[Difference]") -> "Iterator[str]":
-    for one in found:
-        if one.in_catalog is None:
-            yield f"- {one.kind} {one.name}: in the files, and not in the catalog"
-        elif one.in_files is None:
-            yield f"+ {one.kind} {one.name}: in the catalog, and not in the files"
+def _lines(drifted: "Iterable[Difference]") -> "Iterator[str]":
+    for item in drifted:
+        if item.in_catalog is None:
+            yield f"- {item.kind} {item.name}: only in the files"
+        elif item.in_files is None:
+            yield f"+ {item.kind} {item.name}: only in the catalog"
         else:
-            yield f"~ {one.kind} {one.name}"
-            for field, value in one.in_files.items():
-                told = [json.dumps(each, ensure_ascii=False) for each in (value, one.in_catalog[field])]
-                yield f"    {field}: {told[0]} in the files, {told[1]} in the catalog"
+            yield f"~ {item.kind} {item.name}"
+            for field, value in item.in_files.items():
+                values = [json.dumps(each, ensure_ascii=False) for each in (value, item.in_catalog[field])]
+                yield f"    {field}: {values[0]} in the files, {values[1]} in the catalog"

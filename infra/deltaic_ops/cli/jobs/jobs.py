@@ -1,4 +1,4 @@
-"""The commands of `deltaic pipeline` for jobs on EMR Serverless: package, runs there, their logs, schedules."""
+"""The commands of `deltaic pipeline` for jobs on EMR Serverless: package, runs, logs, schedules."""
 
 import os
 import tempfile
@@ -22,7 +22,7 @@ from deltaic_terminal.progress import silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import Column, Operator, operator, told_fields
+from deltaic_ops.cli.operator import Column, Operator, json_fields, operator
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns
 from deltaic_ops.jobs.schedules import WHEN, Schedules
@@ -34,35 +34,27 @@ app = Commands(no_args_is_help=False)
 
 MOST_MINUTES = 10_080
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="EMR's id of the job run, the run's id, or a dataset's name.")]
-Memory = Annotated[
-    str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
-]
-Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="A database's driver. Can be repeated.")]
-Minutes = Annotated[
-    int | None,
-    typer.Option(min=1, max=MOST_MINUTES, help="End it after so many (default: 120)."),
-]
-
-Variables = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Value of a variable. Can be repeated.")
-]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="Job run id of EMR, run id, or dataset name (its latest run).")]
+Memory = Annotated[str, typer.Option(metavar="SIZE", help="Java heap of Spark, like 4g. [default: EMR's default]")]
+Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="JDBC driver. Can be repeated.")]
+_MINUTES = "Stop the job after N minutes. [default: 120]"
+Minutes = Annotated[int | None, typer.Option(min=1, max=MOST_MINUTES, metavar="N", help=_MINUTES)]
+_SET = "Value of a variable. Can be repeated."
+Variables = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=_SET)]
 
 JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""Settings of a command whose options are those of a job, which reads them itself."""
+"""Settings of a command that passes its arguments to the parser of a job."""
 
 
 @app.command()
 def package(
-    out: Operator,
-    python: Annotated[str, typer.Option(metavar="X.Y", help="The Python of the cluster's image.")] = "3.13",
-    architecture: Annotated[
-        str, typer.Option(metavar="arm64|x86_64", help="The processor (default: the application's).")
-    ] = "",
+    cli: Operator,
+    python: Annotated[str, typer.Option(metavar="X.Y", help="Python version of the EMR image.")] = "3.13",
+    architecture: Annotated[str, typer.Option(metavar="arm64|x86_64", help="Processor. [default: as deployed]")] = "",
 ) -> None:
-    r"""Build the jobs' wheel and environment for the cluster and upload them; jobs that start later run with them.
+    r"""Build the Spark jobs and upload them to the stack.
 
-    Needs uv, and no container. Jobs that run meanwhile keep what they began with.
+    Needs uv, but no container. Jobs that start later use the new package.
 
     \b
     deltaic pipeline package
@@ -72,131 +64,136 @@ def package(
     from deltaic_ops.deploy.sam import BuildTarget
     from deltaic_ops.jobs.package import build, upload
 
-    where = out.connection.jobs
+    outputs = cli.connection.jobs
     with (
-        step(silent if out.as_json else terminal(), "Packaging the jobs") as tell,
+        step(silent if cli.as_json else terminal(), "Packaging the jobs") as update,
         tempfile.TemporaryDirectory() as folder,
     ):
-        target = BuildTarget(_architecture(out, architecture), python)
-        made = build(Path(folder), target, tell)
-        new = upload(out.connection.client("s3"), where.bucket, made, tell)
-        size = sum(file.stat().st_size for file in made.files.values())
-        tell(f"{made.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", as it was"))
-    if out.as_json:
-        out.json({"digest": made.digest, "bucket": where.bucket, "bytes": size, "uploaded": new})
+        target = BuildTarget(_architecture(cli, architecture), python)
+        built = build(Path(folder), target, update)
+        new = upload(cli.connection.client("s3"), outputs.bucket, built, update)
+        size = sum(file.stat().st_size for file in built.files.values())
+        update(f"{built.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", unchanged"))
+    if cli.as_json:
+        cli.json({"digest": built.digest, "bucket": outputs.bucket, "bytes": size, "uploaded": new})
 
 
-def _architecture(out: Operator, told: str) -> "Architecture":
+def _architecture(cli: Operator, option: str) -> "Architecture":
     from deltaic_ops.deploy.sam import Architecture
 
-    wanted = told or _runs(out).architecture()
-    if wanted not in get_args(Architecture):
-        raise InvalidParameter(f"--architecture {wanted} is neither arm64 nor x86_64")
-    return cast("Architecture", wanted)
+    name = option or _runs(cli).architecture()
+    if name not in get_args(Architecture):
+        raise InvalidParameter(f"--architecture {name} is neither arm64 nor x86_64")
+    return cast("Architecture", name)
 
 
 @app.command()
-def status(out: Operator, run: Run) -> None:
-    r"""Show how a run stands; the exit code is 0 while it runs and when it succeeded, else the job's own.
+def status(cli: Operator, run: Run) -> None:
+    r"""Show the state of a run.
+
+    The exit code is 0 while it runs or if it succeeded, otherwise the exit code of the job.
 
     \b
     deltaic pipeline status patients
     """
-    found = _runs(out).find(run)
-    _show(out, [found])
-    if found.state in ENDED and found.exit_code:
-        raise typer.Exit(found.exit_code)
+    job_run = _runs(cli).find(run)
+    _show(cli, [job_run])
+    if job_run.state in ENDED and job_run.exit_code:
+        raise typer.Exit(job_run.exit_code)
 
 
 @app.command()
 def logs(
     ctx: typer.Context,
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new output until the run ends.")] = False,
 ) -> None:
-    r"""Print what a run has printed: its steps, its summary, why it was refused.
+    r"""Print the output of a run: steps, summary and errors.
 
     \b
     deltaic pipeline logs patients --follow
     """
     runs = _runs(operator(ctx, as_json=False))
-    found = runs.find(run)
+    job_run_id = runs.find(run).job_run_id
     if follow:
         with suppress(KeyboardInterrupt):
-            runs.follow(found.job_run_id, typer.echo)
+            runs.follow(job_run_id, typer.echo)
         return
-    said = runs.lines(found.job_run_id)
-    while (line := next(said)) is not None:
+    lines = runs.lines(job_run_id)
+    while (line := next(lines)) is not None:
         typer.echo(line)
 
 
 @app.command()
-def cancel(out: Operator, run: Run) -> None:
-    r"""End a run; what it had not committed is not in its table.
+def cancel(cli: Operator, run: Run) -> None:
+    r"""Cancel a run. Only rows that it has committed stay in its table.
 
     \b
     deltaic pipeline cancel 00fabc123
     """
-    runs = _runs(out)
-    found = runs.find(run)
-    runs.cancel(found.job_run_id)
-    _show(out, [runs.get(found.job_run_id)])
+    runs = _runs(cli)
+    job_run_id = runs.find(run).job_run_id
+    runs.cancel(job_run_id)
+    _show(cli, [runs.get(job_run_id)])
 
 
 @app.command("list")
-def list_runs(out: Operator, days: Annotated[int, typer.Option(min=1, help="How far back.")] = 7) -> None:
-    r"""List the runs of the last days, the latest first, and the schedules.
+def list_runs(cli: Operator, days: Annotated[int, typer.Option(min=1, metavar="N", help="Days to list.")] = 7) -> None:
+    r"""List recent runs, the latest first, and all schedules.
 
     \b
     deltaic pipeline list --days 30
     """
-    runs = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
-    planned = list(Schedules(out.connection.jobs, out.connection.client).all())
-    if out.as_json:
-        out.json({"runs": list(map(told_fields, runs)), "schedules": planned})
+    runs = sorted(_runs(cli).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
+    planned = list(Schedules(cli.connection.jobs, cli.connection.client).all())
+    if cli.as_json:
+        cli.json({"runs": list(map(json_fields, runs)), "schedules": planned})
         return
-    _show(out, runs, f"no run in the last {days} days")
+    _show(cli, runs, f"no runs in the last {days} days")
     if planned:
-        out.table(planned, _SCHEDULE)
+        cli.table(planned, _SCHEDULE)
 
 
 @app.command()
-def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
-    out: Operator,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")],
-    remove: Annotated[bool, typer.Option("--remove", help="Take its schedule away.")] = False,
+def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
+    cli: Operator,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Dataset file.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the schedule.")] = False,
     memory: Memory = "",
     jar: Jars = None,
     minutes: Minutes = None,
     variables: Variables = None,
 ) -> None:
-    r"""Let a dataset be built as its `schedule` says, with the file as it is now; again after the file changes.
+    r"""Schedule the dataset of a file, as its field `schedule` declares.
+
+    The command uploads the file. Run it again after you change the file.
 
     \b
     deltaic pipeline schedule patients.yaml --jar postgresql.jar --memory 8g --minutes 300
     deltaic pipeline schedule patients.yaml --remove
     """
-    where = out.connection.jobs
-    schedules = Schedules(where, out.connection.client)
+    outputs = cli.connection.jobs
+    schedules = Schedules(outputs, cli.connection.client)
     read = files.DatasetFile.read(file, dict(map(assigned, variables or ())))
     name, declared = read.dataset.name, read.dataset.schedule
     if remove:
         schedules.remove(name)
-        out.note(f"{name} is built by hand only from now on")
+        cli.note(f"deleted the schedule of {name}")
         return
     if declared is None:
-        raise InvalidParameter(f"{file} declares no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
-    s3 = out.connection.client("s3")
-    url, drivers = read.put(s3, where.bucket), [files.jar(s3, where.bucket, each) for each in jar or ()]
-    # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
-    told = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
-    told += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
-    asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes)
-    asked |= {"attempts": 2}
-    new = schedules.put(name, declared, asked)
-    if out.as_json:
-        out.json({"dataset": name, "expression": declared.expression, "file": url, "new": new})
-    out.note(f"{name} is built by {declared.expression} in {declared.timezone}" + ("" if new else " from now on"))
+        raise InvalidParameter(f"{file} has no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
+    s3 = cli.connection.client("s3")
+    url, drivers = read.put(s3, outputs.bucket), [files.jar(s3, outputs.bucket, each) for each in jar or ()]
+    # A first failure may be transient, and no one watches: try once more, then raise the alarm.
+    arguments = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
+    arguments += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
+    job_request = request("run", name, arguments, memory=memory, jars=drivers, minutes=minutes)
+    job_request |= {"attempts": 2}
+    new = schedules.put(name, declared, job_request)
+    if cli.as_json:
+        cli.json({"dataset": name, "expression": declared.expression, "file": url, "new": new})
+    done = "scheduled" if new else "rescheduled"
+    cli.note(f"{done} {name}: {declared.expression}, time zone {declared.timezone}")
 
 
 def request(  # noqa: PLR0913 -- the fields of a request
@@ -209,7 +206,7 @@ def request(  # noqa: PLR0913 -- the fields of a request
     jars: Sequence[str] = (),
     minutes: int | None = None,
 ) -> dict[str, Any]:
-    """Return what the function that starts jobs is asked (functions/pipeline/submit)."""
+    """Return a request to the function that starts jobs (functions/pipeline/submit)."""
     fields: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
     if run_id:
         fields["runId"] = run_id
@@ -221,59 +218,61 @@ def request(  # noqa: PLR0913 -- the fields of a request
 
 
 def run_name(name: str) -> str:
-    """Return what a request calls the thing that its job is about: one word, the end of a long one."""
+    """Return a name for a job request: URL-quoted, and only the last 128 characters."""
     return quote(name, safe=":/")[-128:]
 
 
 @dataclass(frozen=True, slots=True)
 class JobLine:
-    """A job's command line as it was typed."""
+    """The command line of a job, as typed and as parsed."""
 
     job: str
     arguments: Sequence[str]
     options: Namespace
 
-    def run(self, out: Operator, name: str) -> int:
+    def run(self, cli: Operator, name: str) -> int:
         """Run the job, here or on EMR Serverless, and return its exit code."""
-        return self.run_on_emr(out, name, self.for_emr()) if self.options.on == "emr" else self.run_here(out)
+        return self.run_on_emr(cli, name, self.for_emr()) if self.options.on == "emr" else self.run_here(cli)
 
-    def run_here(self, out: Operator) -> int:
-        """Run the job on this machine; AWS's ordinary variables tell it which AWS is meant."""
-        os.environ.update(out.connection.environment)
-        return entry.main([self.job, f"--catalog={out.connection.catalog_table}", *_without(self.arguments, _PLACE)])
+    def run_here(self, cli: Operator) -> int:
+        """Run the job on this machine, with the connection in the standard AWS variables."""
+        os.environ.update(cli.connection.environment)
+        return entry.main([self.job, f"--catalog={cli.connection.catalog_table}", *_without(self.arguments, _PLACE)])
 
     def for_emr(self) -> list[str]:
-        """Return the arguments that are none of a request's own fields."""
+        """Return the arguments that are not fields of a job request."""
         return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
 
-    def run_on_emr(self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
-        """Start the job on EMR Serverless, show what it prints unless it is to be left alone; return its exit code."""
-        one, runs = self.options, _runs(out)
-        run_id = one.run_id or uuid.uuid4().hex
-        asked = request(
-            self.job, run_name(name), arguments, run_id=run_id, memory=one.memory, jars=jars, minutes=one.minutes
+    def run_on_emr(self, cli: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
+        """Start the job on EMR Serverless, print its output unless --detach is set, and return its exit code."""
+        options, runs = self.options, _runs(cli)
+        run_id, memory, minutes = options.run_id or uuid.uuid4().hex, options.memory, options.minutes
+        job_request = request(
+            self.job, run_name(name), arguments, run_id=run_id, memory=memory, jars=jars, minutes=minutes
         )
-        started = runs.start(asked)
-        out.note(f"job run {started}, run id {run_id}: it goes on whatever happens to this command")
-        if one.detach:
-            _show(out, [runs.get(started)])
+        started = runs.start(job_request)
+        cli.note(f"started job run {started}, run id {run_id}; it continues even if you stop this command")
+        if options.detach:
+            _show(cli, [runs.get(started)])
             return 0
         try:
             ended = runs.follow(started, typer.echo)
         except KeyboardInterrupt:
-            out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
+            cli.note(f"the job still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
             return 130
-        out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
+        cli.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
         return ended.exit_code
 
 
 def job_line(typed: Sequence[str], job: str) -> JobLine:
-    """Return what was typed; help and what is not understood end the command."""
+    """Parse the command line of a job; --help and usage errors end the command."""
     line = parser(job)
-    where = line.add_argument_group("where it runs")
-    where.add_argument("--on", choices=("local", "emr"), default="local", help="this machine, or EMR Serverless")
-    where.add_argument("--detach", action="store_true", help="on EMR: do not wait for the end")
-    where.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: end it after so many (default: 120)")
+    outputs = line.add_argument_group("where to run")
+    outputs.add_argument(
+        "--on", choices=("local", "emr"), default="local", help="this machine (default) or EMR Serverless"
+    )
+    outputs.add_argument("--detach", action="store_true", help="on EMR: do not wait until the job ends")
+    outputs.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: stop after N minutes (default: 120)")
     return JobLine(job, typed, line.parse_args(typed))
 
 
@@ -288,11 +287,11 @@ def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def assigned(text: str) -> tuple[str, str]:
-    """Return name and value of an option --set; raises InvalidParameter."""
+    """Parse the name and value of an option --set; raises InvalidParameter."""
     try:
         return assignment(text)
-    except ArgumentTypeError as wrong:
-        raise InvalidParameter(f"--set {wrong}") from None
+    except ArgumentTypeError as error:
+        raise InvalidParameter(f"--set {error}") from None
 
 
 def _minutes(text: str) -> int:
@@ -303,28 +302,28 @@ def _minutes(text: str) -> int:
     raise ArgumentTypeError(f"'{text}' is not a number of minutes from 1 to {MOST_MINUTES}")
 
 
-def _runs(out: Operator) -> JobRuns:
-    return JobRuns(out.connection.jobs, out.connection.client)
+def _runs(cli: Operator) -> JobRuns:
+    return JobRuns(cli.connection.jobs, cli.connection.client)
 
 
-def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
-    if out.as_json:
-        out.json(list(map(told_fields, runs)))
+def _show(cli: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
+    if cli.as_json:
+        cli.json(list(map(json_fields, runs)))
     elif not runs:
-        out.note(nothing)
+        cli.note(nothing)
     else:
-        out.table(runs, _COLUMNS)
+        cli.table(runs, _COLUMNS)
 
 
 _COLUMNS: tuple[Column, ...] = (
-    *fields(run="name", state="state", began="created"),
+    *fields(run="name", state="state", started="created"),
     ("took", lambda run: f"{timedelta(seconds=round(run.seconds))}"),
-    *fields(attempt="attempt", **{"EMR's id": "job_run_id"}, details="details"),
+    *fields(attempt="attempt", job_run_id="job_run_id", details="details"),
 )
 
 _SCHEDULE: tuple[Column, ...] = (
     ("schedule", itemgetter("dataset")),
     ("when", itemgetter("expression")),
-    ("in", itemgetter("timezone")),
+    ("time zone", itemgetter("timezone")),
     ("state", itemgetter("state")),
 )

@@ -1,4 +1,4 @@
-"""The commands of `deltaic pipeline`: what a dataset file may say, what is wrong with one, its runs, and upkeep."""
+"""The commands of `deltaic pipeline` for datasets: schema and check of a file, runs, publishing, maintenance."""
 
 import json
 import time
@@ -27,12 +27,13 @@ from deltaic_ops.jobs.runs import ENDED, POLL_SECONDS, JobRuns
 
 app = Commands()
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")]
+_RUNS = "Location of the table of runs. [default: next to the target of the dataset file]"
+File = Annotated[str, typer.Argument(metavar="FILE", help="Dataset file.")]
 
 
 @app.command()
 def schema() -> None:
-    r"""Print the JSON Schema of dataset files, by which editors complete and check them.
+    r"""Print the JSON Schema of dataset files, for editors.
 
     \b
     deltaic pipeline schema > dataset.schema.json
@@ -43,11 +44,11 @@ def schema() -> None:
 
 
 @app.command()
-def check(out: Operator, file: File, variables: Variables = None) -> None:
-    r"""Name every mistake of a dataset file with its line and field; reads nothing else and starts no Spark.
+def check(cli: Operator, file: File, variables: Variables = None) -> None:
+    r"""Check a dataset file, without Spark and without reading its sources.
 
-    What begins with `perhaps` is SQL that only Spark can judge, or a value that a run will need, and refuses nothing.
-    With --set the file is checked for a run with these values.
+    Each mistake is printed with its line and field. Lines with `perhaps` are warnings: SQL that only Spark can check,
+    or a value that a run will need. With --set, the file is checked for a run with these values.
 
     \b
     deltaic pipeline check patients.yaml
@@ -57,69 +58,61 @@ def check(out: Operator, file: File, variables: Variables = None) -> None:
     from deltaic_datasets.file.text import text_of
 
     checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
-    if out.as_json:
-        told = [asdict(found) for found in checked.findings]
-        out.json([{"file": file, **found, "mistake": not found.pop("doubtful")} for found in told])
+    if cli.as_json:
+        findings = map(asdict, checked.findings)
+        cli.json([{"file": file, **finding, "mistake": not finding.pop("doubtful")} for finding in findings])
     else:
-        for found in checked.findings:
-            typer.echo(as_called(f"{file}:{found.line}: {found}"))
+        for finding in checked.findings:
+            typer.echo(as_called(f"{file}:{finding.line}: {finding}"))
     if checked.mistakes:
         raise typer.Exit(1)
-    out.note(f"{file} is a dataset; `deltaic pipeline run {file} --dry-run` reads its sources")
+    cli.note(f"{file} is valid; to check its sources: `deltaic pipeline run {file} --dry-run`")
 
 
 @app.command(context_settings=JOB)
 def run(ctx: typer.Context) -> None:
-    """Build a dataset, on this machine or on EMR Serverless: the same job with the same arguments."""
+    """Build a dataset from its file."""
     line = job_line(ctx.args, "run")
-    out, file = operator(ctx, line.options.json), line.options.file
+    cli, file = operator(ctx, line.options.json), line.options.file
     if line.options.on == "local":
-        raise typer.Exit(line.run_here(out))
-    s3, bucket = out.connection.client("s3"), out.connection.jobs.bucket
+        raise typer.Exit(line.run_here(cli))
+    s3, bucket = cli.connection.client("s3"), cli.connection.jobs.bucket
     read = files.DatasetFile.read(file, dict(line.options.variables))
     jars, url = [files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
     arguments = [url if each == file else each for each in line.for_emr()]
-    raise typer.Exit(line.run_on_emr(out, read.dataset.name, arguments, jars=jars))
+    raise typer.Exit(line.run_on_emr(cli, read.dataset.name, arguments, jars=jars))
 
 
 @app.command(context_settings=JOB)
 def backfill(ctx: typer.Context) -> None:
-    """Build a dataset for each step of a time, on this machine or on EMR Serverless: a run, and a run id, for each."""
+    """Build a dataset for each step of a period: days, weeks or months."""
     line = job_line(ctx.args, "backfill")
-    out = operator(ctx, line.options.json)
-    raise typer.Exit(line.run_here(out) if line.options.on == "local" else backfill_on_emr(out, line))
+    cli = operator(ctx, line.options.json)
+    raise typer.Exit(line.run_here(cli) if line.options.on == "local" else backfill_on_emr(cli, line))
 
 
 @app.command(context_settings=JOB)
 def publish(ctx: typer.Context) -> None:
-    """Publish files or a table as a shared Delta table, on this machine."""
-    options = parser("publish").parse_args(ctx.args)  # what is not understood, and help, need no AWS
+    """Write files or a table to a Delta table and share it."""
+    options = parser("publish").parse_args(ctx.args)  # --help and usage errors need no AWS
     raise typer.Exit(JobLine("publish", ctx.args, options).run_here(operator(ctx, as_json=False)))
 
 
 @app.command(context_settings=JOB)
 def maintain(ctx: typer.Context) -> None:
-    """Keep a table cheap to read, on this machine or on EMR Serverless: the same job with the same arguments."""
+    """Maintain a Delta table: compact, checkpoint, vacuum."""
     line = job_line(ctx.args, "maintain")
     raise typer.Exit(line.run(operator(ctx, line.options.json), line.options.location))
 
 
 @app.command()
 def runs(
-    out: Operator,
-    dataset: Annotated[str, typer.Argument(metavar="[DATASET]", help="A dataset's file, or its name.")] = "",
-    failed: Annotated[bool, typer.Option("--failed", help="Only those that did not end with 0.")] = False,
-    location: Annotated[
-        str,
-        typer.Option(
-            "--runs",
-            envvar="DELTAIC_RUNS",
-            metavar="S3_URL",
-            help="The table of runs (default: the one beside the target of the file).",
-        ),
-    ] = "",
+    cli: Operator,
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Dataset file or name. [default: all]")] = "",
+    failed: Annotated[bool, typer.Option("--failed", help="List only runs that failed.")] = False,
+    location: Annotated[str, typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help=_RUNS)] = "",
 ) -> None:
-    r"""Show what runs of datasets did, by the table in which each has a row.
+    r"""List runs of datasets with their results.
 
     \b
     deltaic pipeline runs patients.yaml
@@ -136,25 +129,25 @@ def runs(
             raise WrongFile(dataset, checked.mistakes)
         name, location = checked.dataset.name, location or checked.dataset.runs_location
     if not location:
-        raise InvalidParameter("say where the table of runs is: by a dataset's file, --runs or DELTAIC_RUNS")
-    found = rows(location, S3Access.from_environment(out.connection.environment), name, failed=failed)
-    if out.as_json:
-        out.json([{**row, "began": row["began"].isoformat()} for row in found])
-    elif found:
-        out.table(found, RUNS)
+        raise InvalidParameter("missing location of the table of runs: use a dataset file, --runs or DELTAIC_RUNS")
+    listed = rows(location, S3Access.from_environment(cli.connection.environment), name, failed=failed)
+    if cli.as_json:
+        cli.json([{**row, "began": row["began"].isoformat()} for row in listed])
+    elif listed:
+        cli.table(listed, RUNS)
     else:
-        out.note("no run is like that")
+        cli.note("no matching runs")
 
 
 RUNS: tuple[Column, ...] = (
     ("dataset", lambda row: row["dataset"]),
     ("run", lambda row: row["run"]),
-    ("began", lambda row: f"{row['began']:%Y-%m-%d %H:%M:%S}"),
+    ("started", lambda row: f"{row['began']:%Y-%m-%d %H:%M:%S}"),
     ("took", lambda row: f"{row['seconds']:,.1f} s"),
     ("exit", lambda row: row["exit"]),
     ("version", lambda row: row["version_after"]),
     *((name, lambda row, name=name: row[f"rows_{name}"]) for name in ("read", "written", "quarantined", "dropped")),
-    ("not met", lambda row: ", ".join(one["name"] for one in row["expectations"] if not one["met"])),
+    ("failed checks", lambda row: ", ".join(each["name"] for each in row["expectations"] if not each["met"])),
     ("message", lambda row: row["message"]),
 )
 
@@ -162,54 +155,54 @@ RUNS: tuple[Column, ...] = (
 app.registered_commands.extend(jobs.registered_commands)
 
 
-def backfill_on_emr(out: Operator, line: JobLine) -> int:
-    """Start a job for each step and wait for its end; return the exit code."""
+def backfill_on_emr(cli: Operator, line: JobLine) -> int:
+    """Run a job for each step, one after the other, and return the exit code."""
     options = line.options
     if options.detach:
-        raise InvalidParameter("--detach: a backfill starts a step when another one has ended, so it stays")
+        raise InvalidParameter("a backfill cannot use --detach: it starts each step after the previous one has ended")
     backfill = asked(options)
-    connection = out.connection
+    connection = cli.connection
     s3, runs = connection.client("s3"), JobRuns(connection.jobs, connection.client)
     read = files.DatasetFile.read(options.file, backfill.steps[0].variables)
     jars = [files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
     url = read.put(s3, connection.jobs.bucket)
 
     def run(step: Step, detail: Detail) -> Outcome:
-        told = [f"--set={name}={value}" for name, value in step.variables.items()]
-        told += ["--show-values"] * options.show_values + ["--json"] * options.json
-        told += [f"--runs={options.runs}"] * bool(options.runs)
-        told += [f"--delete-at-most={options.delete_at_most}"] * bool(options.delete_at_most)
-        asking = request(
+        arguments = [f"--set={name}={value}" for name, value in step.variables.items()]
+        arguments += ["--show-values"] * options.show_values + ["--json"] * options.json
+        arguments += [f"--runs={options.runs}"] * bool(options.runs)
+        arguments += [f"--delete-at-most={options.delete_at_most}"] * bool(options.delete_at_most)
+        job_request = request(
             "run",
             run_name(read.dataset.name),
-            [url, f"--wait={options.wait:g}", *told],
+            [url, f"--wait={options.wait:g}", *arguments],
             run_id=step.run_id,
             memory=options.memory,
             jars=jars,
             minutes=options.minutes,
         )
-        return _followed(runs, asking, detail)
+        return _run_to_end(runs, job_request, detail)
 
-    stopped = "a job that has begun goes on; the same command follows it, and starts the others"
+    stopped = "a started job continues; run the same command again to follow it and to start the others"
     return conduct(
-        lambda _, tell: carry_out(backfill, run, tell, as_json=options.json),
+        lambda _, update: carry_out(backfill, run, update, as_json=options.json),
         as_json=options.json,
         stopped=stopped,
     )
 
 
-def _followed(runs: JobRuns, asking: dict[str, Any], detail: Detail) -> Outcome:
-    """Start a job, which may be one that has begun before, and return how it ended."""
+def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> Outcome:
+    """Start a job, or find the job that an earlier command started, and return its result."""
     began = datetime.now(UTC)
     try:
-        started = runs.start(asking)
+        started = runs.start(job_request)
         while (now := runs.get(started)).state not in ENDED:
             detail(f"{now.state.lower()}, {now.seconds:,.0f} s")
             time.sleep(POLL_SECONDS)
     except DeltaicError as refusal:
         return Outcome("failed", refusal.message, exit_code(refusal))
     if now.exit_code:
-        said = f"{now.state.lower()}: {now.details}" if now.details else now.state.lower()
-        return Outcome("failed", f"{said} (deltaic pipeline logs {started})", now.exit_code, now.seconds)
+        result = f"{now.state.lower()}: {now.details}" if now.details else now.state.lower()
+        return Outcome("failed", f"{result} (deltaic pipeline logs {started})", now.exit_code, now.seconds)
     earlier = now.created < began.replace(microsecond=0)
     return Outcome("skipped" if earlier else "done", f"job run {started}", seconds=now.seconds)

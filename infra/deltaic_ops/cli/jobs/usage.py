@@ -1,4 +1,4 @@
-"""The commands of `deltaic usage`: both access logs into one table, and what that table says."""
+"""The commands of `deltaic usage`: merge access logs into the usage table, and report from it."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,74 +20,74 @@ from deltaic_ops.usage.usage_report import report as read
 app = Commands()
 
 HERE = f"s3://{DATA_BUCKET}/usage"
-"""Where the usage table of the embedded AWS lies, unless something else is said."""
+"""Default location of the usage table, in the embedded AWS."""
 
 
 @app.command(context_settings=JOB)
 def collect(ctx: typer.Context) -> None:
-    """Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless."""
+    """Collect access logs into the usage table."""
     line = job_line(ctx.args, "usage")
-    out = operator(ctx, line.options.json)
-    folder = out.wishes.state.absolute() / FOLDER
+    cli = operator(ctx, line.options.json)
+    folder = cli.wishes.state.absolute() / FOLDER
     if not (line.options.requests or line.options.fetches) and (folder / REQUESTS).exists():
         logs = [f"--requests={folder / REQUESTS}*", f"--fetches={folder / FETCHES}*"]
         line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")
     if not (line.options.requests and line.options.fetches and line.options.to):
         raise InvalidParameter(
-            "say where the logs are and where the table is: --requests, --fetches and --to; without them the logs that "
-            f"`deltaic serve` keeps are read, of which {folder} has none"
+            "missing locations: use --requests, --fetches and --to. Without them, the command reads the logs of "
+            f"`deltaic serve`, and {folder} has none"
         )
-    raise typer.Exit(line.run(out, line.options.to))
+    raise typer.Exit(line.run(cli, line.options.to))
 
 
 @app.command()
 def report(
-    out: Operator,
+    cli: Operator,
     source: Annotated[
         str, typer.Option("--from", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
     ] = HERE,
-    days: Annotated[int, typer.Option(min=1, max=3653, help="The last days, today among them.")] = 30,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one HTML file with plots.")] = None,
-    checks: Annotated[
-        bool, typer.Option("--checks", help="Instead what `verify` and `doctor` asked in recipients' names.")
-    ] = False,
+    days: Annotated[int, typer.Option(min=1, max=3653, metavar="N", help="Days to report, including today.")] = 30,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with plots as HTML.")] = None,
+    checks: Annotated[bool, typer.Option("--checks", help="Report only requests of `verify` and `doctor`.")] = False,
 ) -> None:
-    r"""Show who read what: for each recipient and table the requests, the files and the bytes.
+    r"""Report requests, files and bytes by recipient and table.
 
-    What `deltaic verify --as` and `deltaic doctor` asked is no recipient's use, and left out.
+    Requests of `deltaic verify --as` and `deltaic doctor` are left out, because no recipient made them.
 
     \b
     deltaic usage report --days 7
     deltaic usage report --html usage.html
     """
     today = datetime.now(UTC).date()
-    usage = read(source, days, out.connection.environment, _names(out), today, checks=checks)
+    usage = read(source, days, cli.connection.environment, _names(cli), today, checks=checks)
     if html is not None:
         html.write_text(page(usage, today), encoding="utf-8")
-        out.note(f"{html} is written")
-    if out.as_json:
-        out.json({
+        cli.note(f"wrote {html}")
+    if cli.as_json:
+        cli.json({
             "since": str(usage.since),
             "uses": [wire(use) for use in usage.uses],
             "days": {str(day): sent for day, sent in sorted(usage.days.items())},
         })  # fmt: skip
         return
-    _show(out, usage.uses)
+    _show(cli, usage.uses)
 
 
-def _names(out: Operator) -> Names:
+def _names(cli: Operator) -> Names:
     def names(share: str) -> list[str]:
         try:
-            return names_in(out.admin, share)
+            return names_in(cli.admin, share)
         except DeltaicError as refusal:
-            out.note(f"what refused requests named is not told, as the catalog cannot be asked: {refusal.message}")
+            cli.note(
+                f"cannot show the tables of refused requests, because the catalog cannot be read: {refusal.message}"
+            )
             return []
 
     return names
 
 
-def _show(out: Operator, uses: list[Use]) -> None:
-    out.rows(
+def _show(cli: Operator, uses: list[Use]) -> None:
+    cli.rows(
         uses,
         [
             *fields(recipient="recipient", table="table"),
@@ -99,5 +99,5 @@ def _show(out: Operator, uses: list[Use]) -> None:
             ("unexplained", lambda use: f"{use.unexplained:,}"),
             ("last", lambda use: use.last_at),
         ],
-        "nobody asked for anything in these days",
+        "no requests in these days",
     )

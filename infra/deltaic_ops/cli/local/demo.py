@@ -1,4 +1,4 @@
-"""The command `deltaic demo`: from an empty folder to rows in the published client, on this machine."""
+"""The command `deltaic demo`: share a sample table on this machine and read it with the published client."""
 
 import json
 import os
@@ -11,7 +11,8 @@ import typer
 from deltaic_terminal.printing import text_console
 from deltaic_terminal.progress import Progress, step, terminal
 
-from deltaic_ops.cli.local.serve import FAILURES, serve_on, stoppable
+from deltaic_ops.cli.local.serve import FAILURES, STATE_HELP, serve_on, stoppable
+from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
 from deltaic_ops.rights.profile_file import profile_place
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
 GUEST = "demo_guest"
-"""Who makes its own profile, by a link."""
+"""Recipient that creates its own profile with a link."""
 
 SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
-"""Who sees one site alone; each has a profile of its name."""
+"""Recipients that see only one site; each has a profile with its name."""
 
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
@@ -39,16 +40,16 @@ CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
 
 def demo(
     ctx: typer.Context,
-    exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read instead of serving on.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
-    state: Annotated[
-        Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
-    ] = None,
+    exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 8000,
+    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=STATE_HELP)] = None,
 ) -> None:
-    r"""Share a sample dataset on this machine and read it once with the published Delta Sharing client.
+    r"""Share a sample table on this machine and read it.
+
+    The command reads it once with the published Delta Sharing client, and then keeps serving.
 
     \b
-    deltaic demo           # then read it yourself; Ctrl-C stops
+    deltaic demo           # read it yourself afterwards; Ctrl-C stops
     deltaic demo --exit    # stop after the read
     """
     from deltaic.errors import DeltaicError
@@ -57,25 +58,25 @@ def demo(
     console = text_console(stderr=True)
     folder, progress = state or ctx.obj.wishes.state, terminal()
     with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
-        with step(progress, "Starting the embedded AWS and the gateway") as tell:
+        with step(progress, "Starting the embedded AWS and the gateway") as update:
             stack = parts.enter_context(local_stack(folder, port))
-            tell(stack.endpoint)
+            update(stack.endpoint)
         _share_and_read(console, progress, stack, folder)
         if not exit_:
-            _tell(console, stack)
+            _show_links(console, stack)
             stop.interrupts = False
             serve_on(console, stop, stack)
 
 
 def _share_and_read(console: "Console", progress: Progress, stack: Stack, folder: Path) -> None:
-    # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
+    # The next steps connect to AWS like any tool of a provider: with the standard variables.
     os.environ.update(stack.environment)
     _publish(progress, stack.environment)
     with step(progress, f"Granting shares to {RECIPIENT}, {GUEST}, {' and '.join(SITES)}"):
         _grant()
     profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
-    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
-        tell(_profile(stack, RECIPIENT, Path(PROFILE)))
+    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as update:
+        update(_profile(stack, RECIPIENT, Path(PROFILE)))
         for recipient, profile in profiles.items():
             _profile(stack, recipient, profile)
     _read(console, progress, Path(PROFILE), folder)
@@ -87,8 +88,8 @@ def _admin() -> "CatalogAdmin":
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.settings import settings
 
-    told = settings()
-    return CatalogAdmin(told.catalog_table, told.tokens_table)
+    tables = settings()
+    return CatalogAdmin(tables.catalog_table, tables.tokens_table)
 
 
 def _grant() -> None:
@@ -107,52 +108,52 @@ def _grant() -> None:
 
 
 def _publish(progress: Progress, environment: "Mapping[str, str]") -> None:
-    """Write the sample and share it; an earlier run's is left as it is."""
+    """Write the sample and share it, unless an earlier run did."""
     from deltaic_ops.local.sample import publish
 
-    with step(progress, f"Writing {LOCATION} with deltalake") as tell:
-        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: tell(text))
-        tell("2 tables in 6 versions")
+    with step(progress, f"Writing {LOCATION} with deltalake") as update:
+        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: update(text))
+        update("2 tables in 6 versions")
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
-    """Write a recipient's profile unless the one there still opens this server; returns what was done."""
+    """Write a recipient's profile unless the existing one still works; return a message."""
     from deltaic.catalog.credentials.tokens import TokenStore
     from deltaic.errors import Unauthenticated
     from deltaic.settings import settings
 
     with suppress(OSError, ValueError, KeyError, Unauthenticated):
-        known = json.loads(path.read_text())
-        TokenStore(settings().tokens_table).authenticate(known["bearerToken"])
-        if known["endpoint"] == stack.endpoint:
-            return "the token of the last run still holds"
+        saved = json.loads(path.read_text())
+        TokenStore(settings().tokens_table).authenticate(saved["bearerToken"])
+        if saved["endpoint"] == stack.endpoint:
+            return "the token of the last run is still valid"
     admin = _admin()
-    with profile_place(path) as place:
+    with profile_place(path) as file:
         issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
-        place.write_profile(stack.endpoint, issued, serves_iceberg=True)
-    return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
+        file.write_profile(stack.endpoint, issued, serves_iceberg=True)
+    return f"the token expires on {issued.token.expires_at:%Y-%m-%d}"
 
 
-def _tell(console: "Console", stack: Stack) -> None:
-    """Say where the share is served; whoever uses the link takes the place of who used an earlier one."""
+def _show_links(console: "Console", stack: Stack) -> None:
+    """Print the endpoint and a new link, which revokes the token of an earlier link when it is used."""
     admin = _admin()
-    made = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
+    invitation = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
     for line in (
         f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)",
-        f"Look at it: open [bold]{stack.endpoint}/explore[/bold], choose {PROFILE}",
-        f"As somebody who was sent nothing but a link: open [bold]{made.link}[/bold]",
+        f"To look at the data, open [bold]{stack.endpoint}/explore[/bold] and choose {PROFILE}",
+        f"To see what a recipient with a link sees, open [bold]{invitation.link}[/bold]",
     ):
         console.print(line, markup=True, soft_wrap=True)
 
 
 def _read(console: "Console", progress: Progress, profile: Path, state: Path) -> None:
-    """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
+    """Read the share with the client from PyPI; raises StackFailed, which names the log file."""
     import logging
 
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
 
     names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
-    with step(progress, "Reading it with the delta-sharing client") as tell:
+    with step(progress, "Reading it with the delta-sharing client") as update:
         import delta_sharing
 
         logging.getLogger("delta_sharing").setLevel(logging.WARNING)
@@ -162,18 +163,18 @@ def _read(console: "Console", progress: Progress, profile: Path, state: Path) ->
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
         rows = sum(len(frame) for frame in frames.values())
-        tell(f"{len(tables)} tables, {rows:,} rows")
+        update(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
         console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
         console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
 
 
 def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[str, Path]", state: Path) -> None:
-    """Read a filtered table by each of two profiles: the same table, and other rows."""
+    """Read a filtered table with two profiles, which see different rows."""
     from deltaic_ops.local.sample import MY_SITE
 
     name = ".".join(MY_SITE)
-    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as tell:
+    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as update:
         import delta_sharing
 
         try:
@@ -182,7 +183,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
             }
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
-        tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
+        update(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
     for recipient, frame in frames.items():
         sites = ", ".join(sorted(frame["site"].unique()))
         read = f"\n[bold]{name}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}"
@@ -191,7 +192,7 @@ def _read_own_rows(console: "Console", progress: Progress, profiles: "Mapping[st
 
 
 def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
-    """Return a frame's first rows in order, as text: of a share's files the order is another for every table."""
+    """Return a frame's first rows as text, sorted because the order of a share's files is arbitrary."""
     ordered = frame.sort_values(list(frame.columns[:2]))
     return str(ordered.head(rows).to_string(index=False, line_width=width))
 

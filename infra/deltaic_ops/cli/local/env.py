@@ -1,4 +1,4 @@
-"""The command `deltaic env`: the shell lines with which other programs reach the running embedded AWS."""
+"""The command `deltaic env`: print shell lines that connect other programs to the embedded AWS."""
 
 import shlex
 from pathlib import Path
@@ -10,16 +10,15 @@ from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.state import served
 
 APPEAR_SECONDS = 2.0
-"""How long after its command a server's first trace may come."""
+"""How long to wait for a server that was started just before."""
+_STATE = "State folder of `deltaic serve`. [default: the global option --state, .deltaic]"
 
 
 def env(
     ctx: typer.Context,
-    state: Annotated[
-        Path | None, typer.Option(help="The folder that `deltaic serve` was started with.", show_default=".deltaic")
-    ] = None,
+    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=_STATE)] = None,
 ) -> None:
-    r"""Print export lines for the embedded AWS that runs in a state folder, once it has started.
+    r"""Print variables that connect tools to the local server.
 
     \b
     eval "$(deltaic env)"
@@ -30,8 +29,8 @@ def env(
     try:
         environment = served(folder, appear=APPEAR_SECONDS)
         refusal = (
-            f"no embedded AWS runs in {folder.absolute()}: start it with `{command}`, or name the folder of one "
-            "that runs with --state"
+            f"no local server is running in {folder.absolute()}: start it with `{command}`, or select another "
+            "folder with --state"
         )
     except StateUnusable as error:
         environment, refusal = None, str(error)
@@ -40,6 +39,6 @@ def env(
 
         print_lines([(refusal, "red")], stderr=True)
         raise typer.Exit(1)
-    # deltalake and other readers in Rust take an endpoint without TLS only when they are told.
+    # deltalake and other readers in Rust refuse an endpoint without TLS unless this variable allows it.
     for name, value in {**environment, "AWS_ALLOW_HTTP": "true"}.items():
         typer.echo(f"export {name}={shlex.quote(value)}")

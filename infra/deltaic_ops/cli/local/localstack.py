@@ -1,4 +1,4 @@
-"""The commands of `deltaic localstack`: deploy the template to LocalStack's Docker image, and share a sample table."""
+"""The commands of `deltaic localstack`: deploy the template to LocalStack in Docker, with a sample table."""
 
 import shutil
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.progress import Progress, silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.operator import Operator
+from deltaic_ops.cli.operator import PORT_HELP, Operator
 from deltaic_ops.cli.words import pairs
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.localstack import containers, running
@@ -24,43 +24,44 @@ PORT = 4566
 
 @app.command()
 def up(
-    out: Operator,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = PORT,
+    cli: Operator,
+    port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = PORT,
 ) -> None:
-    r"""Start LocalStack in Docker. Roles and signed URLs are enforced.
+    r"""Start LocalStack in Docker.
 
-    Set LOCALSTACK_AUTH_TOKEN if your edition needs it. If LocalStack is already up, nothing happens.
+    LocalStack enforces roles and signed URLs. Set LOCALSTACK_AUTH_TOKEN if your edition needs it. If LocalStack is
+    already running, the command does nothing.
 
     \b
     deltaic localstack up
     deltaic localstack up --port 0
     """
-    with _exclusive(out) as folder:
-        emulator = running.running(out.wishes.state)
+    with _exclusive(cli) as folder:
+        emulator = running.running(cli.wishes.state)
         if emulator is not None:
-            _tell(out, f"{emulator.engine} is already up at {emulator.endpoint}")
+            _report(cli, f"{emulator.engine} is already up at {emulator.endpoint}")
             return
         containers.check_port(port)
         if not containers.docker_answers():
             raise Unavailable("Docker with Compose is not available: start Docker, or use `deltaic serve`")
-        running.forget(out.wishes.state)
-        with step(_progress(out), "Starting LocalStack in Docker") as tell:
+        running.forget(cli.wishes.state)
+        with step(_progress(cli), "Starting LocalStack in Docker") as update:
             emulator = containers.start(folder, port)
-            tell(emulator.endpoint)
-        running.announce(out.wishes.state, emulator)
-        _tell(out, "deploy the template there: `deltaic localstack deploy`")
+            update(emulator.endpoint)
+        running.announce(cli.wishes.state, emulator)
+        _report(cli, "deploy the template there: `deltaic localstack deploy`")
 
 
 @app.command()
 def deploy(
-    out: Operator,
+    cli: Operator,
     parameter: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter of the template. Can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Template parameter. Can be repeated.")
     ] = None,
 ) -> None:
-    r"""Deploy the template to LocalStack, and share a small table with a sample recipient.
+    r"""Deploy the template to LocalStack and share a sample.
 
-    The command runs `sam build` and `sam deploy`.
+    The command runs `sam build` and `sam deploy`, and shares a small table with a sample recipient.
 
     \b
     deltaic localstack deploy
@@ -68,78 +69,78 @@ def deploy(
     """
     from deltaic_ops.localstack import deploying
 
-    with _exclusive(out):
-        emulator = running.running(out.wishes.state)
+    with _exclusive(cli):
+        emulator = running.running(cli.wishes.state)
         if emulator is None:
-            raise NotFound(f"no LocalStack is up in {out.wishes.state}: start it with `deltaic localstack up`")
-        deploying.deploy_sample(out.wishes.state, out.wishes.stack_name, emulator, pairs(parameter), _progress(out))
-        _tell(out, "check it as its recipient would: `deltaic verify`")
+            raise NotFound(f"no LocalStack is up in {cli.wishes.state}: start it with `deltaic localstack up`")
+        deploying.deploy_sample(cli.wishes.state, cli.wishes.stack_name, emulator, pairs(parameter), _progress(cli))
+        _report(cli, "check it as its recipient would: `deltaic verify`")
 
 
 @app.command()
-def status(out: Operator) -> None:
-    r"""Show whether LocalStack is up, and what is deployed there. Exit code 1 if it is down.
+def status(cli: Operator) -> None:
+    r"""Show whether LocalStack is running and what is deployed there. The exit code is 1 if it is not running.
 
     \b
     deltaic localstack status
     deltaic localstack status --json
     """
-    _show(out)
-    if running.running(out.wishes.state) is None:
+    _show(cli)
+    if running.running(cli.wishes.state) is None:
         raise typer.Exit(1)
 
 
 @app.command()
-def down(out: Operator) -> None:
-    r"""Stop the LocalStack that `up` has started; its tables, objects and stacks end with it.
+def down(cli: Operator) -> None:
+    r"""Stop LocalStack and delete its data.
 
     \b
     deltaic localstack down
     """
-    with _exclusive(out) as folder:
-        emulator = running.running(out.wishes.state)
+    with _exclusive(cli) as folder:
+        emulator = running.running(cli.wishes.state)
         if emulator is not None:
             if not emulator.containers:
                 raise Conflict(f"{emulator.engine} does not run in Docker: stop it with the tool that started it")
-            with step(_progress(out), f"Stopping LocalStack at {emulator.endpoint}"):
+            with step(_progress(cli), f"Stopping LocalStack at {emulator.endpoint}"):
                 containers.end(emulator.containers)
-        running.forget(out.wishes.state)
+        running.forget(cli.wishes.state)
         shutil.rmtree(folder / "run", ignore_errors=True)
-        _tell(out, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
+        _report(cli, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
 
 
 @contextmanager
-def _exclusive(out: Operator) -> Iterator[Path]:
+def _exclusive(cli: Operator) -> Iterator[Path]:
     """Lock LocalStack's folder for one command; SIGTERM ends the command in order, as Ctrl-C does."""
     StopFlag(interrupts=True).handle_signals()
     try:
-        with running.alone(out.wishes.state) as folder:
+        with running.alone(cli.wishes.state) as folder:
             yield folder
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
     except KeyboardInterrupt:
-        out.note("stopped")
+        cli.note("stopped")
         raise typer.Exit(130) from None
 
 
-def _progress(out: Operator) -> Progress:
-    return silent if out.as_json else terminal()
+def _progress(cli: Operator) -> Progress:
+    return silent if cli.as_json else terminal()
 
 
-def _tell(out: Operator, text: str) -> None:
-    out.note(text)
-    if out.as_json:
-        _show(out)
+def _report(cli: Operator, text: str) -> None:
+    cli.note(text)
+    if cli.as_json:
+        _show(cli)
 
 
-def _show(out: Operator) -> None:
-    there, stack = running.running(out.wishes.state), running.deployed(out.wishes.state)
-    status: dict[str, object] = {"up": there is not None}
-    if there is not None:
-        status |= {"engine": there.engine, "version": there.version, "endpoint": there.endpoint, "pid": there.pid}
+def _show(cli: Operator) -> None:
+    engine, stack = running.running(cli.wishes.state), running.deployed(cli.wishes.state)
+    status: dict[str, object] = {"up": engine is not None}
+    if engine is not None:
+        status |= {"engine": engine.engine, "version": engine.version, "endpoint": engine.endpoint, "pid": engine.pid}
     if stack is not None:
         status |= {"stack": stack.stack, "sharingEndpoint": stack.endpoint, "profile": stack.profile}
-    if out.as_json:
-        out.json(status)
+    if cli.as_json:
+        cli.json(status)
         return
-    out.table(status.items(), [("what", lambda item: item[0]), ("is", lambda item: item[1])])
+    cli.table(status.items(), [("name", lambda item: item[0]), ("value", lambda item: item[1])])

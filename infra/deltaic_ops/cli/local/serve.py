@@ -1,4 +1,4 @@
-"""The command `deltaic serve`: the server on this machine, until it is told to stop."""
+"""The command `deltaic serve`: run the server on this machine until a signal stops it."""
 
 import os
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 
 from deltaic_ops.cli.connection import Wishes
+from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
@@ -21,16 +22,18 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_SECONDS = 0.5
+_LIMITS = "Limits of responses. aws: 6 MB at once, then 2 MB/s, up to 200 MB, as on Lambda."
+STATE_HELP = "Folder of the embedded AWS. [default: the global option --state, .deltaic]"
 FAILURES = (StateUnusable, StackFailed, TemplateError)
 INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended before it served (128 + SIGINT)."""
+"""Exit code after Ctrl-C before the server was ready (128 + SIGINT)."""
 
 
 @contextmanager
 def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILURES) -> Iterator[StopFlag]:
-    """Give the flag that signals set; a failure of the block is printed, and ends the command with 1.
+    """Yield the flag that signals set; print a failure of the block, and exit with 1.
 
-    Until `serve_on`, a signal interrupts whatever is under way.
+    Until `serve_on`, a signal interrupts the block.
     """
     stop = StopFlag(interrupts=True)
     stop.handle_signals()
@@ -45,7 +48,7 @@ def stoppable(console: "Console", failures: tuple[type[Exception], ...] = FAILUR
 
 
 def serve_on(console: "Console", stop: StopFlag, stack: Stack) -> None:
-    """Return when a signal has come; raises StackFailed."""
+    """Wait until a signal arrives; raises StackFailed if the server fails."""
     while not stop.wait(CHECK_SECONDS):
         stack.check()
     console.print("stopping ...")
@@ -53,28 +56,26 @@ def serve_on(console: "Console", stop: StopFlag, stack: Stack) -> None:
 
 def serve(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
-    state: Annotated[
-        Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
-    ] = None,
-    limits: Annotated[
-        Limits, typer.Option(help="Whose limits answers are held to; aws: 6 MB at once, then 2 MB/s, 200 MB in all.")
-    ] = "none",
+    port: Annotated[int, typer.Option(min=0, max=65_535, metavar="PORT", help=PORT_HELP)] = 8000,
+    state: Annotated[Path | None, typer.Option(metavar="FOLDER", help=STATE_HELP)] = None,
+    limits: Annotated[Limits, typer.Option(help=_LIMITS)] = "none",
 ) -> None:
-    """Serve shares on this machine, over the AWS that the ordinary variables name or else the embedded one.
+    """Run a sharing server on this machine.
+
+    Without AWS environment variables, it uses an embedded AWS, which keeps its data in the state folder.
 
     \b
-    deltaic serve                                  # the embedded AWS, kept in .deltaic
-    AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
-    deltaic serve --limits aws                     # answers as fast, and as long, as on Lambda
+    deltaic serve                                  # with the embedded AWS in .deltaic
+    AWS_PROFILE=lake deltaic serve --port 9000     # with the catalog and tables of a deployed stack
+    deltaic serve --limits aws                     # with the response limits of Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = text_console(stderr=True)
     wishes: Wishes = ctx.obj.wishes
     folder = state or wishes.state
     variables = {**os.environ, **wishes.variables}
     if variables.get("AWS_ENDPOINT_URL"):
-        alone = "start it, or for an AWS of this command's own: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
-        check_answered(variables["AWS_ENDPOINT_URL"], alone)
+        remedy = "start it, or use the embedded AWS: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
+        check_answered(variables["AWS_ENDPOINT_URL"], remedy)
     with stoppable(console) as stop:
         part: AbstractContextManager[Stack] = (
             gateway_over(variables, folder, port, limits=limits)
@@ -83,14 +84,14 @@ def serve(
         )
         with part as stack:
             stop.interrupts = False
-            _tell(console, stack, folder)
+            _show_endpoint(console, stack, folder)
             serve_on(console, stop, stack)
 
 
-def _tell(console: "Console", stack: Stack, state: Path) -> None:
+def _show_endpoint(console: "Console", stack: Stack, state: Path) -> None:
     console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
-    console.print(f"a look in the browser: {stack.endpoint}/explore")
+    console.print(f"in the browser: {stack.endpoint}/explore")
     if stack.embedded:
-        console.print(f"over the embedded AWS in {state}; in another terminal:")
+        console.print(f"with the embedded AWS in {state}; to use it in another terminal:")
         console.print(f'  eval "$(deltaic env --state {state})"')
     console.print(f"log: {state / 'gateway.log'}")

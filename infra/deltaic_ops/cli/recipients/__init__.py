@@ -8,6 +8,6 @@
     token, invite       create a token and its profile file, or a link that creates one
     used                show when keys were used last and what expires soon
 
-`federation` signs programs in by OAuth, `rights` explains access, `cut_off` revokes everything at once.
+`federation` manages OAuth clients and policies, `rights` explains access, `cut_off` revokes everything at once.
 Nothing here decides what a recipient can read: `deltaic.sharing.rights` does.
 """

@@ -1,4 +1,4 @@
-"""The commands that end all that a recipient has at once, and that give it back."""
+"""The commands that end all access of a recipient at once, and restore it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,67 +12,67 @@ from deltaic_ops.cli.words import RecipientName
 from deltaic_ops.rights.cut_off import Done, in_each, roles_of
 
 
-def cut_off(out: Operator, name: RecipientName, yes: Yes = False) -> None:
-    r"""Refuse a recipient from its next request on, and end every URL and credential that it has, within seconds.
+def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
+    r"""Block a recipient at once, including its signed URLs and credentials.
 
-    Its tokens are revoked. Links and other keys of it do nothing for as long as it is cut off.
+    The command revokes its tokens. Its links, OAuth clients and federation policies stop working until it is restored.
 
     \b
     deltaic recipient cut-off alice
     deltaic recipient cut-off alice --yes --json
     """
-    out.confirm(f"Cut off recipient '{name}', revoke its tokens and end the URLs that it has?", yes=yes)
-    marked = out.admin.cut_off(name)
-    roles, keyed = roles_of(_signing_role(out.connection), out.admin.storages.list())
-    done = in_each(out.connection.client("iam"), roles, out.admin.recipients.list())
-    out.show(
+    cli.confirm(f"Cut off recipient '{name}', revoke its tokens and end its signed URLs?", yes=yes)
+    marked = cli.admin.cut_off(name)
+    roles, keyed = roles_of(_signing_role(cli.connection), cli.admin.storages.list())
+    done = in_each(cli.connection.client("iam"), roles, cli.admin.recipients.list())
+    cli.show(
         marked,
-        f"cut off '{marked.name}': its next request is refused, its tokens are revoked, its sessions are denied in "
-        f"{sum(not one.failure for one in done)} of {len(roles)} roles that sign",
-        _living(out, keyed, done),
+        f"cut off '{marked.name}': its requests are refused, its tokens are revoked, and its sessions are denied in "
+        f"{sum(not change.failure for change in done)} of {len(roles)} signing roles",
+        _remaining_access(cli, keyed, done),
     )
 
 
-def restore(out: Operator, name: RecipientName) -> None:
-    r"""Answer a recipient again that was cut off. Its tokens stay revoked: make a new one, or send a link.
+def restore(cli: Operator, name: RecipientName) -> None:
+    r"""Restore a recipient that was cut off. Its tokens stay revoked: create a new one.
 
     \b
     deltaic recipient restore alice
     """
-    known = out.admin.recipients.get(name)
-    roles, _ = roles_of(_signing_role(out.connection), out.admin.storages.list())
-    # First the roles: a mark without a Deny is safe, a Deny without a mark is a table that cannot be read.
-    done = in_each(out.connection.client("iam"), roles, out.admin.recipients.list(), known.id)
-    restored = out.admin.recipients.restore(name)
-    out.show(
+    recipient = cli.admin.recipients.get(name)
+    roles, _ = roles_of(_signing_role(cli.connection), cli.admin.storages.list())
+    # First the roles: a mark without a Deny is safe, but a Deny without a mark leaves tables unreadable.
+    done = in_each(cli.connection.client("iam"), roles, cli.admin.recipients.list(), recipient.id)
+    restored = cli.admin.recipients.restore(name)
+    cli.show(
         restored,
-        f"restored '{restored.name}'; its tokens stay revoked: deltaic token create {restored.name}",
-        [f"the Deny of {one.where} was not taken away: {one.failure}" for one in done if one.failure],
+        f"restored '{restored.name}'; its tokens stay revoked; next: deltaic token create {restored.name}",
+        [f"could not remove the Deny from role {change.where}: {change.failure}" for change in done if change.failure],
     )
 
 
-def _living(out: Operator, keyed: Sequence[str], done: Sequence[Done]) -> list[str]:
-    """Return what lives on, and until when."""
-    told = [f"the role {one.where} was not changed: {one.failure}" for one in done if one.failure]
+def _remaining_access(cli: Operator, keyed: Sequence[str], done: Sequence[Done]) -> list[str]:
+    """Return warnings about URLs and credentials that still work, and until when."""
+    warnings = [f"could not change role {change.where}: {change.failure}" for change in done if change.failure]
     if not done:
-        told.append(
-            "no role is known that signs (a stack's output SigningRoleArn): what the functions' own credentials "
-            "signed lives as long as those"
+        warnings.append(
+            "no signing role is known (stack output SigningRoleArn): URLs that the functions signed with their own "
+            "credentials work until those credentials expire"
         )
-    if any(one.failure for one in done):
+    if any(change.failure for change in done):
         ends = datetime.now(UTC) + timedelta(seconds=SESSION_SECONDS)
-        told.append(f"URLs and credentials of those roles live until {ends:%Y-%m-%d %H:%M} UTC at the latest")
+        warnings.append(f"URLs and credentials of those roles work until {ends:%Y-%m-%d %H:%M} UTC at the latest")
     if keyed:
-        life = timedelta(seconds=_url_ttl_seconds(out.connection))
-        told.append(
-            f"URLs of storages with static keys ({', '.join(keyed)}) cannot be ended: they live until "
-            f"{datetime.now(UTC) + life:%Y-%m-%d %H:%M} UTC at the latest, unless the keys are replaced"
+        life = timedelta(seconds=_url_ttl_seconds(cli.connection))
+        warnings.append(
+            f"URLs of storages with static keys ({', '.join(keyed)}) cannot be revoked: they work until "
+            f"{datetime.now(UTC) + life:%Y-%m-%d %H:%M} UTC at the latest, unless you replace the keys"
         )
-    return told
+    return warnings
 
 
 def _signing_role(connection: Connection) -> str:
-    """Return the role whose sessions sign; empty where none is told, and the functions' own credentials do."""
+    """Return the role that signs URLs; empty if none is configured and the functions sign with their own."""
     stack = connection.outputs
     return connection.environment.get("SIGNING_ROLE_ARN", "") if stack is None else stack.signing_role_arn
 

@@ -1,4 +1,4 @@
-"""How programs of a recipient sign in by OAuth: clients of its own, and policies for JWTs of another issuer."""
+"""OAuth sign-in for programs of a recipient: OAuth clients, and policies for JWTs of other issuers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,128 +13,114 @@ from deltaic.errors import InvalidParameter, Unavailable
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
-from deltaic_ops.cli.words import RecipientName
+from deltaic_ops.cli.words import OptionalRecipient, RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
 if TYPE_CHECKING:
     from deltaic.identity.fetching import Published
 
-ProfileFile = Annotated[
-    Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")
-]
-SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- the place of one
+ProfileFile = Annotated[Path | None, typer.Option("--profile-file", metavar="FILE", help="Write a profile file.")]
+PolicyId = Annotated[str, typer.Argument(metavar="POLICY_ID", help="Id of the policy.")]
+ClientId = Annotated[str, typer.Argument(metavar="CLIENT_ID", help="Id of the client.")]
+_CLAIM = "Claim that identifies the recipient; groups must contain the subject."
+_PRIVATE_KEY = "Path of the recipient's private key, for the profile. It replaces a client secret."
+SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- a placeholder
 
 
 class _Client(NamedTuple):
     id: str
     scope: str
     private_key: Mapping[str, str] | None
-    """None: it has a secret."""
+    """None if the client has a secret."""
 
 
 def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
-    out: Operator,
+    cli: Operator,
     name: RecipientName,
-    issuer: Annotated[str, typer.Option(metavar="URL", help="The claim iss, to the letter.")],
-    audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
-    subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
-    subject_claim: Annotated[
-        Claim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
-    ] = "sub",
-    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    issuer: Annotated[str, typer.Option(metavar="URL", help="Issuer of the JWTs: exact value of the claim iss.")],
+    audience: Annotated[str, typer.Option(metavar="TEXT", help="Required value of the claim aud.")],
+    subject: Annotated[str, typer.Option(metavar="TEXT", help="Required value of the claim --subject-claim.")],
+    subject_claim: Annotated[Claim, typer.Option(help=_CLAIM)] = "sub",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")] = "",
     profile_file: ProfileFile = None,
-    client_id: Annotated[str, typer.Option(help="Of the recipient's client at the issuer, for the profile.")] = "",
-    private_key_file: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Where the recipient keeps the key by which it asks for tokens, instead of a client secret.",
-        ),
-    ] = "",
-    key_id: Annotated[str, typer.Option(help="Of that key, at the issuer.")] = "",
-    algorithm: Annotated[str, typer.Option(help="Of that key.")] = "RS256",
-    scope: Annotated[str, typer.Option(help="What to ask the issuer for, for the profile.")] = "",
+    client_id: Annotated[str, typer.Option(metavar="ID", help="Client id at the issuer, for the profile.")] = "",
+    private_key_file: Annotated[str, typer.Option(metavar="PATH", help=_PRIVATE_KEY)] = "",
+    key_id: Annotated[str, typer.Option(metavar="ID", help="Id of this key at the issuer.")] = "",
+    algorithm: Annotated[str, typer.Option(metavar="NAME", help="Signature algorithm of this key.")] = "RS256",
+    scope: Annotated[str, typer.Option(metavar="TEXT", help="Scope to request from the issuer, for the profile.")] = "",
     endpoint: Endpoint = None,
 ) -> None:
-    r"""Take the JWTs of an issuer for this recipient's: no secret of yours is handed over, and none lives for months.
+    r"""Accept JWTs of another issuer (OIDC) for a recipient.
 
-    Who it is tells one claim of the token. Whoever matches policies of two recipients is refused.
+    You share no secret with the recipient. A JWT that matches policies of two recipients is refused.
 
     \b
-    deltaic recipient federate alice --issuer https://login.example.org --audience deltaic --subject 7f3c
-    deltaic recipient federate acme --issuer https://login.example.org --audience deltaic --subject-claim azp \
-        --subject reports --profile-file acme.share --client-id reports
+    deltaic recipient federate alice --issuer https://login.example.org --audience sharing \
+        --subject 7f3c
+    deltaic recipient federate acme --issuer https://login.example.org --audience sharing \
+        --subject-claim azp --subject reports --profile-file acme.share --client-id reports
     """
-    published, warnings = _look(out, issuer, needed=profile_file is not None)
+    published, warnings = _published(cli, issuer, needed=profile_file is not None)
     if profile_file is not None and not client_id:
-        raise InvalidParameter("a profile needs --client-id: the recipient's client at the issuer")
-    with place_of(profile_file) as place:
-        server = "" if place is None else out.sharing_endpoint(endpoint)
-        policy = out.admin.federation.create(
-            out.admin.recipients.get(name),
+        raise InvalidParameter("--profile-file requires --client-id, the recipient's client id at the issuer")
+    with place_of(profile_file) as file:
+        server = "" if file is None else cli.sharing_endpoint(endpoint)
+        policy = cli.admin.federation.create(
+            cli.admin.recipients.get(name),
             issuer,
             audience=audience,
             claim=subject_claim,
             subject=subject,
             comment=comment,
         )
-        if place is not None and published is not None:
+        if file is not None and published is not None:
             key = {"privateKeyFile": private_key_file, "keyId": key_id, "algorithm": algorithm}
             client = _Client(client_id, scope, key if private_key_file else None)
             text = _profile(server, policy, published.token_endpoint, client)
             undo = f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"
-            place.write(text, f", but policy {policy.id} was made: {undo} ends it")
-    _told(out, policy, profile_file, warnings, secret_left=not private_key_file)
+            file.write(text, f", but policy {policy.id} was created: remove it with {undo}")
+    _show_policy(cli, policy, profile_file, warnings, needs_secret=not private_key_file)
 
 
-def policies(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
-    r"""List whose JWTs are a recipient's, or are anybody's.
+def policies(cli: Operator, name: OptionalRecipient = None) -> None:
+    r"""List federation policies.
 
     \b
     deltaic recipient policies alice
     """
-    columns = fields(
-        RECIPIENT="recipient",
-        ID="id",
-        ISSUER="issuer",
-        AUDIENCE="audience",
-        CLAIM="subject_claim",
-        SUBJECT="subject",
-        MADE="created_at",
-        COMMENT="comment",
-    )
-    some = out.admin.federation
-    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
-    out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
+    columns = [
+        *fields(RECIPIENT="recipient", ID="id", ISSUER="issuer", AUDIENCE="audience"),
+        *fields(CLAIM="subject_claim", SUBJECT="subject", CREATED="created_at", COMMENT="comment"),
+    ]
+    policies = cli.of_recipient(cli.admin.federation, name)
+    cli.rows(policies, columns, "no policies; next: deltaic recipient federate <recipient>")
 
 
-def unfederate(
-    out: Operator, name: RecipientName, policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")]
-) -> None:
-    r"""Remove a policy: its JWTs let nobody in any more (servers may remember one for a minute).
+def unfederate(cli: Operator, name: RecipientName, policy_id: PolicyId) -> None:
+    r"""Remove a federation policy. Servers may accept its JWTs for up to one more minute.
 
     \b
     deltaic recipient unfederate alice 937d8a9fd33e
     """
-    gone = out.admin.federation.remove(out.admin.recipients.get(name), policy_id)
-    out.show(gone, f"removed policy {gone.id} of '{gone.recipient}'")
+    removed = cli.admin.federation.remove(cli.admin.recipients.get(name), policy_id)
+    cli.show(removed, f"removed policy {removed.id} of '{removed.recipient}'")
 
 
-def _look(out: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
-    """Ask the issuer what it publishes; what is wrong is a warning, but where a profile needs the answer."""
+def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
+    """Return what the issuer publishes; a failure is a warning, or an error if a profile needs the result."""
     from deltaic.identity.fetching import Unreachable, check_issuer, fetch
 
-    loopback = bool(out.connection.environment.get("AWS_ENDPOINT_URL"))
+    loopback = bool(cli.connection.environment.get("AWS_ENDPOINT_URL"))
     check_issuer(issuer, loopback=loopback)
     try:
         published = fetch(issuer, loopback=loopback)
     except Unreachable as failure:
-        said = f"'{issuer}' does not publish its keys now: {failure}"
+        message = f"issuer '{issuer}' does not publish its keys: {failure}"
         if needed:
-            raise Unavailable(f"{said}; the profile needs its token endpoint, so do without --profile-file") from None
-        return None, [f"{said}; until it does, nobody comes in by it"]
+            raise Unavailable(f"{message}; the profile needs its token endpoint: omit --profile-file") from None
+        return None, [f"{message}; until it does, its JWTs are refused"]
     if needed and not published.token_endpoint:
-        raise InvalidParameter(f"'{issuer}' names no token endpoint: do without --profile-file")
+        raise InvalidParameter(f"issuer '{issuer}' does not publish a token endpoint: omit --profile-file")
     return published, []
 
 
@@ -151,69 +137,67 @@ def _profile(server: str, policy: Policy, token_endpoint: str, client: _Client) 
     return private_key_profile(server, {**auth, "scope": client.scope} if client.scope else auth)
 
 
-def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str], *, secret_left: bool) -> None:
-    if out.as_json:
-        told = {} if path is None else {"profile": str(path)}
-        out.json({**wire(policy), **told, **({"warnings": warnings} if warnings else {})})
+def _show_policy(cli: Operator, policy: Policy, path: Path | None, warnings: list[str], *, needs_secret: bool) -> None:
+    if cli.as_json:
+        profile = {} if path is None else {"profile": str(path)}
+        cli.json({**wire(policy), **profile, **({"warnings": warnings} if warnings else {})})
         return
-    out.show(policy, f"federated '{policy.recipient}'", warnings)
+    cli.show(policy, f"created a policy for '{policy.recipient}'", warnings)
     if path is not None:
-        out.note(f"wrote {path}" + (f": the recipient puts its secret for {SECRET_TO_FILL_IN}" if secret_left else ""))
+        cli.note(f"wrote {path}" + f": the recipient replaces {SECRET_TO_FILL_IN} by its secret" * needs_secret)
 
 
 def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
-    out: Operator,
+    cli: Operator,
     name: RecipientName,
     profile_file: ProfileFile = None,
-    scope: Annotated[str, typer.Option(help="What the profile asks for; it is echoed and opens nothing.")] = "",
-    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    scope: Annotated[str, typer.Option(metavar="TEXT", help="Scope in the profile. It grants no access.")] = "",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")] = "",
     endpoint: Endpoint = None,
 ) -> None:
-    r"""Make a client of the recipient's: its tokens live for minutes, and it gets new ones by itself.
+    r"""Create an OAuth client for a recipient. It gets short-lived tokens by itself.
 
-    Into the profile file; without --profile-file its secret is shown, this once. A stack on AWS gives tokens if its
-    parameter ClientCredentials is enabled.
+    With --profile-file, the secret goes into a profile file; without it, the secret is printed once. A stack on AWS
+    needs the parameter ClientCredentials=enabled.
 
     \b
     deltaic recipient client alice --profile-file alice.share
     deltaic recipient client alice --comment "nightly report"
     """
-    with place_of(profile_file) as place:
-        server = "" if place is None else out.sharing_endpoint(endpoint)
-        issued = out.admin.clients.create(out.admin.recipients.get(name), comment=comment)
-        if place is not None:
-            made = issued.client
-            told = (f"{server}/oauth/token", made.id, issued.secret, scope)
-            text = client_profile(server, *told, serves_iceberg=out.connection.serves_iceberg)
-            place.write(text, _unusable(issued))
-    secret, done = {"clientSecret": issued.secret}, f"made a client of '{issued.client.recipient}'"
-    hand_over(out, issued.client, secret, done, _unusable(issued), path=profile_file)
+    with place_of(profile_file) as file:
+        server = "" if file is None else cli.sharing_endpoint(endpoint)
+        issued = cli.admin.clients.create(cli.admin.recipients.get(name), comment=comment)
+        if file is not None:
+            created = issued.client
+            credentials = (f"{server}/oauth/token", created.id, issued.secret, scope)
+            text = client_profile(server, *credentials, serves_iceberg=cli.connection.serves_iceberg)
+            file.write(text, _unusable(issued))
+    secret, done = {"clientSecret": issued.secret}, f"created a client for '{issued.client.recipient}'"
+    hand_over(cli, issued.client, secret, done, _unusable(issued), path=profile_file)
 
 
-def clients(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
-    r"""List the clients of a recipient, or of all.
+def clients(cli: Operator, name: OptionalRecipient = None) -> None:
+    r"""List OAuth clients.
 
     \b
     deltaic recipient clients alice
     """
-    columns = fields(RECIPIENT="recipient", ID="id", MADE="created_at", COMMENT="comment")
-    some = out.admin.clients
-    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
-    out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")
+    columns = fields(RECIPIENT="recipient", ID="id", CREATED="created_at", COMMENT="comment")
+    clients = cli.of_recipient(cli.admin.clients, name)
+    cli.rows(clients, columns, "no clients; next: deltaic recipient client <recipient>")
 
 
-def revoke_client(
-    out: Operator, name: RecipientName, client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID")]
-) -> None:
-    r"""End a client and the tokens that it was given (servers may remember one for a minute).
+def revoke_client(cli: Operator, name: RecipientName, client_id: ClientId) -> None:
+    r"""Revoke an OAuth client and its tokens. Servers may accept them for up to one more minute.
 
     \b
     deltaic recipient revoke-client alice dlc_0123456789abcdef01234567
     """
-    gone = out.admin.clients.revoke(out.admin.recipients.get(name), client_id)
-    out.show(gone, f"revoked client {gone.id} of '{gone.recipient}'")
+    removed = cli.admin.clients.revoke(cli.admin.recipients.get(name), client_id)
+    cli.show(removed, f"revoked client {removed.id} of '{removed.recipient}'")
 
 
 def _unusable(issued: IssuedClient) -> str:
-    made = issued.client
-    return f", but client {made.id} was made: end it with `deltaic recipient revoke-client {made.recipient} {made.id}`"
+    created = issued.client
+    undo = f"`deltaic recipient revoke-client {created.recipient} {created.id}`"
+    return f", but client {created.id} was created: revoke it with {undo}"

@@ -12,26 +12,26 @@ from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.recipients.limits import Ends, told_end
+from deltaic_ops.cli.recipients.limits import Ends, end_text
 from deltaic_ops.cli.words import RecipientName, ShareName, text_of
 
 app = Commands()
 
 _FILTER = (
-    "The rows that are granted, beside each table's own filter: a condition over columns by which every table of the "
-    "share is partitioned. @FILE reads it from a file."
+    "Grant only rows that match this condition, in addition to each table's own filter. All tables of the share must "
+    "be partitioned by its columns. @FILE reads it from a file."
 )
 
 
 @app.command()
 def create(
-    out: Operator,
+    cli: Operator,
     recipient: RecipientName,
     share: ShareName,
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     ends: Ends = None,
 ) -> None:
-    r"""Let a recipient read a share, or some rows of all its tables, whose logs are then read.
+    r"""Grant a share to a recipient.
 
     \b
     deltaic grant create alice vaccine_share
@@ -39,21 +39,21 @@ def create(
     deltaic grant create alice trial --ends 2027-02-01
     """
     rows = text_of(partition_filter)
-    _check(out, share, rows)
-    before = requests_of(out, [out.admin.shares.get(share).name])
-    made = out.admin.grants.create(recipient, share, partition_filter=rows, ends_at=ends)
-    done = f"'{made.recipient}' may read '{made.share}'; next: deltaic token create {made.recipient}"
-    out.show(made, done, _warnings(out, made))
-    ask_for_rows(out, [made.share], before)
+    _check(cli, share, rows)
+    before = requests_of(cli, [cli.admin.shares.get(share).name])
+    created = cli.admin.grants.create(recipient, share, partition_filter=rows, ends_at=ends)
+    done = f"granted share '{created.share}' to '{created.recipient}'; next: deltaic token create {created.recipient}"
+    cli.show(created, done, _warnings(cli, created))
+    ask_for_rows(cli, [created.share], before)
 
 
 @app.command("list")
 def list_(
-    out: Operator,
-    recipient: Annotated[str | None, typer.Option(help="Only what this recipient holds.")] = None,
-    share: Annotated[str | None, typer.Option(help="Only who holds this share.")] = None,
+    cli: Operator,
+    recipient: Annotated[str | None, typer.Option(metavar="NAME", help="List grants to this recipient.")] = None,
+    share: Annotated[str | None, typer.Option(metavar="NAME", help="List grants of this share.")] = None,
 ) -> None:
-    r"""List grants: all, those of a recipient, or those of a share.
+    r"""List all grants, or those of one recipient or share.
 
     \b
     deltaic grant list
@@ -61,82 +61,80 @@ def list_(
     deltaic grant list --share vaccine_share
     """
     if recipient is not None and share is not None:
-        raise typer.BadParameter("give --recipient or --share; for both: deltaic grant show RECIPIENT SHARE")
+        raise typer.BadParameter("use --recipient or --share; for both: deltaic grant show RECIPIENT SHARE")
     columns = [
         *fields(RECIPIENT="recipient", SHARE="share"),
         ("ROWS", lambda grant: grant.partition_filter or "all that are shared"),
         ("GRANTED", lambda grant: grant.created_at),
-        ("ENDS", lambda grant: told_end(grant.ends_at)),
+        ("ENDS", lambda grant: end_text(grant.ends_at)),
     ]
-    out.rows(_grants(out.admin, recipient, share), columns, "there is no such grant")
+    cli.rows(_grants(cli.admin, recipient, share), columns, "no grants")
 
 
 @app.command()
-def show(out: Operator, recipient: RecipientName, share: ShareName) -> None:
-    r"""Show one grant.
+def show(cli: Operator, recipient: RecipientName, share: ShareName) -> None:
+    r"""Show a grant.
 
     \b
     deltaic grant show alice vaccine_share
     """
-    out.show(out.admin.grants.get(recipient, share))
+    cli.show(cli.admin.grants.get(recipient, share))
 
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
-    out: Operator,
+    cli: Operator,
     recipient: RecipientName,
     share: ShareName,
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
-    no_partition_filter: Annotated[
-        bool, typer.Option("--no-partition-filter", help="Grant all that is shared.")
-    ] = False,
+    no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Grant all rows.")] = False,
     ends: Ends = None,
 ) -> None:
-    r"""Change which rows are granted, or until when; it holds from the next request on.
+    r"""Change the rows or the end of a grant.
 
-    URLs that are out live on until they expire.
+    The change applies from the next request. Signed URLs that the recipient already has work until they expire.
 
     \b
     deltaic grant update alice sales --partition-filter "region = 'EU'"
     deltaic grant update alice sales --no-partition-filter
     deltaic grant update alice sales --ends never
     """
-    given = (partition_filter is not None) + no_partition_filter
-    if given > 1 or (not given and ends is None):
-        raise typer.BadParameter("give --partition-filter or --no-partition-filter, one of them, or --ends")
-    rows = text_of(partition_filter or "") if given else None
-    out.admin.grants.get(recipient, share)
-    _check(out, share, rows or "")
-    changed = out.admin.grants.update(recipient, share, partition_filter=rows, ends_at=ends)
-    out.show(changed, f"changed what '{changed.recipient}' may read of '{changed.share}'", _warnings(out, changed))
+    filters = (partition_filter is not None) + no_partition_filter
+    if filters > 1 or (not filters and ends is None):
+        raise typer.BadParameter("use --partition-filter, --no-partition-filter or --ends")
+    rows = text_of(partition_filter or "") if filters else None
+    cli.admin.grants.get(recipient, share)
+    _check(cli, share, rows or "")
+    changed = cli.admin.grants.update(recipient, share, partition_filter=rows, ends_at=ends)
+    cli.show(changed, f"updated the grant of '{changed.share}' to '{changed.recipient}'", _warnings(cli, changed))
 
 
 @app.command()
-def revoke(out: Operator, recipient: RecipientName, share: ShareName) -> None:
-    r"""Take a share away from a recipient. URLs that it has already live on until they expire.
+def revoke(cli: Operator, recipient: RecipientName, share: ShareName) -> None:
+    r"""Revoke a grant. Signed URLs that the recipient already has work until they expire.
 
     \b
     deltaic grant revoke alice vaccine_share
     """
-    gone = out.admin.grants.revoke(recipient, share)
-    out.show(gone, f"'{gone.recipient}' may not read '{gone.share}' any more")
+    revoked = cli.admin.grants.revoke(recipient, share)
+    cli.show(revoked, f"revoked the grant of '{revoked.share}' to '{revoked.recipient}'")
 
 
-app.command("delete", hidden=True, help="The same as revoke.")(revoke)
+app.command("delete", hidden=True, help="Alias of revoke.")(revoke)
 
 
-def _check(out: Operator, share: str, rows: str) -> None:
+def _check(cli: Operator, share: str, rows: str) -> None:
     if rows.strip():
         from deltaic_ops.inspection.filter_checks import check_grant
 
-        check_grant(rows, out.admin.tables.list(share), out.schemas)
+        check_grant(rows, cli.admin.tables.list(share), cli.schemas)
 
 
-def _warnings(out: Operator, grant: Grant) -> list[str]:
+def _warnings(cli: Operator, grant: Grant) -> list[str]:
     from deltaic_ops.inspection.filter_checks import warnings
 
-    over = [f"it has ended already: {told_end(grant.ends_at)}"] if grant.has_ended(datetime.now(UTC)) else []
-    return [*over, *warnings(out.admin, out.admin.recipients.get(grant.recipient), [grant])]
+    ended = [f"the grant has already ended: {end_text(grant.ends_at)}"] if grant.has_ended(datetime.now(UTC)) else []
+    return [*ended, *warnings(cli.admin, cli.admin.recipients.get(grant.recipient), [grant])]
 
 
 def _grants(admin: CatalogAdmin, recipient: str | None, share: str | None) -> Iterator[Grant]:

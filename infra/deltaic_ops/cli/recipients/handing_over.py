@@ -1,4 +1,4 @@
-"""How secrets are handed over: in a profile file whose place is taken before, or shown once."""
+"""Hand over secrets: write them to a profile file that was reserved before, or print them once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,29 +12,27 @@ from deltaic.errors import AlreadyExists, Unavailable
 from deltaic_ops.cli.operator import Operator, wire
 from deltaic_ops.rights.profile_file import ProfilePlace, profile_place
 
-Endpoint = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Server in the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"),
-]
+_ENDPOINT = "Server in the profile. [default: $DELTAIC_ENDPOINT, then the stack's endpoint]"
+Endpoint = Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT)]
 
 
 @contextmanager
 def place_of(path: Path | None, *, force: bool | None = None) -> Iterator[ProfilePlace | None]:
-    """Take the place of a profile before what it names is made; `force` is None where no option replaces a file."""
+    """Reserve the file of a profile; `force` is None for commands that have no option --force."""
     if path is None:
         yield None
         return
     if force is None and path.exists():
-        raise AlreadyExists(f"'{path}' is there already: name another file")
-    with profile_place(path) as place:
+        raise AlreadyExists(f"'{path}' already exists: choose another file")
+    with profile_place(path) as file:
         if force is False and path.exists():
-            raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
-        yield place
+            raise AlreadyExists(f"'{path}' already exists: choose another file, or replace it with --force")
+        yield file
 
 
-def hand_over(  # noqa: PLR0913 -- what was made, and what is said of it
-    out: Operator,
-    made: Token | OAuthClient,
+def hand_over(  # noqa: PLR0913 -- the created entry, its secret, and messages
+    cli: Operator,
+    created: Token | OAuthClient,
     secret: dict[str, str],
     done: str,
     unusable: str,
@@ -42,22 +40,22 @@ def hand_over(  # noqa: PLR0913 -- what was made, and what is said of it
     path: Path | None,
     server: str = "",
 ) -> None:
-    """Show what was made, and its secret this once (by its name in JSON) unless a profile holds it.
+    """Print the created entry, and its secret unless a profile holds it.
 
-    Raises Unavailable, which ends with `unusable`, where the secret could not be shown.
+    Raises Unavailable, with a message that ends with `unusable`, if the secret could not be printed.
     """
     try:
-        if out.as_json:
-            held = secret if path is None else {"profile": str(path)} | ({"endpoint": server} if server else {})
-            out.json({**wire(made), **held})
+        if cli.as_json:
+            fields = secret if path is None else {"profile": str(path)} | ({"endpoint": server} if server else {})
+            cli.json({**wire(created), **fields})
         elif path is None:
-            out.show(made, f"{done}; its secret is shown this once:")
+            cli.show(created, f"{done}; its secret is shown only once:")
             typer.echo(" ".join(secret.values()))
         else:
-            out.show(made, done)
-            out.note(f"wrote {path}{f' for {server}' * bool(server)}: hand it over by a safe way, and keep no copy")
+            cli.show(created, done)
+            cli.note(f"wrote {path}{f' for {server}' * bool(server)}: send it over a secure channel, and keep no copy")
     except OSError as error:
         if path is not None:
             raise
-        what = "token" if isinstance(made, Token) else "secret"
-        raise Unavailable(f"the {what} could not be shown ({error.strerror}){unusable}") from error
+        kind = "token" if isinstance(created, Token) else "secret"
+        raise Unavailable(f"the {kind} could not be printed ({error.strerror}){unusable}") from error

@@ -1,4 +1,4 @@
-"""The commands of invitations: a link by which a recipient makes its own token, once, and the list of them."""
+"""The commands of invitations: links with which a recipient creates its own token, once."""
 
 from datetime import timedelta
 from email.message import EmailMessage
@@ -13,39 +13,27 @@ from deltaic_terminal.printing import visible
 
 from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator, wire
-from deltaic_ops.cli.words import duration
-from deltaic_ops.rights.profile_file import profile_place
+from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
+from deltaic_ops.cli.words import OptionalRecipient, RecipientName, duration_option
 
-Endpoint = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", help="Server in the link and the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"
-    ),
-]
-Mail = Annotated[
-    Path | None, typer.Option("--mail", metavar="FILE.eml", help="Write a mail with the link here, to be sent by you.")
-]
+_EXPIRES, _TOKEN_EXPIRES = "Lifetime of the link. [default: 72h]", "Lifetime of the token. [default: 90d]"
+_MAIL = "Write a mail draft with the link, for you to send."
+Mail = Annotated[Path | None, typer.Option("--mail", metavar="FILE.eml", help=_MAIL)]
 
 
 def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
-    out: Operator,
-    name: Annotated[str, typer.Argument(metavar="RECIPIENT")],
-    expires: Annotated[
-        timedelta,
-        typer.Option(parser=duration, metavar="72h|7d", help="How long the link can be used.", show_default="72h"),
-    ] = LIFE,
-    token_expires: Annotated[
-        timedelta,
-        typer.Option(parser=duration, metavar="90d|12h", help="How long its token lives.", show_default="90d"),
-    ] = DEFAULT_LIFE,
-    note: Annotated[str, typer.Option(help="A note for yourself; the token gets it too.")] = "",
+    cli: Operator,
+    name: RecipientName,
+    expires: Annotated[timedelta, duration_option("--expires", _EXPIRES)] = LIFE,
+    token_expires: Annotated[timedelta, duration_option("--token-expires", _TOKEN_EXPIRES)] = DEFAULT_LIFE,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators, also stored with the token.")] = "",
     mail: Mail = None,
     endpoint: Endpoint = None,
-    cancel: Annotated[
-        str | None, typer.Option(metavar="INVITATION_ID", help="End this link instead of making one.")
-    ] = None,
+    cancel: Annotated[str | None, typer.Option(metavar="INVITATION_ID", help="Cancel this link.")] = None,
 ) -> None:
-    r"""Make a link by which the recipient makes its own profile, once; nothing secret passes through your hands.
+    r"""Create a link for a recipient, who downloads a profile with it.
+
+    The link works once. You never see the recipient's token.
 
     \b
     deltaic recipient invite alice
@@ -53,34 +41,34 @@ def invite(  # noqa: PLR0913, PLR0917 -- what an invitation and its token need
     deltaic recipient invite alice --cancel 937d8a9fd33e
     """
     if cancel is not None:
-        gone = out.admin.invitations.cancel(out.admin.recipients.get(name), cancel)
-        out.show(gone, f"cancelled invitation {gone.id} of '{gone.recipient}'")
+        cancelled = cli.admin.invitations.cancel(cli.admin.recipients.get(name), cancel)
+        cli.show(cancelled, f"cancelled invitation {cancelled.id} of '{cancelled.recipient}'")
         return
-    make_link(out, name, endpoint, mail, life=expires, token_life=token_expires, note=note)
+    make_link(cli, name, endpoint, mail, life=expires, token_life=token_expires, note=note)
 
 
-def invites(out: Operator, name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None) -> None:
-    r"""List the invitations of a recipient, or of all; ended ones too, for ninety days after their end.
+def invites(cli: Operator, name: OptionalRecipient = None) -> None:
+    r"""List invitations, including those that ended in the last 90 days.
 
     \b
     deltaic recipient invites alice
     """
-    person = None if name is None else out.admin.recipients.get(name)
-    tokens = out.admin.tokens.of_all() if person is None else out.admin.tokens.list(person.id)
+    recipient = None if name is None else cli.admin.recipients.get(name)
+    tokens = cli.admin.tokens.of_all() if recipient is None else cli.admin.tokens.list(recipient.id)
     unread = {token.id for token in tokens if token.salt}
     columns = [
         *fields(RECIPIENT="recipient", ID="id"),
-        ("STATE", lambda invitation: invitation.state() + ", never read with" * (invitation.token_id in unread)),
-        *fields(MADE="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
+        ("STATE", lambda invitation: invitation.state() + ", token never used" * (invitation.token_id in unread)),
+        *fields(CREATED="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
     ]
-    some = out.admin.invitations
-    listed = some.of_all() if person is None else some.list(person.id)
-    out.rows(listed, columns, "there is no invitation: deltaic recipient invite <recipient>")
+    invitations = cli.admin.invitations
+    listed = invitations.of_all() if recipient is None else invitations.list(recipient.id)
+    cli.rows(listed, columns, "no invitations; next: deltaic recipient invite <recipient>")
 
 
 def make_link(  # noqa: PLR0913 -- what an invitation and its token need
-    out: Operator,
-    recipient: str,
+    cli: Operator,
+    name: str,
     endpoint: str | None,
     mail: Path | None = None,
     *,
@@ -89,40 +77,38 @@ def make_link(  # noqa: PLR0913 -- what an invitation and its token need
     overlap: timedelta | None = None,
     note: str = "",
 ) -> None:
-    """Make an invitation and show its link, this once; the mail's place is taken before."""
+    """Create an invitation and print its link once, after reserving the mail file."""
     if mail is not None and mail.exists():
-        raise InvalidParameter(f"'{mail}' is there already: name another file")
-    server = out.sharing_endpoint(endpoint)
-    person = out.admin.recipients.get(recipient)
-    if mail is None:
-        made = out.admin.invitations.create(person, server, life, token_life=token_life, overlap=overlap, comment=note)
-    else:
-        with profile_place(mail) as place:
-            made = out.admin.invitations.create(
-                person, server, life, token_life=token_life, overlap=overlap, comment=note
-            )
-            cancel = f"`deltaic recipient invite {person.name} --cancel {made.invitation.id}`"
-            place.write(_mail(made), f", but the link was made: end it with {cancel}")
-    if out.as_json:
-        out.json({**wire(made.invitation), "link": made.link, **({} if mail is None else {"mail": str(mail)})})
+        raise InvalidParameter(f"'{mail}' already exists: choose another file")
+    server = cli.sharing_endpoint(endpoint)
+    recipient = cli.admin.recipients.get(name)
+    with place_of(mail) as file:
+        created = cli.admin.invitations.create(
+            recipient, server, life, token_life=token_life, overlap=overlap, comment=note
+        )
+        if file is not None:
+            cancel = f"`deltaic recipient invite {recipient.name} --cancel {created.invitation.id}`"
+            file.write(_mail(created), f", but the link was created: cancel it with {cancel}")
+    if cli.as_json:
+        cli.json({**wire(created.invitation), "link": created.link, **({} if mail is None else {"mail": str(mail)})})
         return
-    out.show(made.invitation, f"invited '{person.name}': whoever opens the link first makes the profile")
+    cli.show(created.invitation, f"invited '{recipient.name}'; the first person who opens the link gets the profile")
     if mail is None:
-        typer.echo(made.link)
+        typer.echo(created.link)
     else:
-        out.note(f"wrote {mail}: open it in your mail program, and send it")
+        cli.note(f"wrote {mail}: open it in your mail program and send it")
 
 
-def _mail(made: IssuedInvitation) -> str:
-    """Return a mail as a draft (`X-Unsent`), which names nobody but the recipient of the data."""
-    mail, name = EmailMessage(), visible(made.invitation.recipient)
+def _mail(created: IssuedInvitation) -> str:
+    """Return a mail draft (`X-Unsent`) that names no one but the recipient of the data."""
+    mail, name = EmailMessage(), visible(created.invitation.recipient)
     mail["Subject"] = f"Data shared with {name}"
     mail["X-Unsent"] = "1"
     mail.set_content(
         f"Data is shared with {name}.\n\n"
-        "Open this link to see what it is and to make your profile, the file by which your tools read it:\n\n"
-        f"{made.link}\n\n"
-        f"It works once, until {made.invitation.expires_at:%Y-%m-%d %H:%M} UTC.\n",
-        cte="8bit" if made.link.isascii() and name.isascii() else "base64",
+        "Open this link to see the data and to create your profile, the file with which your tools read it:\n\n"
+        f"{created.link}\n\n"
+        f"It works once, until {created.invitation.expires_at:%Y-%m-%d %H:%M} UTC.\n",
+        cte="8bit" if created.link.isascii() and name.isascii() else "base64",
     )
     return mail.as_string()

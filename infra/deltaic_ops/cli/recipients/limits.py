@@ -1,4 +1,4 @@
-"""The options by which recipients and grants are limited, and how their words are read."""
+"""Options that limit recipients and grants, and the parsers of their values."""
 
 import re
 from datetime import UTC, datetime
@@ -12,18 +12,18 @@ _SIZE: Final = re.compile(r"([0-9]{1,15})\s*([KMGT]?B)?", re.IGNORECASE)
 
 
 def size(text: str | int) -> int:
-    """Read 50GB, 200MB or a number of bytes; units are decimal. Typer also hands defaults through here."""
+    """Parse 50GB, 200MB or a number of bytes; units are decimal. Typer also passes defaults through here."""
     if isinstance(text, int):
         return text
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
-        raise typer.BadParameter(f"'{text}' is no size: write 50GB, 200MB, or 0 for no limit")
-    unit = (found[2] or "").upper()
-    return int(found[1]) * (1 if unit == "B" else _UNITS[unit])
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"'{text}' is not a size: write 50GB, 200MB, or 0 for no limit")
+    unit = (match[2] or "").upper()
+    return int(match[1]) * (1 if unit == "B" else _UNITS[unit])
 
 
 def end(text: str | datetime) -> datetime:
-    """Read 2027-02-01, 2027-02-01T12:00Z, or never; what names no zone is UTC."""
+    """Parse 2027-02-01, 2027-02-01T12:00Z, or never; the default time zone is UTC."""
     if isinstance(text, datetime):
         return text
     if text == "never":
@@ -31,30 +31,31 @@ def end(text: str | datetime) -> datetime:
     try:
         read = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is no date: write 2027-02-01, 2027-02-01T12:00Z, or never") from None
+        raise typer.BadParameter(f"'{text}' is not a date: write 2027-02-01, 2027-02-01T12:00Z, or never") from None
     return read.replace(tzinfo=read.tzinfo or UTC, microsecond=0).astimezone(UTC)
 
 
-def told_end(ends_at: datetime | None) -> str:
+def end_text(ends_at: datetime | None) -> str:
     """Return an end as lists show it."""
     if ends_at is None:
         return ""
     return f"{'ended' if ends_at <= datetime.now(UTC) else 'ends'} {ends_at:%Y-%m-%d %H:%M}"
 
 
-_ADDRESS = "A network whose requests are answered, and no others'. Can be repeated; 100 at most."
-_ENDS = "From when on it is as if it were not there: a day in UTC, a time, or never."
+_ADDRESS = "Accept requests only from this network. Can be repeated, up to 100 networks."
+_REMOVE_ADDRESS = "Remove a network. Can be repeated. Without networks, all addresses are accepted."
+_REQUESTS = "Limit requests; more are refused with 429. 0 removes the limit."
+_ENDS = "End of access: 2027-02-01 (start of the day in UTC), 2027-02-01T12:00Z, or never."
 
 Address = Annotated[list[str] | None, typer.Option("--address", metavar="CIDR", help=_ADDRESS)]
-RemoveAddress = Annotated[
-    list[str] | None,
-    typer.Option("--remove-address", metavar="CIDR", help="Can be repeated; without any address all are answered."),
-]
-RequestsPerMinute = Annotated[
-    int | None, typer.Option(min=0, help="More are answered with 429; 0 takes the limit away.")
-]
+RemoveAddress = Annotated[list[str] | None, typer.Option("--remove-address", metavar="CIDR", help=_REMOVE_ADDRESS)]
+RequestsPerMinute = Annotated[int | None, typer.Option(min=0, metavar="N", help=_REQUESTS)]
 BytesPerDay = Annotated[
     int | None,
-    typer.Option(parser=size, metavar="SIZE", help="Of files that are signed in a day (UTC): 50GB; 0 takes it away."),
+    typer.Option(
+        parser=size,
+        metavar="SIZE",
+        help="Limit the size of signed files per day (UTC), for example 50GB. 0 removes it.",
+    ),
 ]
 Ends = Annotated[datetime | None, typer.Option(parser=end, metavar="DATE", help=_ENDS)]

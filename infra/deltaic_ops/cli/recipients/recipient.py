@@ -8,42 +8,43 @@ from deltaic.catalog.items import Recipient
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, told_properties
+from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, json_properties
 from deltaic_ops.cli.recipients.cut_off import cut_off, restore
 from deltaic_ops.cli.recipients.federation import client, clients, federate, policies, revoke_client, unfederate
 from deltaic_ops.cli.recipients.invite import invite, invites
-from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
+from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, end_text
 from deltaic_ops.cli.recipients.rights import show_recipient
 from deltaic_ops.cli.words import RecipientName, properties
 
 app = Commands()
 
-_PROPERTY = "What filters and views may ask for. Can be repeated; a key that is given again has a list of values."
+_PROPERTY = "Property for filters and views. Can be repeated; repeat a key to give it a list of values."
+_REMOVE = "Remove a property. Can be repeated."
 Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
-RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
+RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help=_REMOVE)]
 
 
 @app.command()
 def create(
-    out: Operator,
+    cli: Operator,
     name: RecipientName,
-    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")] = "",
     property_: Property = None,
 ) -> None:
-    r"""Make a recipient. It reads nothing until it has a grant and a token.
+    r"""Create a recipient. To read, it also needs a grant and a token.
 
     \b
     deltaic recipient create alice
     deltaic recipient create acme --comment "Acme Inc., contract 7" --property country=de
     deltaic recipient create globex --property regions=EU --property regions=US
     """
-    held = properties(property_)
-    made = out.admin.recipients.create(name, comment=comment, properties=held)
-    out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
+    values = properties(property_)
+    created = cli.admin.recipients.create(name, comment=comment, properties=values)
+    cli.show(created, f"created recipient '{created.name}'; next: deltaic grant create {created.name} <share>")
 
 
 @app.command("list")
-def list_(out: Operator, ids: Ids = False) -> None:
+def list_(cli: Operator, ids: Ids = False) -> None:
     r"""List all recipients.
 
     \b
@@ -52,19 +53,19 @@ def list_(out: Operator, ids: Ids = False) -> None:
     """
     columns = [
         *fields(NAME="name", COMMENT="comment"),
-        ("PROPERTIES", told_properties),
+        ("PROPERTIES", json_properties),
         ("STATE", _state),
-        ("MADE", lambda recipient: recipient.created_at),
+        ("CREATED", lambda recipient: recipient.created_at),
         *([ID] if ids else []),
     ]
-    out.rows(out.admin.recipients.list(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
+    cli.rows(cli.admin.recipients.list(), columns, "no recipients yet; next: deltaic recipient create <recipient>")
 
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
-    out: Operator,
+    cli: Operator,
     name: RecipientName,
-    comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
+    comment: Annotated[str | None, typer.Option(metavar="TEXT", help='Note for operators; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
     address: Address = None,
@@ -73,24 +74,23 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     bytes_per_day: BytesPerDay = None,
     ends: Ends = None,
 ) -> None:
-    r"""Change what is given and keep the rest; a recipient's name and id stay.
+    r"""Change a recipient; options that you omit keep their values.
 
-    A property takes the place of the one it had: a list is given as a whole. What it opens and closes holds from the
-    next request on.
+    A property replaces its old value, so give all values of a list. Changes apply from the next request.
 
     \b
     deltaic recipient update alice --property country=fr --remove-property team
     deltaic recipient update globex --property regions=EU --property regions=APAC
-    deltaic recipient update alice --address 203.0.113.0/24 --requests-per-minute 60 --bytes-per-day 50GB
+    deltaic recipient update alice --address 203.0.113.0/24 --bytes-per-day 50GB
     deltaic recipient update alice --ends 2027-02-01
     """
-    held = properties(property_)
-    shares = [grant.share for grant in out.admin.grants.of_recipient(name)]
-    before = requests_of(out, shares)
-    changed = out.admin.recipients.update(
+    values = properties(property_)
+    shares = [grant.share for grant in cli.admin.grants.of_recipient(name)]
+    before = requests_of(cli, shares)
+    changed = cli.admin.recipients.update(
         name,
         comment=comment,
-        add_properties=held,
+        add_properties=values,
         remove_properties=tuple(remove_property or ()),
         add_addresses=address or (),
         remove_addresses=remove_address or (),
@@ -100,26 +100,28 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     )
     from deltaic_ops.inspection.filter_checks import warnings
 
-    grants = out.admin.grants.of_recipient(changed.name)
-    out.show(changed, f"changed recipient '{changed.name}'", warnings(out.admin, changed, grants))
-    ask_for_rows(out, shares, before)
+    grants = cli.admin.grants.of_recipient(changed.name)
+    cli.show(changed, f"updated recipient '{changed.name}'", warnings(cli.admin, changed, grants))
+    ask_for_rows(cli, shares, before)
 
 
 @app.command()
-def delete(out: Operator, name: RecipientName, yes: Yes = False) -> None:
-    r"""Delete a recipient with its tokens and grants: it is locked out at once (but for a minute of caching).
+def delete(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
+    r"""Delete a recipient, its tokens and its grants.
+
+    Requests are refused at once, or after up to a minute where a server has cached a token.
 
     \b
     deltaic recipient delete alice
     deltaic recipient delete alice --yes --json
     """
-    out.confirm(f"Delete recipient '{name}' with its tokens and grants?", yes=yes)
-    gone = out.admin.recipients.delete(name)
-    out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")
+    cli.confirm(f"Delete recipient '{name}' with its tokens and grants?", yes=yes)
+    deleted = cli.admin.recipients.delete(name)
+    cli.show(deleted, f"deleted recipient '{deleted.name}', its tokens and its grants")
 
 
 def _state(recipient: Recipient) -> str:
-    return "cut off" if recipient.cut_off_at is not None else told_end(recipient.ends_at)
+    return "cut off" if recipient.cut_off_at is not None else end_text(recipient.ends_at)
 
 
 app.command("show")(show_recipient)

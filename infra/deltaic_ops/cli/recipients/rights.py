@@ -1,4 +1,4 @@
-"""The commands that say what a recipient may: `deltaic access` and `deltaic recipient show`."""
+"""The commands that show what a recipient can read: `deltaic access` and `deltaic recipient show`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,9 +12,9 @@ from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
 from deltaic_ops.cli.listing import Every, fields, first
-from deltaic_ops.cli.operator import Column, Operator, told_fields, told_value, wire
-from deltaic_ops.cli.recipients.limits import told_end
-from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, uses
+from deltaic_ops.cli.operator import Column, Operator, json_fields, json_value, wire
+from deltaic_ops.cli.recipients.limits import end_text
+from deltaic_ops.cli.recipients.used import LastUses, Usage, json_ending, json_keys, show_keys, uses
 from deltaic_ops.cli.words import RecipientName, TableTitle, table_name
 
 if TYPE_CHECKING:
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
     from deltaic_ops.rights.access import Counted
     from deltaic_ops.rights.seen import SeenTable
 
-_FROM = "Judge a request from this address too; else one from where the recipient is answered."
-_COUNT = "Count the files and rows that there are to read now, by the tables' logs."
+_FROM = "IP address of the request. [default: an address that is allowed]"
+_COUNT = "Count the visible files and rows from the Delta log."
 Count = Annotated[bool, typer.Option("--count", help=_COUNT)]
 
 
 def access(
-    out: Operator,
+    cli: Operator,
     recipient: RecipientName,
     table: TableTitle,
     address: Annotated[str, typer.Option("--from", metavar="ADDRESS", help=_FROM)] = "",
     count: Count = False,
 ) -> None:
-    r"""Say whether a recipient may read a table now, and the rule that says so; the exit code is 1 for no.
+    r"""Show whether a recipient can read a table, and which rule decides.
+
+    The exit code is 1 if it cannot.
 
     \b
     deltaic access alice sales_share.europe.orders
@@ -45,31 +47,31 @@ def access(
     from deltaic_ops.rights.access import Asked, access_of
 
     if address and not _is_address(address):
-        raise typer.BadParameter(f"'{address}' is no IP address")
+        raise typer.BadParameter(f"'{address}' is not an IP address")
     name = TableName(*table_name(table))
-    asked = Asked(out.admin.recipients.get(recipient), name, datetime.now(UTC), address)
-    found = access_of(out.admin, out.reader, asked, (lambda: out.schemas) if count else None)
-    told = told_fields(found)
-    if (counts := told.pop("counted")) is not None:
-        told |= told_fields(counts)
-    if out.as_json:
-        out.json(told)
+    request = Asked(cli.admin.recipients.get(recipient), name, datetime.now(UTC), address)
+    decision = access_of(cli.admin, cli.reader, request, (lambda: cli.schemas) if count else None)
+    facts = json_fields(decision)
+    if (counts := facts.pop("counted")) is not None:
+        facts |= json_fields(counts)
+    if cli.as_json:
+        cli.json(facts)
     else:
-        out.facts({**told, "allowed": "yes" if found.allowed else "no"})
-    if not found.allowed:
+        cli.facts({**facts, "allowed": "yes" if decision.allowed else "no"})
+    if not decision.allowed:
         raise typer.Exit(1)
 
 
 def show_recipient(
-    out: Operator,
+    cli: Operator,
     name: RecipientName,
     every: Every = False,
     count: Count = False,
     usage: Usage = "",
 ) -> None:
-    r"""Show one recipient: what it may, by which keys it comes, what ends soon, and each table that it sees.
+    r"""Show a recipient, its credentials, and the tables that it can read.
 
-    Keys are those that open the door now. The last use of each is told where the usage table is named.
+    Only valid credentials are listed. Their last use needs the usage table (--usage).
 
     \b
     deltaic recipient show alice
@@ -81,35 +83,35 @@ def show_recipient(
     from deltaic_ops.rights.seen import SeenTable, ends_soon, keys_of, seen
     from deltaic_ops.usage.usage_report import UsageOf
 
-    def counts_of(one: SeenTable) -> "Counted":
-        refused = why_ended(person) if person.has_ended(now) else one.refused
+    def counts_of(entry: SeenTable) -> "Counted":
+        refused = why_ended(recipient) if recipient.has_ended(now) else entry.refused
         if refused:
             return Counted(not_counted=refused)
-        return counted(out.schemas, one.table, one.rights, one.first_version)
+        return counted(cli.schemas, entry.table, entry.rights, entry.first_version)
 
-    person, now = out.admin.recipients.get(name), datetime.now(UTC)
-    keys = keys_of(out.admin, person, now)
-    soon = [] if person.has_ended(now) else ends_soon(out.admin, person, keys, now)
-    last = uses(out, usage, UsageOf("recipient_id", person.id), "token_id", [*keys.logged])
-    found, more = first(seen(out.admin, out.reader, person), every=every)
-    tables = [one for one in found if isinstance(one, SeenTable)]
-    assets = [one for one in found if not isinstance(one, SeenTable)]
-    counts = {one.name: counts_of(one) for one in tables} if count else {}
-    if out.as_json:
-        told = [_seen(one) | (told_fields(counts[one.name]) if count else {}) for one in tables]
-        beside = [_seen_asset(one) for one in assets]
-        held = {"keys": told_keys(keys, last), "endsSoon": list(map(told_ending, soon))}
-        used = {} if last is None else {"lastUsedAt": told_value(max(last.values(), default=None))}
-        out.json({**wire(person), **held, **used, "tables": told, "assets": beside, "more": more})
+    recipient, now = cli.admin.recipients.get(name), datetime.now(UTC)
+    keys = keys_of(cli.admin, recipient, now)
+    soon = [] if recipient.has_ended(now) else ends_soon(cli.admin, recipient, keys, now)
+    last = uses(cli, usage, UsageOf("recipient_id", recipient.id), "token_id", [*keys.logged])
+    entries, more = first(seen(cli.admin, cli.reader, recipient), every=every)
+    tables = [entry for entry in entries if isinstance(entry, SeenTable)]
+    assets = [entry for entry in entries if not isinstance(entry, SeenTable)]
+    counts = {entry.name: counts_of(entry) for entry in tables} if count else {}
+    if cli.as_json:
+        result = {**wire(recipient), "keys": json_keys(keys, last), "endsSoon": list(map(json_ending, soon))}
+        if last is not None:
+            result["lastUsedAt"] = json_value(max(last.values(), default=None))
+        result["tables"] = [_table_json(each) | (json_fields(counts[each.name]) if count else {}) for each in tables]
+        cli.json({**result, "assets": list(map(_asset_json, assets)), "more": more})
         return
-    _show_person(out, person, soon, last)
-    if person.has_ended(now):
-        out.note(f"{why_ended(person)}: nothing is answered to it, and this is what it would see otherwise")
-    show_keys(out, person.name, keys, last)
-    columns = [*_SEEN, ("COUNTED", lambda one: _counted(counts[one.name]))] if count else _SEEN
+    _show_facts(cli, recipient, soon, last)
+    if recipient.has_ended(now):
+        cli.note(f"{why_ended(recipient)}: its requests are refused; this is what it would see otherwise")
+    show_keys(cli, recipient.name, keys, last)
+    columns = [*_TABLE_COLUMNS, ("COUNTED", lambda entry: _counted(counts[entry.name]))] if count else _TABLE_COLUMNS
     if assets:
-        out.table(assets, _SEEN_ASSETS)
-    out.some(tables, columns, "" if tables else _sees_nothing(out, person, now), more=more)
+        cli.table(assets, _ASSET_COLUMNS)
+    cli.first_page(tables, columns, "" if tables else _sees_nothing(cli, recipient, now), more=more)
 
 
 def _is_address(text: str) -> bool:
@@ -118,75 +120,75 @@ def _is_address(text: str) -> bool:
     return False
 
 
-def _sees_nothing(out: Operator, person: RecipientEntry, now: datetime) -> str:
-    for grant in out.admin.grants.of_recipient(person.name):
+def _sees_nothing(cli: Operator, recipient: RecipientEntry, now: datetime) -> str:
+    name = recipient.name
+    for grant in cli.admin.grants.of_recipient(name):
         if grant.has_ended(now):
-            return (
-                f"it sees no table; its grant of '{grant.share}' has ended: deltaic grant update {person.name} "
-                f"{grant.share} --ends ..."
-            )
-    return f"it sees no table: deltaic grant create {person.name} SHARE"
+            share = grant.share
+            return f"no tables: its grant of '{share}' has ended; next: deltaic grant update {name} {share} --ends ..."
+    return f"no tables; next: deltaic grant create {name} SHARE"
 
 
-def _show_person(out: Operator, person: RecipientEntry, soon: Sequence[Ending], last: LastUses | None) -> None:
-    limits_aside = {name: value for name, value in wire(person).items() if value != 0}  # 0: there is no such limit
-    out.facts({
-        **limits_aside,
-        "state": "cut off" if person.cut_off_at is not None else told_end(person.ends_at),
-        "ends soon": [" ".join(filter(None, (one.kind, one.what, f"{one.ends_at:%Y-%m-%d %H:%M}"))) for one in soon],
+def _show_facts(cli: Operator, recipient: RecipientEntry, soon: Sequence[Ending], last: LastUses | None) -> None:
+    set_fields = {name: value for name, value in wire(recipient).items() if value != 0}  # 0: no limit
+    ends = [" ".join(filter(None, (each.kind, each.what, f"{each.ends_at:%Y-%m-%d %H:%M}"))) for each in soon]
+    cli.facts({
+        **set_fields,
+        "state": "cut off" if recipient.cut_off_at is not None else end_text(recipient.ends_at),
+        "ends soon": ends,
         "last use": max((last or {}).values(), default=None),
     })  # fmt: skip
 
 
-def _seen(one: "SeenTable") -> dict[str, Any]:
+def _table_json(entry: "SeenTable") -> dict[str, Any]:
     return {
-        "table": one.name,
-        "accessModes": list(one.table.access_modes),
-        "rowFilters": list(one.row_filters),
-        "ownRows": one.table.view_properties is not None,
-        "refreshedAt": told_value(one.refreshed_at),
-        "hiddenColumns": list(one.table.hidden_columns),
-        "lackedProperties": list(one.lacked_properties),
-        "refused": one.refused,
-        "firstVersion": one.first_version if one.table.history else None,
-        "iceberg": one.table.iceberg,
-        "endsAt": wire(one.grant)["endsAt"],
+        "table": entry.name,
+        "accessModes": list(entry.table.access_modes),
+        "rowFilters": list(entry.row_filters),
+        "ownRows": entry.table.view_properties is not None,
+        "refreshedAt": json_value(entry.refreshed_at),
+        "hiddenColumns": list(entry.table.hidden_columns),
+        "lackedProperties": list(entry.lacked_properties),
+        "refused": entry.refused,
+        "firstVersion": entry.first_version if entry.table.history else None,
+        "iceberg": entry.table.iceberg,
+        "endsAt": wire(entry.grant)["endsAt"],
     }
 
 
-def _seen_asset(one: "Asset") -> dict[str, Any]:
-    modes = list(getattr(one, "access_modes", ()))  # a model has none: its versions do
-    return {"kind": one.kind, "name": one.title, "accessModes": modes}
+def _asset_json(entry: "Asset") -> dict[str, Any]:
+    modes = list(getattr(entry, "access_modes", ()))  # a model has none: its versions do
+    return {"kind": entry.kind, "name": entry.title, "accessModes": modes}
 
 
-def _rows(one: "SeenTable") -> str:
-    if one.refused:
-        return one.refused
-    lacking = ", ".join(one.lacked_properties)
-    if one.table.view_properties is not None and lacking:
-        return f"none; it lacks {lacking}"
-    if one.table.view_properties is not None:
-        return f"its own, refreshed {one.refreshed_at:%Y-%m-%d %H:%M}" if one.refreshed_at else "its own"
-    kept = " and ".join(f"({text})" for text in one.row_filters) or "all"
-    return f"{kept}; it lacks {lacking}" if lacking else kept
+def _rows(entry: "SeenTable") -> str:
+    if entry.refused:
+        return entry.refused
+    missing = ", ".join(entry.lacked_properties)
+    if entry.table.view_properties is not None and missing:
+        return f"none; missing properties: {missing}"
+    if entry.table.view_properties is not None:
+        return f"own rows, refreshed {entry.refreshed_at:%Y-%m-%d %H:%M}" if entry.refreshed_at else "own rows"
+    rows = " and ".join(f"({text})" for text in entry.row_filters) or "all"
+    return f"{rows}; missing properties: {missing}" if missing else rows
 
 
-def _counted(found: "Counted") -> str:
-    if found.not_counted:
-        return found.not_counted
-    rows = "rows untold" if found.rows is None else f"{found.rows:,} rows"
-    return f"{rows} in {found.files:,} files of version {found.version}"
+def _counted(counts: "Counted") -> str:
+    if counts.not_counted:
+        return counts.not_counted
+    rows = "unknown number of rows" if counts.rows is None else f"{counts.rows:,} rows"
+    return f"{rows} in {counts.files:,} files of version {counts.version}"
 
 
-_SEEN: list[Column] = [
-    ("TABLE", lambda one: one.name),
-    ("ACCESS", lambda one: one.access),
+_TABLE_COLUMNS: list[Column] = [
+    ("TABLE", lambda entry: entry.name),
+    ("ACCESS", lambda entry: entry.access),
     ("ROWS", _rows),
-    ("HIDDEN", lambda one: one.table.hidden_columns),
-    ("VERSIONS", lambda one: f"from {one.first_version}" if one.table.history else "latest"),
-    ("GRANT", lambda one: told_end(one.grant.ends_at)),
+    ("HIDDEN", lambda entry: entry.table.hidden_columns),
+    ("VERSIONS", lambda entry: f"from {entry.first_version}" if entry.table.history else "latest"),
+    ("GRANT", lambda entry: end_text(entry.grant.ends_at)),
 ]
-_SEEN_ASSETS: list[Column] = [
+_ASSET_COLUMNS: list[Column] = [
     *fields(KIND="kind", NAME="title"),
-    ("ACCESS", lambda one: getattr(one, "access_modes", ())),
+    ("ACCESS", lambda entry: getattr(entry, "access_modes", ())),
 ]

@@ -1,6 +1,6 @@
-"""The commands of `deltaic token`: secrets are shown once, and profile files are written for one pair of eyes."""
+"""The commands of `deltaic token`: print secrets once, and write profile files that only their owner can read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,27 +16,27 @@ from deltaic_ops.cli.listing import fields
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.recipients.invite import make_link
-from deltaic_ops.cli.words import RecipientName, duration
+from deltaic_ops.cli.words import OptionalRecipient, RecipientName, duration_option
 from deltaic_ops.rights.profile_file import unusable
 
 app = Commands()
 
-TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID")]
-Expires = Annotated[
-    timedelta,
-    typer.Option("--expires", parser=duration, metavar="90d|12h|30m", help="How long it lives.", show_default="90d"),
-]
-ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write the profile file here.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a profile file that is there.")]
-Comment = Annotated[str, typer.Option(help="A note for yourself.")]
+TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID", help="Id of the token (see deltaic token list).")]
+_ENDS_WITHIN = "List only valid tokens that expire within this time, for example 30d."
+_OVERLAP = "Time that old tokens still work, for example 24h; 0 revokes them at once. [default: 1d]"
+_EXPIRES = "Token lifetime, for example 90d, 12h or 30m. [default: 90d]"
+Expires = Annotated[timedelta, duration_option("--expires", _EXPIRES)]
+ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write a profile file.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing profile file.")]
+Comment = Annotated[str, typer.Option(metavar="TEXT", help="Note for operators.")]
 Link = Annotated[
-    bool, typer.Option("--link", help="Make a link by which the recipient makes the token itself, within 72 hours.")
+    bool, typer.Option("--link", help="Print a link, with which the recipient can create the token within 72 hours.")
 ]
 
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    out: Operator,
+    cli: Operator,
     recipient: RecipientName,
     profile: ProfileFile = None,
     expires: Expires = DEFAULT_LIFE,
@@ -45,42 +45,36 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     comment: Comment = "",
     link: Link = False,
 ) -> None:
-    r"""Issue a token: into the profile file that the recipient opens; without --profile it is shown, this once.
+    r"""Create a token for a recipient.
+
+    With --profile, the token goes into a profile file for the recipient. Without it, the token is printed once.
 
     \b
     deltaic token create alice --profile alice.share
     deltaic token create alice --link
-    deltaic token create alice --profile alice.share --expires 12h --endpoint https://shares.example.org/delta-sharing
+    deltaic token create alice --profile alice.share --expires 12h
     """
     if link:
         _refuse_profile(profile)
-        make_link(out, recipient, endpoint, token_life=expires, note=comment)
+        make_link(cli, recipient, endpoint, token_life=expires, note=comment)
         return
-    with _profile(out, profile, endpoint, force=force) as hand:
-        hand(out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment))
+    with _profile(cli, profile, endpoint, force=force) as hand:
+        hand(cli.admin.tokens.create(cli.admin.recipients.get(recipient), expires, comment=comment))
 
 
 @app.command()
 def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
-    out: Operator,
+    cli: Operator,
     recipient: RecipientName,
     profile: ProfileFile = None,
-    overlap: Annotated[
-        timedelta,
-        typer.Option(
-            parser=duration,
-            metavar="24h",
-            help="How long the old one still works; 0 revokes it at once.",
-            show_default="1d",
-        ),
-    ] = timedelta(days=1),
+    overlap: Annotated[timedelta, duration_option("--overlap", _OVERLAP)] = timedelta(days=1),
     expires: Expires = DEFAULT_LIFE,
     endpoint: Endpoint = None,
     force: Force = False,
     comment: Comment = "",
     link: Link = False,
 ) -> None:
-    r"""Issue a new token and let the old one end soon; an expiry is never put off.
+    r"""Replace a recipient's tokens with a new one. Old tokens expire after --overlap, or earlier.
 
     \b
     deltaic token rotate alice --profile alice.share --force
@@ -89,21 +83,19 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     """
     if link:
         _refuse_profile(profile)
-        make_link(out, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
+        make_link(cli, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
         return
-    with _profile(out, profile, endpoint, force=force) as hand:
-        hand(out.admin.tokens.create(out.admin.recipients.get(recipient), expires, overlap=overlap, comment=comment))
+    with _profile(cli, profile, endpoint, force=force) as hand:
+        hand(cli.admin.tokens.create(cli.admin.recipients.get(recipient), expires, overlap=overlap, comment=comment))
 
 
 @app.command("list")
 def list_(
-    out: Operator,
-    recipient: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
-    ends_within: Annotated[
-        timedelta | None, typer.Option(parser=duration, metavar="30d", help="Live ones alone that end so soon.")
-    ] = None,
+    cli: Operator,
+    recipient: OptionalRecipient = None,
+    ends_within: Annotated[timedelta | None, duration_option("--ends-within", _ENDS_WITHIN)] = None,
 ) -> None:
-    r"""List the tokens of a recipient, or of all in no order; dead ones too, for ninety days after their end.
+    r"""List tokens, including those that ended in the last 90 days.
 
     \b
     deltaic token list alice
@@ -112,63 +104,59 @@ def list_(
     columns = [
         *fields(RECIPIENT="recipient", ID="id"),
         ("STATE", lambda token: token.state()),
-        *fields(MADE="created_at", EXPIRES="expires_at", COMMENT="comment"),
+        *fields(CREATED="created_at", EXPIRES="expires_at", COMMENT="comment"),
     ]
-    tokens = _tokens(out, recipient)
+    tokens: Iterable[Token] = cli.of_recipient(cli.admin.tokens, recipient)
     if ends_within is not None:
         now = datetime.now(UTC)
-        tokens = (one for one in tokens if one.state(now) == "live" and one.expires_at <= now + ends_within)
-    nothing = "there is no token: deltaic token create <recipient>" if ends_within is None else "none ends in that time"
-    out.rows(tokens, columns, nothing)
+        tokens = (token for token in tokens if token.state(now) == "live" and token.expires_at <= now + ends_within)
+    empty = (
+        "no tokens; next: deltaic token create <recipient>" if ends_within is None else "no token expires in this time"
+    )
+    cli.rows(tokens, columns, empty)
 
 
 @app.command()
-def show(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
-    r"""Show one token, without its secret. A token's id begins the SHA-256 of its secret.
+def show(cli: Operator, recipient: RecipientName, token_id: TokenId) -> None:
+    r"""Show a token, without its secret. The id is the beginning of the secret's SHA-256.
 
     \b
     deltaic token show alice 937d8a9fd33e
     """
-    out.show(out.admin.tokens.get(out.admin.recipients.get(recipient), token_id))
+    cli.show(cli.admin.tokens.get(cli.admin.recipients.get(recipient), token_id))
 
 
 @app.command()
-def revoke(out: Operator, recipient: RecipientName, token_id: TokenId) -> None:
-    r"""End a token at once (servers may remember it for a minute).
+def revoke(cli: Operator, recipient: RecipientName, token_id: TokenId) -> None:
+    r"""Revoke a token. Servers may accept it for up to one more minute.
 
     \b
     deltaic token revoke alice 937d8a9fd33e
     """
-    gone = out.admin.tokens.revoke(out.admin.recipients.get(recipient), token_id)
-    out.show(gone, f"revoked token {gone.id} of '{gone.recipient}'")
+    revoked = cli.admin.tokens.revoke(cli.admin.recipients.get(recipient), token_id)
+    cli.show(revoked, f"revoked token {revoked.id} of '{revoked.recipient}'")
 
 
-app.command("delete", hidden=True, help="The same as revoke.")(revoke)
+app.command("delete", hidden=True, help="Alias of revoke.")(revoke)
 
 
 def _refuse_profile(profile: Path | None) -> None:
     if profile is not None:
-        raise InvalidParameter("--link and --profile cannot go together: with a link the recipient gets the profile")
-
-
-def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
-    if recipient is None:
-        return out.admin.tokens.of_all()
-    return iter(out.admin.tokens.list(out.admin.recipients.get(recipient).id))
+        raise InvalidParameter("use --link or --profile, not both: with a link, the recipient downloads the profile")
 
 
 @contextmanager
 def _profile(
-    out: Operator, path: Path | None, endpoint: str | None, *, force: bool
+    cli: Operator, path: Path | None, endpoint: str | None, *, force: bool
 ) -> Iterator[Callable[[IssuedToken], None]]:
-    """Take, before a token is made, the place of its profile; yields what writes and shows the token."""
-    with place_of(path, force=force) as place:
-        server = "" if place is None else out.sharing_endpoint(endpoint)
+    """Reserve the profile file before the token is created; yields a function that writes and shows the token."""
+    with place_of(path, force=force) as file:
+        server = "" if file is None else cli.sharing_endpoint(endpoint)
 
         def hand(issued: IssuedToken) -> None:
-            if place is not None:
-                place.write_profile(server, issued, serves_iceberg=out.connection.serves_iceberg)
-            secret, done = {"bearerToken": issued.secret}, f"issued a token to '{issued.token.recipient}'"
-            hand_over(out, issued.token, secret, done, unusable(issued.token), path=path, server=server)
+            if file is not None:
+                file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
+            secret, done = {"bearerToken": issued.secret}, f"created a token for '{issued.token.recipient}'"
+            hand_over(cli, issued.token, secret, done, unusable(issued.token), path=path, server=server)
 
         yield hand

@@ -1,4 +1,4 @@
-"""By which keys a recipient comes, what was used last, what ends soon: how `show` and `expiring` say it."""
+"""Show the credentials of a recipient, their last use, and what expires soon."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -10,14 +10,14 @@ from deltaic.errors import NotFound, Unavailable
 from deltaic.scheduled.endings import Ending, endings_of_all
 
 from deltaic_ops.cli.listing import fields
-from deltaic_ops.cli.operator import Column, Operator, told_value, wire
-from deltaic_ops.cli.words import duration
+from deltaic_ops.cli.operator import Column, Operator, json_value, wire
+from deltaic_ops.cli.words import duration_option
 
 if TYPE_CHECKING:
     from deltaic_ops.rights.seen import Keys
     from deltaic_ops.usage.usage_report import UsageOf
 
-_USAGE = "Location of the usage table (deltaic usage): tells last uses, of the last 30 days."
+_USAGE = "Location of the usage table, to show last uses (see deltaic usage)."
 Usage = Annotated[str, typer.Option(envvar="DELTAIC_USAGE", metavar="S3_URL", help=_USAGE)]
 
 LastUses = Mapping[str, datetime]
@@ -25,57 +25,57 @@ _Key = Token | Invitation | OAuthClient | Policy
 
 
 def uses(
-    out: Operator, location: str, of: "UsageOf", by: Literal["token_id", "recipient_id"], wanted: Collection[str]
+    cli: Operator, location: str, subject: "UsageOf", by: Literal["token_id", "recipient_id"], ids: Collection[str]
 ) -> LastUses | None:
-    """Return what `last_uses` does; None where no usage table is named, or none can be read, which is said."""
+    """Return last uses by id; if no usage table is named or readable, print a note and return None."""
     from deltaic_ops.usage.usage_report import last_uses
 
     if not location:
-        out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
+        cli.note("to show last uses, name the usage table with --usage or DELTAIC_USAGE")
         return None
     try:
-        return last_uses(location, out.connection.environment, of, by, wanted)
+        return last_uses(location, cli.connection.environment, subject, by, ids)
     except (NotFound, Unavailable) as missing:
-        out.note(f"last uses are not told: {missing.message}")
+        cli.note(f"cannot show last uses: {missing.message}")
         return None
 
 
-def told_ending(one: Ending) -> dict[str, Any]:
-    """Return what ends soon as scripts see it."""
-    return {"endsAt": told_value(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
+def json_ending(key: Ending) -> dict[str, Any]:
+    """Return an item that expires soon as a JSON object."""
+    return {"endsAt": json_value(key.ends_at), "recipient": key.recipient, "kind": key.kind, "what": key.what}
 
 
-def told_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
-    """Return keys as scripts see them."""
+def json_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
+    """Return credentials as JSON objects."""
 
-    def with_uses(some: Iterable[_Key]) -> list[dict[str, Any]]:
+    def with_uses(listed: Iterable[_Key]) -> list[dict[str, Any]]:
         if last is None:
-            return [wire(one) for one in some]
-        return [{**wire(one), "lastUsedAt": told_value(_last(one, last))} for one in some]
+            return [wire(key) for key in listed]
+        return [{**wire(key), "lastUsedAt": json_value(_last(key, last))} for key in listed]
 
     return {
         "tokens": with_uses(keys.tokens),
-        "links": [wire(one) for one in keys.links],
+        "links": [wire(key) for key in keys.links],
         "clients": with_uses(keys.clients),
         "policies": with_uses(keys.policies),
     }
 
 
-def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> None:
-    """Show people the keys of a recipient, a line each."""
-    some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
+def show_keys(cli: Operator, name: str, keys: "Keys", last: LastUses | None) -> None:
+    """Print a table of a recipient's credentials."""
+    listed: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
-        ("KEY", lambda one: _KINDS[type(one)]),
-        *fields(ID="id", MADE="created_at"),
-        ("ENDS", lambda one: getattr(one, "expires_at", "")),
-        ("COMMENT", lambda one: one.comment),
+        ("KEY", lambda key: _KINDS[type(key)]),
+        *fields(ID="id", CREATED="created_at"),
+        ("ENDS", lambda key: getattr(key, "expires_at", "")),
+        ("COMMENT", lambda key: key.comment),
     ]
     if last is not None:
-        columns.insert(4, ("LAST USE", lambda one: _last(one, last) or ""))
-    if some:
-        out.table(some, columns)
+        columns.insert(4, ("LAST USE", lambda key: _last(key, last) or ""))
+    if listed:
+        cli.table(listed, columns)
     else:
-        out.note(f"no key opens its door: deltaic token create {name}")
+        cli.note(f"no valid token, link, client or policy; next: deltaic token create {name}")
 
 
 def _last(key: _Key, last: LastUses) -> datetime | None:
@@ -91,27 +91,22 @@ _WITHIN = timedelta(days=30)
 
 
 def expiring(
-    out: Operator,
-    within: Annotated[
-        timedelta, typer.Option(parser=duration, metavar="30d", help="How soon.", show_default="30d")
-    ] = _WITHIN,
+    cli: Operator,
+    within: Annotated[timedelta, duration_option("--within", "Time to look ahead. [default: 30d]")] = _WITHIN,
 ) -> None:
-    r"""List which tokens, open links, grants and recipients end soon, the first to end first.
+    r"""List tokens, invitations, grants and recipients that expire soon, in order of expiry.
 
-    What ends for a recipient that is cut off or has ended is not listed.
+    Recipients that are cut off or have expired are omitted, with all that belongs to them.
 
     \b
     deltaic expiring
     deltaic expiring --within 7d --json
     """
     now = datetime.now(UTC)
-    found = endings_of_all(out.admin, now, now + within)
-    if out.as_json:
-        out.json(list(map(told_ending, found)))
-    elif found:
-        out.table(
-            found,
-            fields(ENDS="ends_at", RECIPIENT="recipient", WHAT="kind", ID="what"),
-        )
+    endings = endings_of_all(cli.admin, now, now + within)
+    if cli.as_json:
+        cli.json(list(map(json_ending, endings)))
+    elif endings:
+        cli.table(endings, fields(ENDS="ends_at", RECIPIENT="recipient", KIND="kind", ID="what"))
     else:
-        out.note("nothing ends in that time")
+        cli.note("nothing expires in this time")

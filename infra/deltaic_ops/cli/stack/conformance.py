@@ -1,4 +1,4 @@
-"""The command `deltaic conformance`: the conformance kit's command with results in color."""
+"""The command `deltaic conformance`: run the conformance kit, with colored results."""
 
 import typer
 from delta_sharing_conformance.command import check_server
@@ -17,7 +17,7 @@ app = typer.Typer(add_completion=False)
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def conformance(ctx: typer.Context) -> None:
     """Check any Delta Sharing server against the protocol; --help lists the kit's own options."""
-    operator(ctx, as_json="--json" in ctx.args)  # selects the format of error messages
+    operator(ctx, as_json="--json" in ctx.args)  # sets the format of errors
     try:
         raise typer.Exit(check_server(ctx.args, f"{called()} conformance", _show))
     except ProfileError as error:

@@ -1,4 +1,4 @@
-"""The command `deltaic doctor`: a line for everything that was looked at, and what to do where it is wrong."""
+"""The command `deltaic doctor`: one line for each check, and a remedy for each failure."""
 
 from typing import Annotated
 
@@ -8,19 +8,21 @@ from deltaic_ops.checks.doctor.examination import Examined, examine
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.words import table_name
 
+_ENDPOINT = "Endpoint of the server. [default: the stack's endpoint]"
+
 
 def doctor(
-    out: Operator,
-    table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Read this one, not one a share.")] = "",
-    endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the stack's.")] = "",
+    cli: Operator,
+    table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Read only this table.")] = "",
+    endpoint: Annotated[str, typer.Option(metavar="URL", help=_ENDPOINT)] = "",
 ) -> None:
-    r"""Look for what is wrong with a stack: one line for each finding, and what to do.
+    r"""Check a stack and its catalog, and suggest fixes.
 
-    Looked at are the clock, the stack, both tables, the key of page tokens, roles, quotas, the deployed code, buckets,
-    the log of each shared table with your credentials, and whether volumes, skills, models and Iceberg tables are where
-    their entries say; filters beside the columns of their tables, and of each share
-    one table, which is read through the endpoint with a token that ends with the command. Nothing else is changed.
-    What this caller may not ask is told. The exit code is 1 when anything failed.
+    The command checks the clock, the stack, its DynamoDB tables, the key of page tokens, roles, quotas, deployed code
+    and buckets. With your credentials, it reads the log of each shared table and compares filters with columns. It
+    also looks for the folders of volumes, skills, models and Iceberg tables. Through the endpoint, it reads one table
+    of each share with a temporary token. It changes nothing else, and reports checks that your credentials do not
+    allow. The exit code is 1 if a check failed.
 
     \b
     deltaic --stack deltaic-prod doctor
@@ -28,21 +30,20 @@ def doctor(
     deltaic doctor --json
     """
     only = table_name(table) if table else None
-    found = out.findings(examine(examined(out, endpoint), only))
-    out.end(found)
+    cli.end(cli.findings(examine(examined(cli, endpoint), only)))
 
 
-def examined(out: Operator, endpoint: str) -> Examined:
-    """Return what the command's connection leads to."""
-    where = out.connection
+def examined(cli: Operator, endpoint: str) -> Examined:
+    """Return the clients and settings of the command's connection that checks use."""
+    connection = cli.connection
     return Examined(
-        client=where.client,
-        admin=out.admin,
-        schemas=out.schemas,
-        stack=where.stack,
-        region=where.region,
-        catalog_table=where.catalog_table,
-        tokens_table=where.tokens_table,
-        endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
-        deployed=not where.tables_are_told,
+        client=connection.client,
+        admin=cli.admin,
+        schemas=cli.schemas,
+        stack=connection.stack,
+        region=connection.region,
+        catalog_table=connection.catalog_table,
+        tokens_table=connection.tokens_table,
+        endpoint=(endpoint or connection.sharing_endpoint).rstrip("/"),
+        deployed=not connection.tables_are_told,
     )

@@ -1,4 +1,4 @@
-"""The command `deltaic lint`: what recipients of a table would run into, before it is shared."""
+"""The command `deltaic lint`: check a table for problems that recipients would hit."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from deltaic.errors import DeltaicError
 
-from deltaic_ops.cli.operator import Operator, told_fields
+from deltaic_ops.cli.operator import Operator, json_fields
 from deltaic_ops.cli.recipients.holders import CLIENTS
 from deltaic_ops.cli.words import table_name
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 def lint(
-    out: Operator,
-    target: Annotated[str, typer.Argument(metavar="S3-URI|SHARE.SCHEMA.TABLE")],
-    storage: Annotated[str, typer.Option(metavar="NAME", help="The storage of the folder; else AWS S3.")] = "",
+    cli: Operator,
+    target: Annotated[str, typer.Argument(metavar="S3-URI|SHARE.SCHEMA.TABLE", help="Delta table to check.")],
+    storage: Annotated[str, typer.Option(metavar="NAME", help="Storage of the folder. [default: AWS S3]")] = "",
 ) -> None:
-    r"""Read a Delta table's log, and say what recipients would run into: formats, statistics, sizes, history, clients.
+    r"""Check a Delta table for problems that recipients would hit.
 
-    The exit code is 1 where it cannot be shared; warnings are of what some cannot read, or read slowly.
+    The command reads the table's log: formats, statistics, sizes, history, clients. Warnings are problems of some
+    clients, or slow reads. The exit code is 1 if the table cannot be shared.
 
     \b
     deltaic lint s3://lake/sales/orders
@@ -33,31 +34,31 @@ def lint(
     """
     entry = None
     if "://" not in target:
-        entry = out.admin.tables.get(*table_name(target))
+        entry = cli.admin.tables.get(*table_name(target))
         target, storage = entry.location, entry.storage
-    found, clients = _looked(out, target, storage, entry)
-    if out.as_json:
-        out.json({"findings": list(map(asdict, found)), "clients": list(map(told_fields, clients))})
+    findings, clients = _examine(cli, target, storage, entry)
+    if cli.as_json:
+        cli.json({"findings": list(map(asdict, findings)), "clients": list(map(json_fields, clients))})
     else:
-        out.findings(found)
+        cli.findings(findings)
         if clients:
-            out.table(clients, CLIENTS)
-    out.end(found)
+            cli.table(clients, CLIENTS)
+    cli.end(findings)
 
 
-def _looked(
-    out: Operator, target: str, storage: str, entry: "Table | None"
+def _examine(
+    cli: Operator, target: str, storage: str, entry: "Table | None"
 ) -> tuple[list["Finding"], Sequence["ClientReads"]]:
-    """Return what is found of a table, and who can read it: nobody where it cannot be shared."""
-    from deltaic_ops.inspection.lint import lint as findings
+    """Return findings of a table, and the clients that can read it; no clients if it cannot be shared."""
+    from deltaic_ops.inspection.lint import lint as lint_delta
     from deltaic_ops.inspection.lint import lint_iceberg, unreadable
     from deltaic_ops.inspection.survey import survey
 
     if entry is not None and entry.format == "iceberg":
-        return [lint_iceberg(out.schemas, entry)], ()
+        return [lint_iceberg(cli.schemas, entry)], ()
     try:
-        seen = survey(out.schemas, target, storage, entry)
+        result = survey(cli.schemas, target, storage, entry)
     except DeltaicError as refusal:
         return [unreadable(refusal)], ()
-    found = list(findings(seen, out.admin.tables, target, storage))
-    return found, () if any(one.verdict == "failed" for one in found) else seen.latest.clients
+    findings = list(lint_delta(result, cli.admin.tables, target, storage))
+    return findings, () if any(finding.verdict == "failed" for finding in findings) else result.latest.clients

@@ -1,4 +1,4 @@
-"""Writes what `sam deploy` deploys into a folder: template.yaml, the functions' sources, profiles dev and prod."""
+"""The command `deltaic template`: write template.yaml, the functions and samconfig.toml for `sam deploy`."""
 
 import shlex
 import shutil
@@ -11,14 +11,14 @@ from deltaic_ops.cli.operator import operator
 
 _PARTS = ("template.yaml", "functions", "samconfig.toml")
 _ANSWERS = "samconfig.toml"
-"""Where `sam deploy --guided` keeps the provider's answers: one that is there is not replaced."""
+"""Where `sam deploy --guided` stores the provider's answers: an existing file is not replaced."""
 
 
 def template(
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="Made if it is not there; one of an earlier release is brought up.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="New folder, or an older one to update.")],
 ) -> None:
-    r"""Write template.yaml and the functions into a folder, from which SAM deploys them.
+    r"""Write the template and the functions for `sam deploy`.
 
     \b
     deltaic template deltaic-stack
@@ -30,7 +30,7 @@ def template(
     from deltaic_ops.deploy.template import ROOT
 
     if folder.exists() and any(folder.iterdir()) and not (folder / "functions" / "layer" / "deltaic").is_dir():
-        raise InvalidParameter(f"'{folder}' holds something else: name a folder of its own")
+        raise InvalidParameter(f"folder '{folder}' contains other files: choose a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     for part in _PARTS:
         source, target = ROOT / part, folder / part
@@ -39,5 +39,5 @@ def template(
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         elif part != _ANSWERS or not target.exists():
             shutil.copyfile(source, target)
-    place = shlex.quote(str(folder))
-    operator(ctx, as_json=False).note(f"now: cd {place} && sam build && sam deploy --guided --config-env prod")
+    quoted = shlex.quote(str(folder))
+    operator(ctx, as_json=False).note(f"next: cd {quoted} && sam build && sam deploy --guided --config-env prod")

@@ -1,4 +1,4 @@
-"""The command `deltaic verify`: a recipient's round against the endpoint, as a list of what holds."""
+"""The command `deltaic verify`: check the endpoint as a recipient would use it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,62 +17,64 @@ from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
 from deltaic_ops.localstack.running import deployed
 from deltaic_ops.rights.profile_file import read_profile
 
+_ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"
 
-def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
-    out: Operator,
-    share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only this share; else all that are granted.")] = "",
-    as_recipient: Annotated[str, typer.Option("--as", metavar="RECIPIENT", help="With a token made for it.")] = "",
-    profile: Annotated[Path | None, typer.Option(metavar="FILE", help="With the token of a profile file.")] = None,
-    tables: Annotated[int, typer.Option(min=1, help="How many of each share are read.")] = TABLES,
-    endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the profile's, or with --as the stack's.")] = "",
+
+def verify(  # noqa: PLR0913, PLR0917 -- options of the check
+    cli: Operator,
+    share: Annotated[str, typer.Argument(metavar="SHARE", help="Share to check. [default: all granted shares]")] = "",
+    as_recipient: Annotated[str, typer.Option("--as", metavar="RECIPIENT", help="Act as this recipient.")] = "",
+    profile: Annotated[Path | None, typer.Option(metavar="FILE", help="Use the token of a profile file.")] = None,
+    tables: Annotated[int, typer.Option(min=1, metavar="N", help="Tables to read in each share.")] = TABLES,
+    endpoint: Annotated[str, typer.Option(metavar="URL", help=_ENDPOINT)] = "",
 ) -> None:
-    r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
+    r"""Check that a recipient can read what is granted, and nothing else.
 
-    The token that --as makes lives for the round and a quarter of an hour at most, and what is asked with it is no use
-    of the recipient's (deltaic usage report --checks); with --profile it is. Without either the caller is the reader of
-    the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not hold.
+    Use --as or --profile; without them, the command checks the stack of `deltaic localstack deploy` with its sample
+    recipient. The token of --as expires after the check, within 15 minutes. Its requests do not count as usage
+    (see deltaic usage report --checks); those of --profile do. The exit code is 1 if a check fails.
 
     \b
     deltaic verify --as alice
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    local = deployed(out.wishes.state)
-    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.wishes.stack_name:
+    local = deployed(cli.wishes.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == cli.wishes.stack_name:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
-        raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
+        raise InvalidParameter("missing recipient: use --as RECIPIENT or --profile FILE")
     with (
-        _caller(out, as_recipient, profile, endpoint) as (where, bearer),
+        _caller(cli, as_recipient, profile, endpoint) as (server, bearer),
         httpx.Client(timeout=TIMEOUT_SECONDS) as http,
     ):
-        strangers = _strangers(out, as_recipient) if as_recipient else []
-        client = SharingClient(http, where, bearer, AGENT)
+        strangers = _strangers(cli, as_recipient) if as_recipient else []
+        client = SharingClient(http, server, bearer, AGENT)
         checks = verification(client, [share] if share else [], strangers, tables)
-        findings = out.findings(checks, _as_json, before_remedy="look at ")
+        findings = cli.findings(checks, _as_json)
     failed = sum(not finding.holds for finding in findings)
-    out.note(f"{len(findings) - failed} of {len(findings)} checks hold at {where}")
+    cli.note(f"{len(findings) - failed} of {len(findings)} checks passed at {server}")
     if failed:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
-    """Give the endpoint and a token for it; one that is made here is deleted when the round is over."""
+def _caller(cli: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
+    """Yield the endpoint and a token for it; a temporary token is deleted afterwards."""
     if profile is not None:
-        told, bearer = read_profile(profile)
-        yield (endpoint or told).rstrip("/"), bearer
+        profile_endpoint, bearer = read_profile(profile)
+        yield (endpoint or profile_endpoint).rstrip("/"), bearer
         return
-    where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
-    if not where:
+    server = (endpoint or cli.connection.sharing_endpoint).rstrip("/")
+    if not server:
         raise NotFound(NO_ENDPOINT)
-    with out.admin.tokens.for_checks(out.admin.recipients.get(recipient)) as bearer:
-        yield where, bearer
+    with cli.admin.tokens.for_checks(cli.admin.recipients.get(recipient)) as bearer:
+        yield server, bearer
 
 
-def _strangers(out: Operator, recipient: str) -> list[str]:
-    granted = {grant.share.lower() for grant in out.admin.grants.of_recipient(recipient)}
-    return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
+def _strangers(cli: Operator, recipient: str) -> list[str]:
+    granted = {grant.share.lower() for grant in cli.admin.grants.of_recipient(recipient)}
+    return [share.name for share in cli.admin.shares.list() if share.name.lower() not in granted][:1]
 
 
 def _as_json(finding: Finding) -> dict[str, object]:
