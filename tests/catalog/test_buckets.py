@@ -91,7 +91,7 @@ def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmi
         admin.volumes.create("s", "d", name, place)
     found = list(folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared()))
     assert [finding.verdict for finding in found] == ["warning", "warning"]
-    assert [finding.said.partition(" ")[0] for finding in found] == ["s.d.alias", "s.d.point"]
+    assert [finding.said.partition(":")[0] for finding in found] == ["cannot check s.d.alias", "cannot check s.d.point"]
 
 
 def test_a_storage_moves_onto_no_store_in_which_its_volumes_open_a_restricted_table(

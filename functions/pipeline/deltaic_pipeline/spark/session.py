@@ -122,7 +122,6 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     """
     here = machine()
     try:
-        from py4j.java_gateway import java_import  # type: ignore[import-untyped]
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError as missing:
         raise PipelineError(
@@ -143,9 +142,6 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     _require_delta()
-    for name in ("api.python.PythonUtils", "sql.api.python.PythonSQLUtils", "sql.functions"):
-        # pyspark asks for them by these last words at every column; not imported, py4j looks for each in all packages.
-        java_import(_gateway(spark).jvm, f"org.apache.spark.{name}")
     if archive is not None:
         atexit.register(archive, java_class("java.lang.System").getProperty("java.class.path"))
     return spark
