@@ -32,7 +32,7 @@ JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignme
 QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector and not browser"
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
 
-LONGEST = ("deploy", "pipeline", "faults", "views")
+LONGEST = ("datasets", "deploy", "pipeline", "faults", "views")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
 
 

@@ -28,11 +28,11 @@ from urllib.parse import urlsplit
 import botocore.session
 import pyspark
 from botocore.validate import ParamValidator
+from brief_spark import write_spark_defaults
 from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
-from deltaic_pipeline.spark.session import JVM_BRIEF, TESTS
 from deltaic_terminal.environment import machine
 
 APPLICATION = "00deltaictests"
@@ -341,11 +341,9 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.driver.defaultJavaOptions": " ".join(JVM_BRIEF),
-        **TESTS,
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in ensure(S3A, here, lambda _: None)),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},
     }
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    write_spark_defaults(folder, settings)
     return folder

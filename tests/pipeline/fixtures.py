@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from brief_spark import write_spark_defaults
 from catalog import schema
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.session import TESTS, session, stop
+from deltaic_pipeline.spark.session import session, stop
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
@@ -70,8 +71,7 @@ def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Pla
 def spark_conf_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a configuration folder for jobs in a process of their own: interpret queries, as the session here does."""
     folder = tmp_path_factory.mktemp("spark-conf")
-    settings = {**TESTS, "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
-    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    write_spark_defaults(folder, {})
     return folder
 
 

@@ -57,7 +57,7 @@ def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
 def _refuse_other_columns(spark: "SparkSession", rows: "DataFrame", location: str) -> None:
     """Have Delta refuse rows whose columns do not go into the table beside those that it has."""
     if is_delta_table(spark, location):
-        # Delta has no public way to try without committing.
+        # Neither Delta nor pyspark has a public way to try this without a commit.
         there = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above
         merging = java_class("org.apache.spark.sql.delta.schema.SchemaMergingUtils")
         defaults = [getattr(merging, f"mergeSchemas$default${number}")() for number in (3, 4, 5, 6)]

@@ -59,7 +59,7 @@ class ObservedPass:
         known = java_class("java.util.HashSet")(rows)
         if not rows.size() == known.size() == found.apply(ASIDE):
             return None
-        schema = self._flagged._jdf.schema().add(NUMBER, "long")  # noqa: SLF001 -- in Python not every value stays itself
+        schema = self._flagged._jdf.schema().add(NUMBER, "long")  # noqa: SLF001 -- Python would change values
         return DataFrame(spark._jsparkSession.createDataFrame(rows, schema), spark).drop(NUMBER)  # noqa: SLF001
 
 
