@@ -8,7 +8,7 @@ from typing import Any
 
 from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, pseudo_parameters, read
 from deltaic_ops.deploy.sam import translated
-from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.sam_template import TEMPLATE
 
 
 class _Symbolic(Resolver):

@@ -21,7 +21,7 @@ from deltaic.catalog.credentials.token_admin import IssuedToken
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Recipient as Account
 from deltaic.sign_in.activation import profile
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack
 

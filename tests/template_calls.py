@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from deltaic_ops.deploy.template import ROOT, Function
+from deltaic_ops.deploy.sam_template import ROOT, Function
 from faults.proxy import Plan, Proxy, Request
 
 RUNNER = """

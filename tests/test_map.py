@@ -14,7 +14,7 @@ from cloudformation import transformed
 from deltaic.delta import features
 from deltaic.scheduled.notices import CHANGED, EXPIRING
 from deltaic_ops.deploy.api import Route
-from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.deploy.sam_template import ROOT, load_template
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
 ANSWERING = [*ENDPOINTS, "activation", "explore", "oauth", "preflight"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cloudformation import transformed
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import ROOT, TEMPLATE
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 from samcli.lib.config.samconfig import SamConfig
 
 PROFILES = ("dev", "prod")

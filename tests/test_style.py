@@ -55,7 +55,7 @@ deltaic_pipeline
   .entry
   .failures          deltaic.errors
   .spark             .failures deltaic_terminal
-  .command           .failures .spark deltaic.errors deltaic_terminal
+  .job_command       .failures .spark deltaic.errors deltaic_terminal
   .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.settings
                      deltaic.storage deltaic_terminal
   .arguments         .failures .table deltaic_terminal
@@ -64,18 +64,18 @@ deltaic_pipeline
   .usage_log         .spark .table deltaic.catalog deltaic.storage deltaic_terminal
   .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.partition_filters
                      deltaic.protocol deltaic_terminal
-  .maintain          .arguments .command .failures .maintenance .spark .table deltaic.delta deltaic.settings
+  .maintain          .arguments .failures .job_command .maintenance .spark .table deltaic.delta deltaic.settings
                      deltaic_terminal
-  .publish           .arguments .command .failures .spark .table deltaic.errors deltaic_terminal
-  .usage             .arguments .command .failures .spark .table .usage_log deltaic.errors deltaic.settings
+  .publish           .arguments .failures .job_command .spark .table deltaic.errors deltaic_terminal
+  .usage             .arguments .failures .job_command .spark .table .usage_log deltaic.errors deltaic.settings
                      deltaic_terminal
-  .views             .arguments .command .failures .spark .table .view_refresh deltaic.catalog deltaic.errors
+  .views             .arguments .failures .job_command .spark .table .view_refresh deltaic.catalog deltaic.errors
                      deltaic_terminal
 deltaic_datasets
   .file              deltaic.errors deltaic.protocol deltaic_pipeline.failures deltaic_pipeline.spark
                      deltaic_pipeline.table deltaic_terminal
   .run               deltaic_datasets .file deltaic.errors deltaic.settings deltaic_pipeline
-                     deltaic_pipeline.arguments deltaic_pipeline.command deltaic_pipeline.failures
+                     deltaic_pipeline.arguments deltaic_pipeline.failures deltaic_pipeline.job_command
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_terminal
 deltaic_ops
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
@@ -331,7 +331,13 @@ def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
 
 
 NEVER = {"pandas", "deltalake", "starlette", "pyarrow.dataset", "pyarrow.fs", "boto3", "sqlglot", "pyspark", "uvicorn"}
-NEVER |= {"aws_lambda_powertools", "botocore", "pydantic", "deltaic.sharing.submissions", "deltaic.catalog.queries"}
+NEVER |= {
+    "aws_lambda_powertools",
+    "botocore",
+    "pydantic",
+    "deltaic.sharing.submissions",
+    "deltaic.catalog.submitted_queries",
+}
 NEVER |= {"pyarrow.compute"}
 """Loaded by no function at its start (numpy is loaded by pyarrow where it is installed; the layer ships none)."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltaic_ops.cli import COMMANDS
 from deltaic_ops.cli.extras import EXTRAS
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

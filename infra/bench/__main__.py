@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import ours, reference, report, rivals
-from bench.beside import compared
+from bench import components, reference, report, rivals
 from bench.figures import Figure, amount, table
-from bench.objects import ObjectStore
+from bench.object_store import ObjectStore
 from bench.scenarios import Bench, written
+from bench.server_comparison import compared
 from bench.serving import service
 
 QUICK = [1_000, 10_000, 100_000]
@@ -96,12 +96,12 @@ def _parts() -> Iterator[Figure]:
     _say("signing and rendering alone, boto3 and json beside them")
     for length, what in ((0, "without a session token"), (TOKEN_LENGTH, "with a session token")):
         theirs = rivals.ask("presign", "500", str(length))["us"]
-        for name, value in ours.line_microseconds(10_000, length).items():
+        for name, value in components.line_microseconds(10_000, length).items():
             bar = theirs / 50 if length else None
             yield Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs)
     _say("imports")
     for endpoint, bar in _IMPORTS.items():
-        wall, cpu = ours.import_seconds(endpoint)
+        wall, cpu = components.import_seconds(endpoint)
         yield Figure("imports", endpoint, wall * 1000, "ms", bar)
         yield Figure("imports", f"{endpoint}, CPU", cpu * 1000, "ms")
 

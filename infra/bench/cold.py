@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.deploy.sam_template import ROOT, load_template
 
-from bench.objects import ObjectStore
+from bench.object_store import ObjectStore
 from bench.scenarios import written
 from bench.serving import Service, service
 

@@ -21,13 +21,13 @@ import yaml
 from delta.tables import DeltaTable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.leases import Leases
-from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.spark.session import session, stop
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
-from deltaic_pipeline.view_refresh.refreshing import refresh
+from deltaic_pipeline.view_refresh.refresh import refresh
 from deltaic_terminal.progress import Step, silent
 
 from bench.process import cpu_seconds

@@ -17,9 +17,9 @@ from xml.sax.saxutils import escape
 
 from deltaic_ops.local.embedded import free_port
 
-from bench.beside import LARGE, Rival
-from bench.client import Client
-from bench.objects import REGION
+from bench.http_timing import Client
+from bench.object_store import REGION
+from bench.server_comparison import LARGE, Rival
 from bench.serving import Server, wait_until_loaded
 
 NAME = "reference server"

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from bench import process, rivals, tables
-from bench.client import Client, Timing, unframed
+from bench import measured_tables, process, rivals
 from bench.figures import Figure, files_named
-from bench.objects import BUCKET, ObjectStore
+from bench.http_timing import Client, Timing, unframed
+from bench.object_store import BUCKET, ObjectStore
 from bench.serving import Server, Service, row_filtered
 
 Say = Callable[[str], None]
 PAGE = 5000
-SMALL = tables.name(100)
+SMALL = measured_tables.name(100)
 _FIRST_DAY = json.dumps(
     {
         "op": "equal",
         "children": [
             {"op": "column", "name": "date", "valueType": "date"},
-            {"op": "literal", "value": tables.FIRST_DAY.isoformat(), "valueType": "date"},
+            {"op": "literal", "value": measured_tables.FIRST_DAY.isoformat(), "valueType": "date"},
         ],
     }
 )
@@ -47,7 +47,7 @@ class Bench:
 
     def of_size(self, files: int, *, warm: int) -> Iterator[Figure]:
         """Measure one table: fresh, warm, gzipped, pruned, paged, after a commit; and deltalake on the same log."""
-        subject, name = files_named(files), tables.name(files)
+        subject, name = files_named(files), measured_tables.name(files)
         rival = self._rival(name)
         with self.service.fresh() as server:
             yield from self._fresh(subject, name, files, server, rival)
@@ -61,7 +61,7 @@ class Bench:
 
     def parallel(self, files: int, readers: int) -> Iterator[Figure]:
         """Measure some readers of one table at once; each must get a whole answer."""
-        name = tables.name(files)
+        name = measured_tables.name(files)
         with self.service.fresh() as server:
             whole = server.client.query(name).lines
             times = []
@@ -236,11 +236,11 @@ class Bench:
 
         try:
             for number in range(1, 4):
-                version = tables.CHECKPOINT_VERSION + tables.COMMITS + number
+                version = measured_tables.CHECKPOINT_VERSION + measured_tables.COMMITS + number
                 if checksum:
-                    put("crc", tables.checksum(version, files))
+                    put("crc", measured_tables.checksum(version, files))
                 # Other content than that of the versions before: those are known here.
-                put("json", tables.commit(version if checksum else version + 10, files))
+                put("json", measured_tables.commit(version if checksum else version + 10, files))
                 times.append(server.client.query(name, b'{"limitHint":1}').last)
         finally:
             for key in reversed(keys):
@@ -267,8 +267,8 @@ def _ms(seconds: float) -> float:
 
 
 def _complete(timing: Timing, files: int) -> None:
-    live = files + tables.COMMITS * (tables.ADDS_PER_COMMIT - tables.REMOVES_PER_COMMIT)
-    if abs(timing.lines - 2 - live) > tables.COMMITS * tables.REMOVES_PER_COMMIT:
+    live = files + measured_tables.COMMITS * (measured_tables.ADDS_PER_COMMIT - measured_tables.REMOVES_PER_COMMIT)
+    if abs(timing.lines - 2 - live) > measured_tables.COMMITS * measured_tables.REMOVES_PER_COMMIT:
         raise RuntimeError(f"{timing.lines} lines for about {live} files")
 
 
@@ -277,6 +277,6 @@ def written(root: Path, sizes: list[int], say: Say) -> dict[str, Path]:
     found = {}
     for files in (100, *sizes):
         say(f"log of {files:,} files")
-        folder = tables.write(root, files)
+        folder = measured_tables.write(root, files)
         found[folder.name] = folder
     return found

@@ -12,12 +12,12 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.resources import connect
 from deltaic_ops.local.stack import gateway_over, local_stack
 
-from bench import tables
-from bench.client import Client
-from bench.objects import REGION, ObjectStore
+from bench import measured_tables
+from bench.http_timing import Client
+from bench.object_store import REGION, ObjectStore
 
 START_SECONDS = 30.0
-FIRST_DAY = f"date = DATE '{tables.FIRST_DAY.isoformat()}'"
+FIRST_DAY = f"date = DATE '{measured_tables.FIRST_DAY.isoformat()}'"
 """The filter of row-filtered tables: one partition."""
 
 

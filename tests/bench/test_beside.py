@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from bench import report
-from bench.beside import Start, compared, files_of
-from bench.client import Client
 from bench.figures import Figure
+from bench.http_timing import Client
 from bench.reference import NAME, Store, rival
+from bench.server_comparison import Start, compared, files_of
 from bench.serving import Server
 from served import served
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import boto3
 import pytest
-from bench import tables
+from bench import measured_tables
 from counted_requests import count_requests
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 BUCKET = "requests-counted"
 FILES = 100_000
-LIVE = FILES + tables.COMMITS * (tables.ADDS_PER_COMMIT - tables.REMOVES_PER_COMMIT)
+LIVE = FILES + measured_tables.COMMITS * (measured_tables.ADDS_PER_COMMIT - measured_tables.REMOVES_PER_COMMIT)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def store(
     embedded_aws: EmbeddedAws, aws_session: boto3.Session, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], ObjectTableStore]:
     """Return what opens the log of 100,000 files: one checkpoint of two row groups, ten commits, version checksums."""
-    folder = tables.write(tmp_path_factory.mktemp("logs"), FILES)
+    folder = measured_tables.write(tmp_path_factory.mktemp("logs"), FILES)
     client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     client.create_bucket(Bucket=BUCKET)
     for path in sorted((folder / "_delta_log").iterdir(), key=lambda path: path.suffix == ".crc"):

@@ -19,8 +19,8 @@ from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.submitted_queries import QueryStore
 from deltaic_ops.local.embedded import EmbeddedAws
 
 REAL = pytest.param("dynamodb_local", marks=pytest.mark.dynamodb_local, id="dynamodb_local")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.tables import to_item as table_item
+from deltaic.catalog.admin.table_admin import to_item as table_item
 from deltaic.catalog.asset_items import Volume
 from deltaic.catalog.attributes import marshal_item
 from deltaic.catalog.credentials.tokens import to_item

@@ -23,10 +23,10 @@ from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.restrictions import MOST_ADDRESSES, NEVER
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, TooManyRequests, Unauthenticated, Unavailable
 from deltaic.identity.issuer_keys import IssuerKeys
-from deltaic.identity.own_tokens import public_jwk
+from deltaic.identity.server_tokens import public_jwk
 from deltaic.protocol.requests import ListRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
-from deltaic.sharing import listing
+from deltaic.sharing import catalog_listing
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
@@ -73,11 +73,11 @@ def means(catalog: Catalog, now: Callable[[], float], *, fail_closed: bool = Fal
 
 PAGE = ListRequest.parse({})
 ENDPOINTS: dict[str, Callable[[Sharing, Caller, str], object]] = {
-    "list shares": lambda s, c, _: listing.list_shares(s, c, PAGE),
-    "get share": listing.get_share,
-    "list schemas": lambda s, c, share: listing.list_schemas(s, c, share, PAGE),
-    "list tables": lambda s, c, share: listing.list_tables(s, c, share, "x", PAGE),
-    "list all tables": lambda s, c, share: listing.list_all_tables(s, c, share, PAGE),
+    "list shares": lambda s, c, _: catalog_listing.list_shares(s, c, PAGE),
+    "get share": catalog_listing.get_share,
+    "list schemas": lambda s, c, share: catalog_listing.list_schemas(s, c, share, PAGE),
+    "list tables": lambda s, c, share: catalog_listing.list_tables(s, c, share, "x", PAGE),
+    "list all tables": lambda s, c, share: catalog_listing.list_all_tables(s, c, share, PAGE),
     # All endpoints of a table begin with this.
     "table": lambda s, c, share: s.table(c, TableName(share, "x", "t")).entry.name,
 }
@@ -304,7 +304,7 @@ def test_an_ended_grant_is_as_none_and_costs_the_same(catalog: Catalog, alice: s
         ]
         assert type(ended) is type(absent) is NotFound
         assert ended.message.replace("s1", "absent") == absent.message
-    assert listing.list_shares(sharing, caller, PAGE) == b'{"items":[]}'
+    assert catalog_listing.list_shares(sharing, caller, PAGE) == b'{"items":[]}'
 
 
 def test_an_unrestricted_recipient_costs_no_more_requests(catalog: Catalog, alice: str) -> None:
@@ -317,13 +317,13 @@ def test_an_unrestricted_recipient_costs_no_more_requests(catalog: Catalog, alic
     sharing, caller = means(catalog, _now), Caller(alice, "t", "alice", HERE)
     events.register("before-send.dynamodb", count)
     try:
-        listing.list_shares(sharing, caller, PAGE)
+        catalog_listing.list_shares(sharing, caller, PAGE)
         assert asked == ["Query", "BatchGetItem"]
         asked.clear()
         sharing.table(caller, TableName("s1", "x", "t"))
         assert asked == ["BatchGetItem"]
         asked.clear()
-        listing.list_shares(sharing, caller, ListRequest.parse({"maxResults": "0"}))
+        catalog_listing.list_shares(sharing, caller, ListRequest.parse({"maxResults": "0"}))
         assert asked == ["Query", "BatchGetItem"]
     finally:
         events.unregister("before-send.dynamodb", count)
@@ -343,7 +343,7 @@ def test_of_requests_at_once_as_many_are_answered_as_a_minute_has(catalog: Catal
 
     def ask(_: int) -> int | None:
         try:
-            listing.list_shares(sharing, caller, PAGE)
+            catalog_listing.list_shares(sharing, caller, PAGE)
         except TooManyRequests as refusal:
             return refusal.retry_after
         return None
@@ -353,9 +353,9 @@ def test_of_requests_at_once_as_many_are_answered_as_a_minute_has(catalog: Catal
     assert told.count(None) == 5
     assert set(told) == {None, 40}
     later = means(catalog, _at(12, 1, 0))
-    assert listing.list_shares(later, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
+    assert catalog_listing.list_shares(later, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
     catalog.admin.recipients.update("alice", requests_per_minute=0)
-    assert listing.list_shares(sharing, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
+    assert catalog_listing.list_shares(sharing, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
 
 
 def test_a_day_has_so_many_signed_bytes_and_the_next_one_again(catalog: Catalog, alice: str) -> None:
@@ -374,7 +374,7 @@ def test_a_day_has_so_many_signed_bytes_and_the_next_one_again(catalog: Catalog,
     assert full.retry_after == 10
     midnight = datetime(2026, 5, 5, tzinfo=UTC).timestamp
     means(catalog, midnight).table(Caller(alice, "t"), name)
-    listed = listing.list_all_tables(means(catalog, midnight), Caller(alice, "t"), "s1", PAGE)
+    listed = catalog_listing.list_all_tables(means(catalog, midnight), Caller(alice, "t"), "s1", PAGE)
     assert b'"dir"' not in listed
 
 
@@ -430,10 +430,10 @@ def test_counters_that_fail_let_through_or_refuse_as_the_stack_says(catalog: Cat
     catalog.admin.recipients.update("alice", requests_per_minute=5)
     nowhere = LimitCounters("no-such-table", catalog.dynamo)
     caller = Caller(alice, "t", "alice", HERE)
-    listing.list_shares(means(catalog, _now, counters=nowhere), caller, PAGE)
+    catalog_listing.list_shares(means(catalog, _now, counters=nowhere), caller, PAGE)
     assert caller.audit.facts()["limits"] == "not counted"
     closed = means(catalog, _now, counters=nowhere, fail_closed=True)
-    assert isinstance(refused(lambda: listing.list_shares(closed, caller, PAGE)), Unavailable)
+    assert isinstance(refused(lambda: catalog_listing.list_shares(closed, caller, PAGE)), Unavailable)
 
 
 def test_a_cut_off_holds_whatever_the_key_and_ends_tokens_for_good(catalog: Catalog, alice: str) -> None:
@@ -445,7 +445,7 @@ def test_a_cut_off_holds_whatever_the_key_and_ends_tokens_for_good(catalog: Cata
     again = admin.cut_off("alice")
     assert again.cut_off_at is not None
     assert admin.recipients.restore("alice").cut_off_at is None
-    listing.get_share(means(catalog, _now), caller, "s1")
+    catalog_listing.get_share(means(catalog, _now), caller, "s1")
     with pytest.raises(Unauthenticated):
         catalog.tokens().authenticate(issued.secret)
 

@@ -15,8 +15,8 @@ from botocore.config import Config
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.keys import Key, all_of
-from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.submitted_queries import Query, QueryStore
 from deltaic.catalog.writes import check
 from deltaic.errors import (
     Conflict,

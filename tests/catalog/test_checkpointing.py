@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
 from deltaic.errors import NotFound
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from deltaic.catalog import keys
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, InvalidParameter, NotFound, Unauthenticated
 from deltaic.protocol.requests import ListRequest
-from deltaic.sharing import listing
+from deltaic.sharing import catalog_listing
 from deltaic.sharing.caller import Caller
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -341,13 +341,13 @@ class CatalogMachine(RuleBasedStateMachine):
         caller = Caller(reading.recipient_id, "token")
         match reading.what:
             case (share, "*"):
-                return listing.list_all_tables(self.means, caller, share, request)
+                return catalog_listing.list_all_tables(self.means, caller, share, request)
             case (share, schema):
-                return listing.list_tables(self.means, caller, share, schema, request)
+                return catalog_listing.list_tables(self.means, caller, share, schema, request)
             case (share,):
-                return listing.list_schemas(self.means, caller, share, request)
+                return catalog_listing.list_schemas(self.means, caller, share, request)
             case _:
-                return listing.list_shares(self.means, caller, request)
+                return catalog_listing.list_shares(self.means, caller, request)
 
     def visible(self, reading: Reading) -> dict[str, str] | None:
         """Return what the listing holds by the keys of its order; None if the recipient may not know of it."""

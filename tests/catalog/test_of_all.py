@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.keys import GRANTS
-from deltaic.scheduled.endings import endings, endings_of_all
+from deltaic.scheduled.expirations import endings, endings_of_all
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog

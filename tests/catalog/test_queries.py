@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from catalog import schema
 from deltaic.catalog.live_queries import MOST_BYTES
-from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
+from deltaic.catalog.submitted_queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
 from deltaic.errors import InvalidParameter, NotFound, TooManyRequests
 from msgspec.structs import replace
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.large_catalog import Size, recipient_name, share_name, write
 from catalog.large_catalog import catalog as entries
-from deltaic_ops.rights.seen import SeenTable, seen
+from deltaic_ops.rights.recipient_view import SeenTable, seen
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog

@@ -9,7 +9,7 @@ import pytest
 from deltaic.catalog import keys
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.records import DELETING, Excerpt
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic.catalog.writes import update
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 

@@ -10,7 +10,7 @@ import pytest
 from deltaic.catalog.reader import Admit, CatalogReader, GrantedTable
 from deltaic.errors import TooManyRequests
 from deltaic.sharing.caller import TableName
-from deltaic_ops.rights.access import Asked, access_of
+from deltaic_ops.rights.access_report import Asked, access_of
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import boto3
 from catalog import schema
-from deltaic_ops.cli.connection import Wishes, connection
+from deltaic_ops.cli.aws_selection import Wishes, connection
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.state import announced, locked
+from deltaic_ops.local.state_folder import announced, locked
 
 if TYPE_CHECKING:
     import pytest

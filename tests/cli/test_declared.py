@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from deltaic_ops.declared.entries import differences, entries
-from deltaic_ops.declared.files import read, text_of, write
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.declaration import Declaration
+from deltaic_ops.declared.declaration_files import read, text_of, write
+from deltaic_ops.declared.differences import differences, entries
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -17,10 +17,10 @@ from deltaic.errors import DeltaicError
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
-from deltaic_ops.declared.applying import Applying
-from deltaic_ops.declared.entries import declaration_of, differences
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.declaration import Declaration
+from deltaic_ops.declared.differences import declaration_of, differences
 from deltaic_ops.declared.plan import plan
+from deltaic_ops.declared.plan_execution import Applying
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st

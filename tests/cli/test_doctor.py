@@ -18,7 +18,7 @@ from delta_tables.handmade import add, lines, metadata, protocol
 from deltaic.catalog import keys
 from deltaic.catalog.items import View
 from deltaic_ops.checks.doctor.freshness import fresh
-from deltaic_ops.checks.doctor.reading import MOST_BYTES, streams
+from deltaic_ops.checks.doctor.table_reads import MOST_BYTES, streams
 from deltaic_ops.cli import app
 from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.resources import DATA_BUCKET

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from deltaic.storage.locations import access_point
-from deltaic_ops.cli.connection import Connection, Wishes
+from deltaic_ops.cli.aws_selection import Connection, Wishes
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic

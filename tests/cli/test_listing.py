@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltaic.catalog.items import Share, now
 from deltaic.errors import Unavailable
-from deltaic_ops.cli.listing import PAGE, print_array
+from deltaic_ops.cli.list_output import PAGE, print_array
 from deltaic_ops.cli.operator import Operator, Wishes
 
 if TYPE_CHECKING:

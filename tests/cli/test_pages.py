@@ -19,7 +19,7 @@ from cli.conftest import CLEAN, Deltaic
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.errors import Unauthenticated
 from deltaic_ops.cli import app
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
 from typer.testing import CliRunner

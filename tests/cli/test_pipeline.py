@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from deltaic_ops.cli.jobs.jobs import job_line
-from deltaic_ops.local.state import announced, locked
+from deltaic_ops.local.state_folder import announced, locked
 from deltaic_pipeline.table.run_log import schema
 from deltalake import write_deltalake
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cli.test_declared_stories import declarations
 from deltaic.errors import InvalidParameter
-from deltaic_ops.declared.entries import differences
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.declaration import Declaration
+from deltaic_ops.declared.differences import differences
 from deltaic_ops.declared.plan import Plan, plan
 from hypothesis import HealthCheck, given, settings
 from laws import tries

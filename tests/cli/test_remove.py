@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from cli.conftest import Deltaic
 from deltaic_ops.deploy.deployed_stack import deletions
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 
 STACK = "deltaic-removetest"

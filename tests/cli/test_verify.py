@@ -14,7 +14,7 @@ import pytest
 from client.provider import SHARE, Provider, provide
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.untrusted_http import MAX_BYTES
-from deltaic_ops.checks.verify import table, verify
+from deltaic_ops.checks.endpoint_checks import table, verify
 from deltaic_ops.cli import app
 from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.access_logs import FOLDER, REQUESTS

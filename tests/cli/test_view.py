@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.items import ViewPartition, now
 from deltaic_ops.cli.catalog.view import sibling_location
-from deltaic_ops.cli.jobs.refreshing import schedule_name
+from deltaic_ops.cli.jobs.view_updates import schedule_name
 
 if TYPE_CHECKING:
     from pathlib import Path

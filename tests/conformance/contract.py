@@ -4,7 +4,7 @@ import json
 from functools import cache
 from typing import Any
 
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from jsonschema import Draft202012Validator
 
 PATH = ROOT / "functions" / "api" / "get_contract" / "openapi.json"

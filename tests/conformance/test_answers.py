@@ -15,7 +15,7 @@ from conformance.defects import CachingTransport, Defect, Exchange
 from conformance.shared_tables import ENTRIES
 from delta_sharing_conformance.client import DELTA, SharingClient
 from delta_sharing_conformance.run import run
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.routes import RouteTable
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conformance.conftest import Gateway
 from delta_sharing_conformance.run import CHECKS
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 
 KIT = ROOT / "infra" / "delta_sharing_conformance"
 

@@ -17,7 +17,7 @@ from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.request_body import camel_case
 from deltaic.protocol.requests import MAX_RESULTS, MetadataRequest
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from openapi_spec_validator import validate
 
 PARAMETERS: dict[str, dict[str, Any]] = DOCUMENT["components"]["parameters"]

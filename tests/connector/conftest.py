@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from client.golden_shares import Shared, share
 from client.provider import Provider, provide
-from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session, stop
+from deltaic_pipeline.spark.storage_access import S3Access
 from golden.library import load
 
 from connector.sharing import Connector

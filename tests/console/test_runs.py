@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from console.conftest import HOSTILE, Visitor, command, visitor
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table import run_log
 from deltalake import write_deltalake
 from filled_server import FilledServer

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from contract.recipient import Recipient
 from contract.test_listings import names, pages
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

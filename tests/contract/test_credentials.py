@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from contract.recipient import Recipient, Reply, Table
 from contract.server import Server
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltalake.exceptions import DeltaError
 
 OTHER_BUCKET = "credentials-other"

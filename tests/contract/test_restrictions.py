@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from contract.logs import TableLog, column
 from contract.recipient import Recipient, Table
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic_ops.checks.doctor.roles import denied
 from deltaic_ops.cli import app
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.routes import RouteTable
-from deltaic_ops.rights.cut_off import Denials
+from deltaic_ops.rights.credential_denial import Denials
 from filled_server import Entry, FilledServer
 from typer.testing import CliRunner
 

@@ -8,8 +8,8 @@ from contract.server import RECIPIENTS, Server
 from contract.tables import ENTRIES
 from deltaic.catalog.reader import CatalogReader
 from deltaic.sharing.caller import TableName
-from deltaic_ops.rights.access import Asked, access_of
-from deltaic_ops.rights.seen import SeenTable, seen
+from deltaic_ops.rights.access_report import Asked, access_of
+from deltaic_ops.rights.recipient_view import SeenTable, seen
 from filled_server import dynamo_of
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,7 @@ from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.inspection.shared_schema import SchemaReader
-from deltaic_ops.rights.access import Asked, access_of
+from deltaic_ops.rights.access_report import Asked, access_of
 from filled_server import dynamo_of
 
 SHARE: Final = "narrowed_share"

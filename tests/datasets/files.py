@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.run_state import Run
 
 

@@ -13,8 +13,8 @@ from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.dry_run import plan
 from deltaic_datasets.run.run_state import Run
-from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
+from deltaic_pipeline.job_command import Tell, conduct
 from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.sources import Source

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from datasets.files import dataset, json_source
 from deltaic.errors import InvalidParameter
-from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.step_execution import Detail, Outcome, carry_out
 from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
 from deltaic_pipeline.failures import StepsFailed, exit_code
 from deltaic_pipeline.table.catalog_entry import Catalog

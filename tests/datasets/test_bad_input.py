@@ -10,13 +10,13 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import Conflict, DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
-from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.job_command import Tell, conduct
+from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place

@@ -12,16 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltaic.errors import NotFound
-from deltaic_datasets.file.checking import WrongFile, check, dataset_of
-from deltaic_datasets.file.model import FileSource, json_schema
+from deltaic_datasets.file.dataset_model import FileSource, json_schema
+from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
+from deltaic_datasets.file.file_text import text_of
 from deltaic_datasets.file.schedule import check_schedule
 from deltaic_datasets.file.sql_text import refused_outputs
-from deltaic_datasets.file.text import text_of
 from deltaic_datasets.run.job import main, summary_lines
 from deltaic_datasets.run.run_state import Summary
-from deltaic_ops.jobs.files import DatasetFile
+from deltaic_ops.jobs.job_files import DatasetFile
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_terminal.document import Document, Unreadable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -692,7 +692,7 @@ def test_the_page_s_datasets_are_right() -> None:
 
 
 def test_a_file_is_checked_without_spark() -> None:
-    script = "import sys; import deltaic_datasets.file.checking; print('pyspark' in sys.modules)"
+    script = "import sys; import deltaic_datasets.file.file_checks; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

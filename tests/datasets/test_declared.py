@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_datasets.file.checking import check
+from deltaic_datasets.file.file_checks import check
+from deltaic_datasets.file.file_text import LARGEST_BYTES
 from deltaic_datasets.file.schedule import check_schedule
-from deltaic_datasets.file.text import LARGEST_BYTES
 from deltaic_pipeline.spark.ddl import TYPES, WrongDdl, columns_of
 from deltaic_pipeline.spark.options import PROPERTIES, READERS
 

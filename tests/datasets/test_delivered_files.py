@@ -12,7 +12,7 @@ from datasets.files import dataset, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import silent
 from pipeline.place import Place

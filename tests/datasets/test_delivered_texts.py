@@ -12,7 +12,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.table.malformed import MISFIT
+from deltaic_pipeline.table.malformed_rows import MISFIT
 from deltaic_pipeline.table.sources import Source, read
 
 if TYPE_CHECKING:

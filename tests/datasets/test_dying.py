@@ -32,9 +32,9 @@ from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.maintenance.job import Job, Means, maintain
+from deltaic_pipeline.maintenance.maintenance_job import Job, Means, maintain
 from deltaic_pipeline.maintenance.retention import StreamPosition, entries_of
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_terminal.progress import silent

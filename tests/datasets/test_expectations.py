@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from datasets.files import dataset
-from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.expectations import Expectations, refuse_failed
 from deltaic_datasets.run.quality import measured
 from deltaic_pipeline.failures import ExpectationFailed

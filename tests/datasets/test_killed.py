@@ -355,7 +355,7 @@ def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR
 
 SESSION = """
 import os, signal, sys, threading, time
-from deltaic_pipeline.command import conduct
+from deltaic_pipeline.job_command import conduct
 from deltaic_pipeline.spark.session import session
 from pyspark import SparkContext
 

@@ -18,7 +18,7 @@ from deltaic_datasets.run.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.malformed import FILE, MISFIT, RAW
+from deltaic_pipeline.table.malformed_rows import FILE, MISFIT, RAW
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, exists

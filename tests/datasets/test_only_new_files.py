@@ -7,8 +7,8 @@ import pytest
 import yaml
 from datasets.files import dataset
 from deltaic.errors import InvalidParameter
-from deltaic_datasets.file.checking import check, dataset_of
-from deltaic_datasets.file.model import json_schema
+from deltaic_datasets.file.dataset_model import json_schema
+from deltaic_datasets.file.file_checks import check, dataset_of
 from deltaic_datasets.run.time_steps import backfill_of
 from hypothesis import given
 from hypothesis import strategies as st

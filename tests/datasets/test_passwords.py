@@ -5,7 +5,7 @@ import os
 
 import boto3
 import pytest
-from deltaic_datasets.file.model import Password
+from deltaic_datasets.file.dataset_model import Password
 from deltaic_datasets.run.database import password
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import PipelineError

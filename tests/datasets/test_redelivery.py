@@ -11,7 +11,7 @@ from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.delivery import delivery_of
 from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_terminal.progress import Progress, Step, silent
 from pipeline.place import BUCKET, Place
 

@@ -13,12 +13,12 @@ import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import NotFound
 from deltaic.settings import settings
-from deltaic_datasets.file.checking import check
+from deltaic_datasets.file.file_checks import check
 from deltaic_datasets.run import job as run
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Summary
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.run_log import append, opened, refuse_same, rows, schema
 from deltaic_terminal.progress import silent

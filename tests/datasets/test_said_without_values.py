@@ -12,9 +12,9 @@ import pytest
 from datasets.files import dataset, run_of
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import TOLD, raised, refusals
+from deltaic_pipeline.job_command import Tell, conduct
+from deltaic_pipeline.spark.spark_errors import TOLD, raised, refusals
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place

@@ -17,8 +17,8 @@ from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.table_properties import check_new_properties
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.view_refresh.definition import Audience
-from deltaic_pipeline.view_refresh.evaluating import Evaluation
-from deltaic_pipeline.view_refresh.sql import read_sql
+from deltaic_pipeline.view_refresh.evaluation import Evaluation
+from deltaic_pipeline.view_refresh.view_sql import read_sql
 from pyspark.errors import AnalysisException
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from datasets.files import json_source
-from deltaic_datasets.file.checking import WrongFile, check, dataset_of
-from deltaic_datasets.file.model import Condition, FileSource, JdbcSource, json_schema
-from deltaic_datasets.file.variables import literal, value_of
+from deltaic_datasets.file.dataset_model import Condition, FileSource, JdbcSource, json_schema
+from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
+from deltaic_datasets.file.variable_values import literal, value_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.table.catalog_entry import Catalog

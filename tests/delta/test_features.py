@@ -9,7 +9,7 @@ from deltaic.delta.features import READABLE, REFUSED, check_metadata, check_read
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.protocol.negotiation import HARMLESS, canonical
 from deltaic.table_features import TABLE_FEATURES, Concerns, TableFeature
-from deltaic_checkpoint.making import FEATURES as CHECKPOINTED
+from deltaic_checkpoint.checkpoint_creation import FEATURES as CHECKPOINTED
 
 
 def made(reader: int, *features: str) -> Protocol:

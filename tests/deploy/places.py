@@ -18,8 +18,8 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
-from deltaic_ops.localstack import deploying
-from deltaic_ops.localstack.running import deployed, running
+from deltaic_ops.localstack import deployment
+from deltaic_ops.localstack.instance import deployed, running
 from deploy.deployments import Deployment, described
 from emulators import starting
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
@@ -69,8 +69,8 @@ def localemu(state: Path) -> Iterator[Place]:
         stack = deployed(state)
         assert stack is not None
         client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
-        deployment = described(stack.stack, session_of(there.environment), there.environment)
-        yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
+        record = described(stack.stack, session_of(there.environment), there.environment)
+        yield Place("localemu", dict(there.environment), stack.endpoint, record, client, DATA_BUCKET, state)
     finally:
         run_emulators("down", state=state)
         assert running(state) is None
@@ -80,17 +80,17 @@ def localemu(state: Path) -> Iterator[Place]:
 def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
     """Run LocalStack's open source over a DynamoDB Local, and deploy there what was built for LocalEmu, if it was."""
     fetched(LOCALSTACK_CORE)
-    built = build if (build / "template.yaml").exists() else deploying.built(build)
+    built = build if (build / "template.yaml").exists() else deployment.built(build)
     with started(folder) as dynamodb:
         there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deploying.deployed(built, "deltaic", there, {})
-            deployment = described("deltaic", session_of(there.environment), there.environment)
-            endpoint = reachable(deployment.outputs.endpoint, there.endpoint)
+            deployment.deployed(built, "deltaic", there, {})
+            record = described("deltaic", session_of(there.environment), there.environment)
+            endpoint = reachable(record.outputs.endpoint, there.endpoint)
             client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
             lake = DATA_BUCKET
             yield Place(
-                *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),
+                *("localstack-core", dict(there.environment), endpoint, record, client, lake),
                 roles=False,
                 private=False,
                 keys=False,

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deploy.deployments import Deployment
 
 pytestmark = pytest.mark.deploy

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.deployments import Deployment
 

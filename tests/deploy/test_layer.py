@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from bench.cold import build_layer
-from deltaic_checkpoint.making import BYTES
-from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_checkpoint.checkpoint_creation import BYTES
+from deltaic_ops.deploy.sam_template import ROOT, load_template
 from deltalake import write_deltalake
 
 pytestmark = pytest.mark.deploy
@@ -97,7 +97,7 @@ import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from deltaic.delta.segment import find_segment
-from deltaic_checkpoint.making import LogCopy, make
+from deltaic_checkpoint.checkpoint_creation import LogCopy, make
 table = LogCopy(Path(sys.argv[1]))
 assert "deltalake" not in sys.modules
 checkpoint = make(table, find_segment(table), 0)

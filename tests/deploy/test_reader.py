@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 
 DOCUMENT = """
 Parameters:

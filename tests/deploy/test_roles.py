@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deploy.deployments import Deployment
 from template_rights import EVERYTHING
 

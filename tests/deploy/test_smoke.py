@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from botocore.config import Config
 from delta_sharing_conformance.client import SharingClient
-from deltaic_ops.checks.verify import verify
+from deltaic_ops.checks.endpoint_checks import verify
 from deltalake import write_deltalake
 from deploy.places import Place, run_emulators
 from deploy.test_roles import ALLOWED, PROBE, REFUSED

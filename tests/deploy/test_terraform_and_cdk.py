@@ -17,7 +17,7 @@ from cloudformation import packaged
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import ROOT, TEMPLATE
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 
 PAGE = (ROOT / "docs" / "terraform-and-cdk.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.deploy.sam import SamError
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from deploy.deployments import Deployment

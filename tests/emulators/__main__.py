@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
-from deltaic_ops.localstack import deploying, running
+from deltaic_ops.localstack import deployment, instance
 from deltaic_terminal.progress import step, terminal
 
 from emulators import starting
@@ -36,15 +36,15 @@ def main() -> int:
     if options.command == "verify":
         return subprocess.run([DELTAIC, "--state", options.state, "verify"], check=False).returncode
     try:
-        with running.alone(options.state) as folder:
+        with instance.alone(options.state) as folder:
             match options.command:
                 case "up":
                     up(options, folder)
                 case "deploy":
-                    emulator = running.running(options.state)
+                    emulator = instance.running(options.state)
                     if emulator is None:
                         raise NotFound(f"no emulator is up in {options.state}: start it with `up`")
-                    deploying.deploy_sample(options.state, "deltaic", emulator, {}, terminal())
+                    deployment.deploy_sample(options.state, "deltaic", emulator, {}, terminal())
                 case _:
                     down(options.state, folder)
     except DeltaicError as error:
@@ -56,7 +56,7 @@ def main() -> int:
 def up(options: argparse.Namespace, folder: Path) -> None:
     """Install the emulator if needed, start it unless one is up, and record it in the state folder."""
     engine = ENGINES[options.engine]
-    if running.running(options.state) is not None:
+    if instance.running(options.state) is not None:
         return
     if engine is LOCALSTACK_CORE and not options.dynamodb_local:
         raise InvalidParameter("localstack-core has no DynamoDB: give the port of DynamoDB Local by --dynamodb-local")
@@ -64,15 +64,15 @@ def up(options: argparse.Namespace, folder: Path) -> None:
         install(engine)
         emulator = starting.start(engine, folder, options.port, options.dynamodb_local)
         tell(emulator.endpoint)
-    running.announce(options.state, emulator)
+    instance.announce(options.state, emulator)
 
 
 def down(state: Path, folder: Path) -> None:
     """Stop the emulator that `up` has started, and remove what functions have unpacked."""
-    emulator = running.running(state)
+    emulator = instance.running(state)
     if emulator is not None:
         starting.end(emulator.pid)
-    running.forget(state)
+    instance.forget(state)
     for name in ("root", "tmp"):
         shutil.rmtree(folder / "run" / name, ignore_errors=True)
 

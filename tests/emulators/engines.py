@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from deltaic.errors import Unavailable
-from deltaic_ops.localstack.deploying import PYTHON
+from deltaic_ops.localstack.deployment import PYTHON
 from deltaic_terminal.environment import machine
 
 _INSTALL_SECONDS = 900

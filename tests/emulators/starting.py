@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from deltaic.errors import Unavailable
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from deltaic_ops.local.embedded import answers, free_port
 from deltaic_ops.local.private import UMASK, private_log
 from deltaic_ops.localstack.containers import check_port
-from deltaic_ops.localstack.running import Running, born
+from deltaic_ops.localstack.instance import Running, born
 
 from emulators.engines import Engine
 

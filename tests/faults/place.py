@@ -21,7 +21,7 @@ import pyarrow as pa
 from contract.logs import Action, TableLog, checkpoint_file, column
 from contract.recipient import CAPABILITIES, Recipient, Reply
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
 from faults import table

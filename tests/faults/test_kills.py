@@ -25,7 +25,7 @@ from botocore.config import Config
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError
-from deltaic_ops.local.state import running
+from deltaic_ops.local.state_folder import running
 
 pytestmark = pytest.mark.slow
 

@@ -22,10 +22,10 @@ OPENS_FOLDERS = {"create_table_credentials", "create_asset_credentials"}
 FOR_STREAMS = {"zlib_ng"}
 """What everything that answers has in its code, but for the authorizer; only tables have answers that are so long."""
 FOR_ASSETS = {"deltaic.catalog.asset_items"}
-FOR_ICEBERG = {"deltaic.storage.own_bucket"}
+FOR_ICEBERG = {"deltaic.storage.server_bucket"}
 FOR_LARGE_TABLES = {"deltaic.storage.background_function"}
 """What has metadata made in the background: the code of everything that answers has it, and it is reached seldom."""
-FOR_QUERIES = {"deltaic.catalog.queries", "deltaic.sharing.lines.line_cache"}
+FOR_QUERIES = {"deltaic.catalog.submitted_queries", "deltaic.sharing.lines.line_cache"}
 FOR_HINTS = {"deltaic.pruning.json_hints", "deltaic.pruning.skipper", "deltaic.pruning.sql_hints"}
 FOR_READERS_OF_LOGS = FOR_QUERIES | {
     "deltaic.delta.cache",

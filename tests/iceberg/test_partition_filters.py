@@ -7,7 +7,7 @@ from deltaic.iceberg.file_index import FileIndex
 from deltaic.iceberg.generation import first_index, newer_index, with_earlier
 from deltaic.iceberg.table_version import TableVersion
 from deltaic.partition_filters import parse
-from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.rights.table_visibility import visibility_of
 from iceberg.metadata_folder import IcebergFolder, snapshot_rows
 from iceberg.model_table import Column, ModelTable, Row

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError
 from contract.recipient import Recipient, Reply, fetch
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS
 from filled_server import Entry, FilledServer, client_of
 from iceberg_clients.catalog import Catalog, refused

@@ -13,12 +13,12 @@ from deltaic.errors import DeltaicError, PermissionDenied, Unavailable
 from deltaic.iceberg.generation import FILES_A_MANIFEST
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.made_folder import read_index
-from deltaic.sharing.iceberg_clients.made_metadata import Bounds, MadeMetadata, made_metadata
+from deltaic.sharing.iceberg_clients.metadata_folder import read_index
+from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, MadeMetadata, made_metadata
 from deltaic.sharing.iceberg_clients.remote_signing import SigningRequest, sign_request
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.own_bucket import OwnBucket
+from deltaic.storage.server_bucket import OwnBucket
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltalake import DeltaTable

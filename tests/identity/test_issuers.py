@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.identity import jose
-from deltaic.identity.fetching import MOST_BYTES, Unreachable, check_issuer, fetch
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import Jwk, Refused
+from deltaic.identity.key_download import MOST_BYTES, Unreachable, check_issuer, fetch
 from identity.issuer import Issuer, running, send
 
 DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"

@@ -18,9 +18,9 @@ import pytest
 from deltaic.catalog.items import Policy
 from deltaic.identity import claims as claims_of
 from deltaic.identity import jose
-from deltaic.identity.fetching import fetch
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import Refused
+from deltaic.identity.key_download import fetch
 from deltaic.sign_in.jwt_bearers import JwtBearers
 from hypothesis import given
 from hypothesis import strategies as st

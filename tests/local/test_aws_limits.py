@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from deltaic.platform_limits import BYTES_PER_SECOND, FREE_BURST_BYTES, STREAMED_BYTES
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.aws_limits import Limits, PacedAnswer
 from deltaic_ops.local.exchange import ClientLeft
 from deltaic_ops.local.functions import Functions

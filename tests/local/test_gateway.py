@@ -21,7 +21,7 @@ import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 

@@ -14,10 +14,10 @@ import boto3
 import httpx
 import pytest
 from botocore.exceptions import ClientError
+from deltaic_ops.local.aws_variables import names_aws
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
-from deltaic_ops.local.state import StateInUse, running
-from deltaic_ops.local.variables import names_aws
+from deltaic_ops.local.state_folder import StateInUse, running
 
 pytestmark = pytest.mark.slow
 

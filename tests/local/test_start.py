@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from deltaic_ops.local.embedded import bound, free_port
 from deltaic_ops.local.stack import local_stack
-from deltaic_ops.local.state import LOCK, STARTING, locked, running, served
+from deltaic_ops.local.state_folder import LOCK, STARTING, locked, running, served
 from filled_server import Entry, catalog_of, fill
 
 pytestmark = pytest.mark.slow

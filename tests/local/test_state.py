@@ -16,9 +16,9 @@ import pytest
 from deltaic.errors import Conflict
 from deltaic_ops.local.embedded import EmbeddedAws, bound
 from deltaic_ops.local.private import StateUnusable, kept_secret, write_private
-from deltaic_ops.local.state import LOCK, RUNNING, StateInUse, announced, locked, running, served
-from deltaic_ops.localstack.running import Running, announce, born
-from deltaic_ops.localstack.running import running as localstack_running
+from deltaic_ops.local.state_folder import LOCK, RUNNING, StateInUse, announced, locked, running, served
+from deltaic_ops.localstack.instance import Running, announce, born
+from deltaic_ops.localstack.instance import running as localstack_running
 
 KNOWN = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 
@@ -143,7 +143,7 @@ def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path
     program = f"""
 import subprocess, sys
 from pathlib import Path
-from deltaic_ops.local.state import locked
+from deltaic_ops.local.state_folder import locked
 with locked(Path({str(tmp_path)!r}), to_serve=True) as lock:
     subprocess.Popen([sys.executable, "-c", {part!r}], stdin=sys.stdin, pass_fds=(lock,))
     print("held", flush=True)

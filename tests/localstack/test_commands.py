@@ -11,13 +11,13 @@ import pytest
 import yaml
 from deltaic.errors import Conflict
 from deltaic_ops.cli import app
-from deltaic_ops.cli.connection import Wishes, connection
+from deltaic_ops.cli.aws_selection import Wishes, connection
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.sam import translated
-from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_ops.localstack import containers, running
-from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
+from deltaic_ops.deploy.sam_template import TEMPLATE
+from deltaic_ops.localstack import containers, instance
+from deltaic_ops.localstack.instance import Deployed, Running, announce, born, deployed
 from emulators import engines, starting
 from emulators.engines import ENGINES, LOCALEMU
 from typer.testing import CliRunner, Result
@@ -65,8 +65,8 @@ def test_what_an_emulator_runs_with_is_listed_in_its_version(engine: engines.Eng
 
 
 def test_two_commands_do_not_meet(tmp_path: Path) -> None:
-    with running.alone(tmp_path / "s"), pytest.raises(Conflict, match="another `deltaic localstack` is at work"):
-        running.alone(tmp_path / "s").__enter__()
+    with instance.alone(tmp_path / "s"), pytest.raises(Conflict, match="another `deltaic localstack` is at work"):
+        instance.alone(tmp_path / "s").__enter__()
 
 
 def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +76,10 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
     state = tmp_path / "s"
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
-        with running.alone(state):
+        with instance.alone(state):
             announce(state, here(sleeper.pid))
             announce(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
-        assert running.running(state) == here(sleeper.pid)
+        assert instance.running(state) == here(sleeper.pid)
         with connection(Wishes(state=state)) as meant:
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         again = deltaic(state, "localstack", "up", "--json")
@@ -91,13 +91,13 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
     finally:
         starting.end(sleeper.pid)
     assert sleeper.poll() is not None
-    assert (running.running(state), deployed(state)) == (None, None)
+    assert (instance.running(state), deployed(state)) == (None, None)
 
 
 def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) -> None:
-    with running.alone(tmp_path / "s"):
+    with instance.alone(tmp_path / "s"):
         announce(tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day"))
-    assert running.running(tmp_path / "s") is None
+    assert instance.running(tmp_path / "s") is None
     assert deltaic(tmp_path / "s", "localstack", "down").exit_code == 0  # which would have ended this very process
 
 

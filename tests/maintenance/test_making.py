@@ -27,8 +27,8 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import find_segment
 from deltaic.errors import UnsupportedOperation
+from deltaic_checkpoint.checkpoint_creation import BYTES, Checkpoint, LogCopy, make
 from deltaic_checkpoint.log_state import LogState
-from deltaic_checkpoint.making import BYTES, Checkpoint, LogCopy, make
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from laws import tries

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
 from deltaic.errors import Unavailable
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG

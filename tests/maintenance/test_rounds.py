@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from counted_requests import count_requests
 from delta_tables.handmade import found_files
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_locations import TablePlace
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.store import LogFile
 from deltaic.errors import Conflict, Unavailable
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.rounds import COMMITS
+from deltaic_checkpoint.checkpoint_run import COMMITS
 from held_lease import held_lease
 from pipeline.place import BUCKET
 

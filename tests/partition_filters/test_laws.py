@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltaic.partition_filters import check, evaluate, parse
 from deltaic.partition_filters.masks import by_file
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st

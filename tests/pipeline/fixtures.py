@@ -14,8 +14,8 @@ from catalog import schema
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import session, stop
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 

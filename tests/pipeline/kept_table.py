@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove
 from deltaic.catalog.items import Table
-from deltaic_pipeline.maintenance.job import Job, Means, Retention, vacuum
+from deltaic_pipeline.maintenance.maintenance_job import Job, Means, Retention, vacuum
 from deltaic_pipeline.maintenance.retention import Entries, StreamPosition
 from deltaic_pipeline.maintenance.vacuum import Sorted
 from deltaic_pipeline.table.s3_folder import S3Folder, Stored

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "very-secret", "AWS_SESSION_TOKEN": "token-1"}
 

@@ -25,10 +25,10 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS
 from deltaic.errors import Conflict
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.maintenance.job import Job, Means, Summary, maintain, plan
+from deltaic_pipeline.maintenance.maintenance_job import Job, Means, Summary, maintain, plan
 from deltaic_pipeline.maintenance.optimize import optimize
 from deltaic_pipeline.maintenance.retention import StreamPosition, entries_of
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_terminal.progress import Step, silent

@@ -13,10 +13,10 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.delta.property_intervals import format_interval, parse_interval
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.maintenance.job import Job, plan
+from deltaic_pipeline.maintenance.maintenance_job import Job, plan
 from deltaic_pipeline.maintenance.optimize import protection
 from deltaic_pipeline.maintenance.retention import Reader, entries_of, position
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries

@@ -19,7 +19,7 @@ NO_TEXT += [*"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", "\ud800",
 
 PROGRAM = """
 import json, sys, time, typer
-from deltaic_pipeline.command import conduct
+from deltaic_pipeline.job_command import conduct
 from deltaic_pipeline.failures import PipelineError
 from deltaic_terminal.printing import only_text
 from deltaic_terminal.progress import step

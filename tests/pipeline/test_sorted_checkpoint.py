@@ -24,8 +24,8 @@ from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, predicate_of
 from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance.sorted_checkpoint.making import NotSorted, Sorted, sort_checkpoint
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import NotSorted, Sorted, sort_checkpoint
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import Layout, statistics
 from deltalake import DeltaTable
 from hypothesis import given, settings

@@ -17,7 +17,7 @@ from deltaic.delta.actions import Metadata, metadata_of
 from deltaic.delta.log import DeltaLog
 from deltaic.pruning import file_filter, predicate_of
 from deltaic.pruning.columns import Columns
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds, TypedStatistics, indexed
 from hypothesis import given, settings

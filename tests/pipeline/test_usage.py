@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.usage_log.access_logs import fetches, lines_of, requests, understood
+from deltaic_pipeline.usage_log.log_rows import fetches, lines_of, requests, understood
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

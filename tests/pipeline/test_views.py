@@ -11,8 +11,8 @@ from deltaic.partition_filters.audiences import audience
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import acquire
-from deltaic_pipeline.view_refresh.catalog import begin, definition_of, due
-from deltaic_pipeline.view_refresh.refreshing import refresh
+from deltaic_pipeline.view_refresh.catalog_session import begin, definition_of, due
+from deltaic_pipeline.view_refresh.refresh import refresh
 from deltaic_pipeline.views import Outcome, refresh_view, refresh_views
 from pipeline.place import Place
 

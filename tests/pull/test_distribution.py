@@ -13,7 +13,7 @@ import pytest
 from conformance.test_distribution import imported
 from delta_sharing_pull.local_log import DATA_FEATURES, LOG_FEATURES
 from deltaic.table_features import TABLE_FEATURES, Concerns
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from pull.any_server import any_server
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 from delta_tables.folder_store import FolderStore
 from deltaic.catalog.items import Table
 from deltaic.catalog.limit_counters import LimitCounters
-from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.submitted_queries import QueryStore
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
@@ -27,12 +27,12 @@ from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange, Versi
 from deltaic.sharing.change_feed.visible_changes import ChangeFeed, DataChanges
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.rights.rights import ALL as ALL_RIGHTS
-from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_rights import ALL as ALL_RIGHTS
+from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.own_bucket import OwnBucket
+from deltaic.storage.server_bucket import OwnBucket
 from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
 

@@ -12,7 +12,7 @@ from deltaic.delta.actions import metadata_of
 from deltaic.delta.schema_string import parts_of, read_schema
 from deltaic.errors import DeltaicError, TableUnreadable
 from deltaic.iceberg.table_schema import iceberg_schema
-from deltaic.sharing.rights.rights import ALL, Rights
+from deltaic.sharing.rights.table_rights import ALL, Rights
 from deltaic.sharing.rights.table_visibility import visibility_of
 from hypothesis import given, settings
 from hypothesis import strategies as st

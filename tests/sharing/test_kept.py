@@ -14,7 +14,7 @@ from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.line_cache import LineCache
-from deltaic.sharing.lines.prepared import Prepared
+from deltaic.sharing.lines.prepared_lines import Prepared
 from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page
 from deltaic.storage.aws_credentials import Credentials

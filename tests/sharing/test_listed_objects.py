@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from deltaic.catalog.items import Schema, Share, Table
 from deltaic.protocol import json_bodies
-from deltaic.sharing import listing
+from deltaic.sharing import catalog_listing
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 TABLE = {
@@ -39,19 +39,22 @@ def test_a_share_with_all_its_fields() -> None:
         properties={"owner": "vaccine-team"},
         created_at=MADE,
     )
-    assert json_bodies.encode({"share": listing._share(share)}) == (
+    assert json_bodies.encode({"share": catalog_listing._share(share)}) == (
         b'{"share":{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f","displayName":"Vaccine Share",'
         b'"comment":"d\\u00e9mo\\u2028","properties":{"owner":"vaccine-team"}}}'
     )
 
 
 def test_absent_fields_are_left_out() -> None:
-    assert listing._share(Share(name="s", id="", created_at=MADE)) == {"name": "s"}
-    assert listing._schema(Schema(name="d", share="s", share_id="", created_at=MADE)) == {"name": "d", "share": "s"}
+    assert catalog_listing._share(Share(name="s", id="", created_at=MADE)) == {"name": "s"}
+    assert catalog_listing._schema(Schema(name="d", share="s", share_id="", created_at=MADE)) == {
+        "name": "d",
+        "share": "s",
+    }
 
 
 def test_a_table_is_the_documents_example() -> None:
-    assert listing._table(table("url", "dir")) == {
+    assert catalog_listing._table(table("url", "dir")) == {
         **TABLE,
         "location": "s3://deltasharing/vaccine_share/acme_vaccine_data/vaccine_patients",
         "auxiliaryLocations": ["s3://deltasharing/more"],
@@ -60,4 +63,4 @@ def test_a_table_is_the_documents_example() -> None:
 
 
 def test_only_directory_readers_see_where_a_table_lies() -> None:
-    assert listing._table(table("url")) == {**TABLE, "accessModes": ["url"]}
+    assert catalog_listing._table(table("url")) == {**TABLE, "accessModes": ["url"]}

@@ -17,7 +17,7 @@ from deltaic.errors import TableUnreadable
 from deltaic.partition_filters import parse
 from deltaic.sharing import inline_deletion_vectors
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.rights.rights import ALL, Rights
+from deltaic.sharing.rights.table_rights import ALL, Rights
 from golden import library
 from msgspec.structs import asdict
 from sharing.means import Feed, lines, sharing

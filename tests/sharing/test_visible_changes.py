@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove
 from deltaic.partition_filters import parse
-from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_rights import Rights
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries

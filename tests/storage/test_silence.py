@@ -16,7 +16,7 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.server_secret import server_secret
 from deltaic.storage.sessions import SigningSessions
-from deltaic_ops.deploy.template import load_template
+from deltaic_ops.deploy.sam_template import load_template
 
 BEARER = "dlt_" + "A" * 43
 ROLE = "arn:aws:iam::000000000000:role/reader"

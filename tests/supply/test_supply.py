@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from supply import bill_of_materials, explore_bundle
 from supply.bill_of_materials import ALLOWED, COPYLEFT, PAGE, PRODUCTS, bill, licence, refused
 

@@ -12,7 +12,7 @@ import pytest
 from cloudformation import transformed
 from deltaic import errors
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE, load_template
 from template_rights import (
     BUCKETS,
     CHANGED,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from awslambdaric.bootstrap import log_error, make_error
 from cloudformation import transformed
-from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.deploy.sam_template import ROOT
 from template_rights import EVERYTHING
 
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()

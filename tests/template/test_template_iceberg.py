@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from cloudformation import transformed
-from deltaic.sharing.iceberg_clients.background_making import UNDER_WAY_SECONDS
-from deltaic_ops.deploy.template import load_template
+from deltaic.sharing.iceberg_clients.background_generation import UNDER_WAY_SECONDS
+from deltaic_ops.deploy.sam_template import load_template
 from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, OBJECTS, configured, granted, keys, published
 
 ON = {**BUCKETS, "Iceberg": "enabled"}

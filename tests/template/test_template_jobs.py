@@ -15,10 +15,10 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.catalog.writes import update
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
-from deltaic_pipeline.view_refresh.catalog import begin, settle
-from deltaic_pipeline.view_refresh.refreshing import RefreshResult
+from deltaic_pipeline.view_refresh.catalog_session import begin, settle
+from deltaic_pipeline.view_refresh.refresh import RefreshResult
 from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
 from pipeline.place import CATALOG
 from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several

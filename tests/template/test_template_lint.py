@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cloudformation import cloudformation, transformed
-from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.sam_template import TEMPLATE
 from template_rights import BUCKETS, EVERYTHING
 
 pytestmark = pytest.mark.slow

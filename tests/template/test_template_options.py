@@ -7,7 +7,7 @@ import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
 from cloudformation import transformed
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.template import TEMPLATE, load_template
+from deltaic_ops.deploy.sam_template import TEMPLATE, load_template
 from template_rights import BUCKETS, CHANGED, EVERYTHING, TRACES, granted
 
 Resources = dict[str, dict[str, Any]]

@@ -16,8 +16,8 @@ import pytest
 from cloudformation import transformed
 from contract.logs import TableLog, column
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.storages import AccessKeys
-from deltaic_ops.deploy.template import Template, load_template
+from deltaic.catalog.admin.storage_admin import AccessKeys
+from deltaic_ops.deploy.sam_template import Template, load_template
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import local_stack
 from faults.proxy import Proxy

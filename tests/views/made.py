@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
-from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
+from deltaic_pipeline.view_refresh.refresh import RefreshResult, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from deltaic_pipeline.view_refresh.decision import Decision, decide, why_full
 from deltaic_pipeline.view_refresh.definition import Audience
-from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED
-from deltaic_pipeline.view_refresh.state import RefreshState
+from deltaic_pipeline.view_refresh.refresh_state import RefreshState
+from deltaic_pipeline.view_refresh.view_sql import CLOCK_IS_ASKED
 
 EU, US = Audience("eu", {"region": "EU"}), Audience("us", {"region": "US"})
 STATE = RefreshState(4, "definition", "source", "columns", 7)

@@ -18,7 +18,7 @@ from datasets.death import living
 from deltaic.errors import DeltaicError
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
-from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
+from deltaic_pipeline.view_refresh.refresh import RefreshResult, refresh
 from faults.proxy import Proxy
 from views.made import counted
 

@@ -27,9 +27,9 @@ from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
-from deltaic_pipeline.view_refresh.catalog import begin, definition_of
-from deltaic_pipeline.view_refresh.refreshing import refresh
-from deltaic_pipeline.view_refresh.sql import read_sql
+from deltaic_pipeline.view_refresh.catalog_session import begin, definition_of
+from deltaic_pipeline.view_refresh.refresh import refresh
+from deltaic_pipeline.view_refresh.view_sql import read_sql
 from deltaic_pipeline.views import refresh_view
 from filled_server import FilledServer, dynamo_of
 from hypothesis import HealthCheck, Phase, given, settings

@@ -14,8 +14,8 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.file_sizing import RANGE, estimated_size, in_ranges
 from deltaic_pipeline.view_refresh.definition import Audience, SourceTable
-from deltaic_pipeline.view_refresh.evaluating import Evaluation
-from deltaic_pipeline.view_refresh.sql import read_sql
+from deltaic_pipeline.view_refresh.evaluation import Evaluation
+from deltaic_pipeline.view_refresh.view_sql import read_sql
 from pyspark.sql import functions
 from views.made import Made, Values, applied
 

@@ -2,7 +2,7 @@
 
 import pytest
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.view_refresh.sql import Asked, Read, read_sql, refuse_unknown_columns
+from deltaic_pipeline.view_refresh.view_sql import Asked, Read, read_sql, refuse_unknown_columns
 
 ORDERS = "sales.europe.orders"
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
@@ -16,7 +16,7 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.sessions import SigningSessions
-from deltaic_checkpoint.rounds import Dependencies, Outcome, go_round
+from deltaic_checkpoint.checkpoint_run import Dependencies, Outcome, go_round
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- a schedule says nothing

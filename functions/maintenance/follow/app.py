@@ -5,11 +5,11 @@ from collections import Counter
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.follows import Follow
-from deltaic.catalog.connection import dynamo
+from deltaic.catalog.admin.follow_admin import Follow
+from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import facts_of, logger, stack_of
-from deltaic.scheduled.following import LEAST_SECONDS, FollowMeans, look
+from deltaic.scheduled.source_check import LEAST_SECONDS, FollowMeans, look
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
 from deltaic.storage.aws_client import control_client

@@ -3,7 +3,7 @@
 from typing import Any
 
 from deltaic.http.observability import logger
-from deltaic.sharing.iceberg_clients.background_making import make_in_background
+from deltaic.sharing.iceberg_clients.background_generation import make_in_background
 from deltaic.sharing.runtime import sharing
 
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
-from deltaic.catalog.connection import dynamo
+from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import facts_of, logger, stack_of
 from deltaic.scheduled.notices import tell_endings, tell_versions

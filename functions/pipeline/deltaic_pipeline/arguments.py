@@ -10,7 +10,7 @@ from deltaic_terminal.nearest import did_you_mean
 from deltaic_terminal.printing import as_called, called
 
 from deltaic_pipeline.failures import EXIT_CODES
-from deltaic_pipeline.table.limits import limit
+from deltaic_pipeline.table.row_limits import limit
 from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
 

@@ -13,14 +13,23 @@ from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct_command
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance.job import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
+from deltaic_pipeline.job_command import Tell, conduct_command
+from deltaic_pipeline.maintenance.maintenance_job import (
+    CHECKPOINT_AFTER,
+    Job,
+    Means,
+    Summary,
+    counted,
+    days,
+    maintain,
+    plan,
+)
 from deltaic_pipeline.maintenance.optimize import has_v2_checkpoints
 from deltaic_pipeline.maintenance.retention import entries_of, position
-from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import LEAST_FILES
 from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import connect
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.sources import catalog_location

@@ -13,19 +13,19 @@ from deltaic.errors import NotFound
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import Tell, conduct_command, going_on
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
 from deltaic_pipeline.spark.options import refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect, entry_of
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
 from deltaic_pipeline.table.file_schemas import wrong_header
 from deltaic_pipeline.table.leased_run import finish, leased_run
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.sources import Source, catalog_location, read, values_told
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Written

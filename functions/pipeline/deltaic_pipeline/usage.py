@@ -13,12 +13,12 @@ from deltaic.settings import settings
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import Tell, conduct_command, going_on
 from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog, connect, entry_of
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.usage_log.collection import Job, Summary, catalog_facts, collect
 

@@ -16,16 +16,16 @@ from deltaic.errors import Conflict, DeltaicError
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct_command
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import Tell, conduct_command
 from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.leased_run import leased_run
 from deltaic_pipeline.table.sources import catalog_location
-from deltaic_pipeline.view_refresh.catalog import begin, definition_of, due, named_views, settle
-from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
+from deltaic_pipeline.view_refresh.catalog_session import begin, definition_of, due, named_views, settle
+from deltaic_pipeline.view_refresh.refresh import RefreshResult, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

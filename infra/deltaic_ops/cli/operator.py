@@ -23,9 +23,9 @@ from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
-from deltaic_ops.cli.connection import Connection, Wishes, connection
-from deltaic_ops.cli.listing import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
-from deltaic_ops.declared.mistakes import Mistakes
+from deltaic_ops.cli.aws_selection import Connection, Wishes, connection
+from deltaic_ops.cli.list_output import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
+from deltaic_ops.declared.file_errors import Mistakes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

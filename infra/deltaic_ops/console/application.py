@@ -15,8 +15,16 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from deltaic_ops.console import acting, looks, previews, recipients, runs, shares, usages
-from deltaic_ops.console.desk import Desk, Handler
+from deltaic_ops.console import (
+    cached_reads,
+    page_actions,
+    previews,
+    recipient_pages,
+    run_pages,
+    share_pages,
+    usage_pages,
+)
+from deltaic_ops.console.console_context import Desk, Handler
 from deltaic_ops.console.guard import Entrance, Guard, cookie_name
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.local.embedded import bound
@@ -43,7 +51,7 @@ def application(desk: Desk, entrance: Entrance, port: int) -> ASGIApp:
     """Return what answers on a port of this machine."""
     pages: dict[str, Handler] = {"/": _first}
     forms: dict[str, Handler] = {"/enter": partial(_enter, entrance), "/leave": partial(_leave, entrance)}
-    for room in (shares, recipients, previews, usages, runs, looks, acting):
+    for room in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):
         pages |= room.ROUTES
         forms |= getattr(room, "FORMS", {})
     routes = [

@@ -13,10 +13,10 @@ from deltaic.sharing.caller import TableName
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.desk import Desk, Handler, link
+from deltaic_ops.console.background_jobs import Say
+from deltaic_ops.console.console_context import Desk, Handler, link
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.console.shares import table_of
-from deltaic_ops.console.works import Say
+from deltaic_ops.console.share_pages import table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,7 +96,7 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
 
 
 def _access(provider: Provider, table: Table, person: Recipient) -> Any:
-    from deltaic_ops.rights.access import Asked, access_of
+    from deltaic_ops.rights.access_report import Asked, access_of
 
     name = TableName(table.share, table.schema_name, table.name)
     return access_of(provider.admin, provider.reader, Asked(person, name, datetime.now(UTC)))

@@ -10,10 +10,10 @@ from deltaic.errors import Conflict, InvalidParameter
 from deltaic.protocol.names import split_table_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deltaic_ops.declared.entries import Difference, Entry, Key, differences, entries
-from deltaic_ops.declared.meaning import Meaning, listed, meanings
-from deltaic_ops.declared.mistakes import Mistakes
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.declaration import Declaration
+from deltaic_ops.declared.differences import Difference, Entry, Key, differences, entries
+from deltaic_ops.declared.effects import Meaning, listed, meanings
+from deltaic_ops.declared.file_errors import Mistakes
 from deltaic_ops.declared.steps import Step, comes_back, steps
 
 

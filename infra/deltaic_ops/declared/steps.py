@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from deltaic.catalog.admin.follows import GLUE
+from deltaic.catalog.admin.follow_admin import GLUE
 from deltaic.storage.locations import Location
 
-from deltaic_ops.declared.entries import Difference, Key, entries
-from deltaic_ops.declared.model import PARTS, Declaration
+from deltaic_ops.declared.declaration import PARTS, Declaration
+from deltaic_ops.declared.differences import Difference, Key, entries
 
 Action = Literal["delete", "create", "update"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from deltaic_ops.deploy.emulated import ACCOUNT, REGION
+from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
 
 NO_VALUE = object()
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_:.]+)\}")

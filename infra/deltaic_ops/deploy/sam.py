@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from deltaic_ops.deploy.emulated import REGION
+from deltaic_ops.deploy.emulated_account import REGION
 from deltaic_ops.deploy.intrinsics import pseudo_parameters
-from deltaic_ops.deploy.template import ROOT, TEMPLATE
+from deltaic_ops.deploy.sam_template import ROOT, TEMPLATE
 
 Architecture = Literal["arm64", "x86_64"]
 SAM = Path(sys.executable).parent / "sam"

@@ -23,7 +23,6 @@ from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
-from deltaic_ops.inspection.lint import warned
 from deltaic_ops.inspection.shared_schema import (
     SchemaReader,
     SharedSchema,
@@ -34,6 +33,7 @@ from deltaic_ops.inspection.shared_schema import (
     missed_by_iceberg,
 )
 from deltaic_ops.inspection.survey import survey
+from deltaic_ops.inspection.table_lint import warned
 
 READERS = 8
 """Number of logs that are read concurrently."""
@@ -164,7 +164,7 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
             ) from error
 
     with ThreadPoolExecutor(READERS) as pool:
-        # Unlisted tables are checked when they are listed again (deltaic.scheduled.following).
+        # Unlisted tables are checked when they are listed again (deltaic.scheduled.source_check).
         list(pool.map(check, [table for table in tables if not table.unlisted]))
 
 

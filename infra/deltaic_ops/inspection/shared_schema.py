@@ -92,7 +92,7 @@ class SchemaReader:
         """Raise why the metadata of an Iceberg table cannot be read, or is not named."""
 
         def document(store: "ObjectTableStore") -> None:
-            from deltaic.sharing.iceberg_clients.own_metadata import own_metadata
+            from deltaic.sharing.iceberg_clients.native_metadata import own_metadata
             from deltaic.storage.glue_catalog import metadata_location
             from deltaic.storage.locations import TableLocations
 

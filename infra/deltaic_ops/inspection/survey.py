@@ -10,7 +10,7 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableUnreadable
 
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema, is_odd
-from deltaic_ops.inspection.table_look import TableLook, look_of
+from deltaic_ops.inspection.table_facts import TableLook, look_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.view_refresh.catalog import source_of
-from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
+from deltaic_pipeline.view_refresh.catalog_session import source_of
+from deltaic_pipeline.view_refresh.view_sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
 from deltaic_ops.inspection.shared_schema import SchemaReader
 

@@ -25,8 +25,8 @@ from deltaic_pipeline.spark.jars import AVRO, ensure
 from deltaic_terminal.environment import machine
 
 from deltaic_ops.deploy.sam import BuildTarget
-from deltaic_ops.deploy.template import ROOT
-from deltaic_ops.jobs.asking import asking
+from deltaic_ops.deploy.sam_template import ROOT
+from deltaic_ops.jobs.service_errors import asking
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

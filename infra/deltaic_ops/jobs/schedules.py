@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltaic_ops.deploy.outputs import JobsOutputs
-from deltaic_ops.jobs.asking import asking
+from deltaic_ops.jobs.service_errors import asking
 
 if TYPE_CHECKING:
-    from deltaic_datasets.file.model import Schedule
+    from deltaic_datasets.file.dataset_model import Schedule
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
 
 WHEN = "<aws.scheduler.scheduled-time>"

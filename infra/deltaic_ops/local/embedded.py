@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from deltaic_ops.local.aws_variables import administrator
 from deltaic_ops.local.private import (
     UMASK,
     StateUnusable,
@@ -25,7 +26,6 @@ from deltaic_ops.local.private import (
     write_private,
 )
 from deltaic_ops.local.request_guard import HEALTH
-from deltaic_ops.local.variables import administrator
 
 ROOT_KEY_ID = "deltaicroot"
 START_TIMEOUT_SECONDS = 60.0

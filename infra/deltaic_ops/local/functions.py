@@ -19,7 +19,7 @@ from typing import Any
 
 from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot
 
-from deltaic_ops.deploy.template import Function
+from deltaic_ops.deploy.sam_template import Function
 from deltaic_ops.local.aws_limits import Limits, PacedAnswer
 from deltaic_ops.local.exchange import Exchange, Header
 from deltaic_ops.local.proxy_event import read_prelude

@@ -19,8 +19,8 @@ from deltaic.platform_limits import BUFFERED_SECONDS
 from deltaic.storage.aws_credentials import own_credentials
 
 from deltaic_ops.deploy.api import GatewayResponse
-from deltaic_ops.deploy.emulated import ACCOUNT, REGION
-from deltaic_ops.deploy.template import Function, Template
+from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
+from deltaic_ops.deploy.sam_template import Function, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.exchange import ClientLeft, Exchange, Header

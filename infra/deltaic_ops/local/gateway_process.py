@@ -18,7 +18,7 @@ from typing import IO, cast
 from deltaic.http.observability import logger as logger_of_functions
 
 from deltaic_ops.deploy.intrinsics import TemplateError
-from deltaic_ops.deploy.template import TEMPLATE, load_template
+from deltaic_ops.deploy.sam_template import TEMPLATE, load_template
 from deltaic_ops.local.access_logs import request_log
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway

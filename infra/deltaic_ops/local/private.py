@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from deltaic_ops.local.variables import THIS_MACHINE
+from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 UMASK: Final = 0o077
 """Of the processes that write in the folder."""

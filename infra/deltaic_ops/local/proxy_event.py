@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from deltaic_ops.deploy.emulated import ACCOUNT
+from deltaic_ops.deploy.emulated_account import ACCOUNT
 from deltaic_ops.local.authorizer import Refused
 from deltaic_ops.local.exchange import BODY_LIMIT, Exchange, Header
 from deltaic_ops.local.routes import Match

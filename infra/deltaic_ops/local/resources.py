@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from deltaic_ops.deploy.emulated import ACCOUNT
-from deltaic_ops.deploy.template import Template
+from deltaic_ops.deploy.emulated_account import ACCOUNT
+from deltaic_ops.deploy.sam_template import Template
 from deltaic_ops.local.bucket_cors import let
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ from pathlib import Path
 from deltaic.errors import NotFound
 
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
-from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
+from deltaic_ops.deploy.sam_template import TEMPLATE, Template, load_template
 from deltaic_ops.local.access_logs import FOLDER
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.embedded import EmbeddedAws, bound
 from deltaic_ops.local.private import UMASK, private_folder, private_log
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
-from deltaic_ops.local.state import announced, locked
+from deltaic_ops.local.state_folder import announced, locked
 
 STOP_SECONDS = 15.0
 EMBEDDED = "embedded AWS"

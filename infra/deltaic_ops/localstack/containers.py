@@ -10,7 +10,7 @@ from typing import Final
 from deltaic.errors import Conflict, Unavailable
 
 from deltaic_ops.local.embedded import answers, bound, free_port
-from deltaic_ops.localstack.running import Running
+from deltaic_ops.localstack.instance import Running
 
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")
 VERSION: Final = "4.14.0"

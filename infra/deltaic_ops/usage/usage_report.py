@@ -11,7 +11,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.credentials.tokens import CHECK
 from deltaic.catalog.items import Item
 from deltaic.errors import NotFound, Unavailable
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from msgspec.structs import replace
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from deltaic_ops.deploy.emulated import ACCOUNT, REGION
+from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
 
 logger = logging.getLogger(__name__)
 

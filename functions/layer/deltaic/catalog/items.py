@@ -135,7 +135,7 @@ class Table(InSchema, frozen=True, kw_only=True):
     """Of an Iceberg table the metadata file, or where it is named (`glue://database/table`); empty: by its hint."""
 
     followed: bool = False
-    """Whether a followed folder or database brought it (deltaic.catalog.admin.follows), and can unlist it."""
+    """Whether a followed folder or database brought it (deltaic.catalog.admin.follow_admin), and can unlist it."""
 
     unlisted: str = ""
     """Why recipients do not see it, though it is entered; empty: they do."""

@@ -23,7 +23,7 @@ from deltaic.delta.paths import LOG, Commit, fingerprint
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position
-from deltaic.delta.scan.order import Scan
+from deltaic.delta.scan.file_order import Scan
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.segment import Segment, checkpoint_replaced, earlier_segment
 from deltaic.delta.store import TableStore

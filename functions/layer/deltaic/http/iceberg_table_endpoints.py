@@ -5,20 +5,20 @@ from http import HTTPStatus
 from deltaic.http.iceberg_endpoints import answer, table_name
 from deltaic.http.request import Request
 from deltaic.http.response import Response
-from deltaic.sharing.iceberg_clients import loading
+from deltaic.sharing.iceberg_clients import load_table
 from deltaic.sharing.runtime import connect_sessions, sharing
 from deltaic.snapstart import call_after_restore, load_before_snapshot
 
-load_before_snapshot(*loading.BEFORE_SNAPSHOT)
+load_before_snapshot(*load_table.BEFORE_SNAPSHOT)
 call_after_restore(connect_sessions)
 
 
 def load_iceberg_table(request: Request) -> Response:
     """GET .../tables/{table}, and .../credentials below it."""
     if request.route.endswith("/credentials"):
-        return answer(loading.load_credentials(sharing(), request.caller, table_name(request)))
+        return answer(load_table.load_credentials(sharing(), request.caller, table_name(request)))
     etags = request.headers.get("if-none-match", "")
-    loaded = loading.load_table(sharing(), request.caller, table_name(request), etags)
+    loaded = load_table.load_table(sharing(), request.caller, table_name(request), etags)
     if loaded.body is None:
         return Response(HTTPStatus.NOT_MODIFIED, {"etag": loaded.etag})
     made = answer(loaded.body)

@@ -4,42 +4,42 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.protocol.requests import ListRequest
 from deltaic.settings import settings
-from deltaic.sharing import listing
+from deltaic.sharing import catalog_listing
 from deltaic.sharing.caller import TableName
 from deltaic.sharing.runtime import sharing
 
 
 def list_shares(request: Request) -> Response:
     """GET /shares."""
-    return json_response(listing.list_shares(sharing(), request.caller, ListRequest.parse(request.query)))
+    return json_response(catalog_listing.list_shares(sharing(), request.caller, ListRequest.parse(request.query)))
 
 
 def get_share(request: Request) -> Response:
     """GET /shares/{share}."""
-    return json_response(listing.get_share(sharing(), request.caller, request.names["share"]))
+    return json_response(catalog_listing.get_share(sharing(), request.caller, request.names["share"]))
 
 
 def list_schemas(request: Request) -> Response:
     """GET /shares/{share}/schemas."""
     page = ListRequest.parse(request.query)
-    return json_response(listing.list_schemas(sharing(), request.caller, request.names["share"], page))
+    return json_response(catalog_listing.list_schemas(sharing(), request.caller, request.names["share"], page))
 
 
 def list_tables(request: Request) -> Response:
     """GET /shares/{share}/schemas/{schema}/tables."""
     page = ListRequest.parse(request.query)
     share, schema = request.names["share"], request.names["schema"]
-    return json_response(listing.list_tables(sharing(), request.caller, share, schema, page))
+    return json_response(catalog_listing.list_tables(sharing(), request.caller, share, schema, page))
 
 
 def list_all_tables(request: Request) -> Response:
     """GET /shares/{share}/all-tables."""
     page = ListRequest.parse(request.query)
-    return json_response(listing.list_all_tables(sharing(), request.caller, request.names["share"], page))
+    return json_response(catalog_listing.list_all_tables(sharing(), request.caller, request.names["share"], page))
 
 
 def get_table(request: Request) -> Response:
     """GET /shares/{share}/schemas/{schema}/tables/{table}."""
     name = TableName(request.names["share"], request.names["schema"], request.names["table"])
     serves_iceberg = bool(settings().iceberg_bucket)
-    return json_response(listing.get_table(sharing(), request.caller, name, serves_iceberg=serves_iceberg))
+    return json_response(catalog_listing.get_table(sharing(), request.caller, name, serves_iceberg=serves_iceberg))

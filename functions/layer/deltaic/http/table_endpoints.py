@@ -14,7 +14,7 @@ from deltaic.settings import settings
 from deltaic.sharing import metadata, query
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import TableName
-from deltaic.sharing.change_feed import changes
+from deltaic.sharing.change_feed import changes_query
 from deltaic.sharing.runtime import connect_sessions, sharing
 from deltaic.snapstart import call_after_restore, load_before_snapshot
 
@@ -68,7 +68,7 @@ def list_table_changes(request: Request) -> Stream:
     """GET .../changes."""
     return _stream(
         request,
-        changes.list_changes(
+        changes_query.list_changes(
             sharing(), request.caller, _table(request), ChangesRequest.parse(request.query), partial(_options, request)
         ),
     )

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from deltaic.identity.fetching import Unreachable
 from deltaic.identity.jose import Jwk, Jwt, Refused, key_for
+from deltaic.identity.key_download import Unreachable
 
 AGAIN_SECONDS: Final = 60.0
 FRESH_SECONDS: Final = 3600.0

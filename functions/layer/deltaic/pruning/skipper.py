@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from deltaic import compute as pc
-from deltaic.pruning.binding import PredicateBinder
 from deltaic.pruning.column_tests import Facts, Verdict, both, either
 from deltaic.pruning.columns import Columns, TableColumn, TableMetadata
 from deltaic.pruning.expressions import Expression
 from deltaic.pruning.partition_facts import Raw, values_of_any_shape
 from deltaic.pruning.partition_facts import facts as partition_facts
 from deltaic.pruning.partition_facts import values as values_of
+from deltaic.pruning.predicate_binding import PredicateBinder
 from deltaic.pruning.predicate_tree import AllOf, Leaf, Node, all_of, leaves, map_leaves
 from deltaic.pruning.statistics_facts import JsonStatistics, are_whole, from_structs, named_leaves
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_places import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
 from deltaic.catalog.items import Table
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.store import TableStore
-from deltaic.scheduled.endings import endings
+from deltaic.scheduled.expirations import endings
 from deltaic.storage.event_bus import BusEvent
 
 EXPIRING: Final = "deltaic.recipient.expiring"

@@ -18,16 +18,16 @@ from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
 from deltaic.sharing.rights.admission import Admission
-from deltaic.sharing.rights.rights import ALL, Rights
+from deltaic.sharing.rights.table_rights import ALL, Rights
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
 from deltaic.storage.table_urls import TableUrls
 
 if TYPE_CHECKING:
-    from deltaic.catalog.queries import QueryStore
+    from deltaic.catalog.submitted_queries import QueryStore
     from deltaic.delta.store import TableStore
-    from deltaic.storage.own_bucket import OwnBucket
+    from deltaic.storage.server_bucket import OwnBucket
 
 
 class Sharing(msgspec.Struct, frozen=True):

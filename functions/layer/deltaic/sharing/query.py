@@ -8,10 +8,10 @@ from deltaic.sharing import rights
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.reading import reading
+from deltaic.sharing.query_reading import reading
 
 BEFORE_SNAPSHOT: Final = (
-    "deltaic.catalog.queries",
+    "deltaic.catalog.submitted_queries",
     "deltaic.sharing.submissions",
     *partition_filters.BEFORE_SNAPSHOT,
     *pruning.BEFORE_SNAPSHOT,

@@ -4,8 +4,8 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.connection import dynamo
 from deltaic.catalog.limit_counters import LimitCounters
+from deltaic.catalog.process_connection import dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol.sealed_tokens import TokenSigner
@@ -17,8 +17,8 @@ from deltaic.storage.server_secret import server_secret
 from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
-    from deltaic.catalog.queries import QueryStore
-    from deltaic.storage.own_bucket import OwnBucket
+    from deltaic.catalog.submitted_queries import QueryStore
+    from deltaic.storage.server_bucket import OwnBucket
 
 
 @cache
@@ -55,7 +55,7 @@ def _home() -> StorageConfig:
 
 @cache
 def _iceberg_bucket() -> "OwnBucket":
-    from deltaic.storage.own_bucket import OwnBucket
+    from deltaic.storage.server_bucket import OwnBucket
 
     name = settings().iceberg_bucket
     if not name:  # this machine's gateway over a stack without it
@@ -71,7 +71,7 @@ def _make_iceberg(event: bytes) -> None:
 
 @cache
 def _queries() -> "QueryStore":
-    from deltaic.catalog.queries import QueryStore
+    from deltaic.catalog.submitted_queries import QueryStore
 
     return QueryStore(settings().catalog_table, dynamo())
 

@@ -28,8 +28,8 @@ from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.inline_deletion_vectors import with_inline_vectors
-from deltaic.sharing.lines.fitting_lines import fitting_lines
 from deltaic.sharing.lines.line_cache import VersionLines
+from deltaic.sharing.lines.page_end import fitting_lines
 from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.page_budget import PageBudget

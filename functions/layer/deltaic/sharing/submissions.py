@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from deltaic.catalog.queries import Query
+from deltaic.catalog.submitted_queries import Query
 from deltaic.protocol import lines
 from deltaic.protocol.continuations import PageClaims, check_rights
 from deltaic.protocol.query_request import QueryRequest
@@ -19,7 +19,7 @@ from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.answer import Answer, ReadOptions, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.reading import reading
+from deltaic.sharing.query_reading import reading
 
 
 def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Answer:

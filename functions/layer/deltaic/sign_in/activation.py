@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Final, NamedTuple
 
-from deltaic.catalog.connection import dynamo
 from deltaic.catalog.credentials.invitations import Invitations, LinkGone
 from deltaic.catalog.credentials.token_admin import IssuedToken, TokenAdmin
 from deltaic.catalog.items import Invitation, Restrictions, Table
+from deltaic.catalog.process_connection import dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.settings import settings
 

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.connection import dynamo
 from deltaic.catalog.credentials.tokens import TokenStore
+from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import Unauthenticated, Unavailable
 from deltaic.settings import settings
 from deltaic.snapstart import load_before_snapshot
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 load_before_snapshot(
     "deltaic.sign_in.jwt_bearers",
-    "deltaic.identity.fetching",
-    "deltaic.sign_in.own_key",
+    "deltaic.identity.key_download",
+    "deltaic.sign_in.signing_key",
     "jwt",
     "jwt.algorithms",
     "jwt.exceptions",
@@ -61,8 +61,8 @@ def _tokens() -> TokenStore:
 def _jwt_bearers() -> "JwtBearers":
     from deltaic.catalog.credentials.oauth_clients import ClientStore
     from deltaic.catalog.credentials.policies import Policies
-    from deltaic.identity.fetching import fetch
     from deltaic.identity.issuer_keys import IssuerKeys
+    from deltaic.identity.key_download import fetch
     from deltaic.sign_in.jwt_bearers import JwtBearers, OwnClients
 
     # On the embedded AWS an issuer may be on the same machine, without TLS.
@@ -73,8 +73,8 @@ def _jwt_bearers() -> "JwtBearers":
 
 
 def _own_keys(_: str) -> "tuple[Jwk, ...]":
-    from deltaic.identity.fetching import Unreachable
-    from deltaic.sign_in.own_key import public_key
+    from deltaic.identity.key_download import Unreachable
+    from deltaic.sign_in.signing_key import public_key
 
     try:
         return (public_key(),)

@@ -13,7 +13,7 @@ from deltaic.catalog.items import OAuthClient, Policy
 from deltaic.identity import claims, jose
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import Refused
-from deltaic.identity.own_tokens import KID_PREFIX
+from deltaic.identity.server_tokens import KID_PREFIX
 
 
 class Bearer(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote_plus
 from uuid import uuid4
 
-from deltaic.catalog.connection import dynamo
 from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.catalog.items import OAuthClient
+from deltaic.catalog.process_connection import dynamo
 from deltaic.identity.jose import Jwk
-from deltaic.identity.own_tokens import signed_token
+from deltaic.identity.server_tokens import signed_token
 from deltaic.settings import settings
-from deltaic.sign_in.own_key import own_key, public_key
+from deltaic.sign_in.signing_key import own_key, public_key
 
 _MOST_BYTES: Final = 8192
 _MOST_FIELDS: Final = 20

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from deltaic_pipeline.table.column_names import THE_TABLE, missing_in, names_by_lower_case, not_there
 from deltaic_terminal.document import Path
 
-from deltaic_datasets.file import model
-from deltaic_datasets.file.model import Dataset
+from deltaic_datasets.file import dataset_model
+from deltaic_datasets.file.dataset_model import Dataset
 
 UNSORTED = frozenset(
     {"array", "binary", "boolean", "geography", "geometry", "interval", "map", "struct", "variant", "void"}
@@ -79,7 +79,7 @@ def refused_name(name: str, properties: Mapping[str, str]) -> str | None:
 def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     for number, key in enumerate(getattr(dataset.write, "keys", ())):
         yield ("write", "keys", number), key
-    if isinstance(dataset.write, model.Scd2) and dataset.write.at:
+    if isinstance(dataset.write, dataset_model.Scd2) and dataset.write.at:
         yield ("write", "at"), dataset.write.at
     for number, one in enumerate(dataset.expectations):
         if hasattr(one, "column"):
@@ -90,4 +90,4 @@ def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 
 def _of_states(dataset: Dataset) -> list[str]:
     write = dataset.write
-    return [write.valid_from, write.valid_to, write.current] if isinstance(write, model.Scd2) else []
+    return [write.valid_from, write.valid_to, write.current] if isinstance(write, dataset_model.Scd2) else []

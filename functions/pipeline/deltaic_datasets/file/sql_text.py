@@ -7,7 +7,7 @@ from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_datasets.file.model import MOST, Dataset
+from deltaic_datasets.file.dataset_model import MOST, Dataset
 from deltaic_datasets.file.named_columns import refused_name
 
 CUT = frozenset({

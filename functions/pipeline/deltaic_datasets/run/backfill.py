@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import DeltaicError
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct, unforeseen
 from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import Tell, conduct, unforeseen
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.run_log import opened, transaction_of
 from deltaic_pipeline.table.transactions import Transaction
 
-from deltaic_datasets.file.checking import dataset_of
-from deltaic_datasets.file.model import Dataset
-from deltaic_datasets.file.text import text_of
+from deltaic_datasets.file.dataset_model import Dataset
+from deltaic_datasets.file.file_checks import dataset_of
+from deltaic_datasets.file.file_text import text_of
 from deltaic_datasets.run.job import job
 from deltaic_datasets.run.run_state import told
-from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.step_execution import Detail, Outcome, carry_out
 from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from deltaic_pipeline.table.transactions import Transaction, committed, exists
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_datasets.run.delivery import delivery_of, written_before
-from deltaic_datasets.run.fitness import refuse_unfit
 from deltaic_datasets.run.quality import put_aside_already, write_part
-from deltaic_datasets.run.recording import found_unchanged
+from deltaic_datasets.run.run_recording import found_unchanged
 from deltaic_datasets.run.run_state import Run, Summary, target_of, told
 from deltaic_datasets.run.sql_steps import answer_of, placed, said_of_values, said_where
 from deltaic_datasets.run.stream import Stream
+from deltaic_datasets.run.target_checks import refuse_unfit
 from deltaic_datasets.run.watermark import Advance, advances, next_advance
 
 if TYPE_CHECKING:

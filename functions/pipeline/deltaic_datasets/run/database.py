@@ -10,7 +10,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.quoting import quoted
 
-from deltaic_datasets.file.model import JdbcSource, Password
+from deltaic_datasets.file.dataset_model import JdbcSource, Password
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

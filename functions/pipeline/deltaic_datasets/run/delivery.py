@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltaic_pipeline
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists, last_write
 
 import deltaic_datasets
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.run_state import Run
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def delivery_of(spark: "SparkSession", run: Run) -> str:
     Returns an empty string if the same input may give other rows, or if writing the same rows again changes the table.
     """
     dataset = run.dataset
-    if not isinstance(dataset.write, model.Keyed) or dataset.stream is not None:
+    if not isinstance(dataset.write, dataset_model.Keyed) or dataset.stream is not None:
         return ""
     sql = [*(step.sql for step in dataset.steps), dataset.write.delete_when or ""]
-    sql += [one.condition for one in dataset.expectations if isinstance(one, model.Condition)]
-    if VARIES.search("\n".join(sql)) or any(isinstance(one, model.Freshness) for one in dataset.expectations):
+    sql += [one.condition for one in dataset.expectations if isinstance(one, dataset_model.Condition)]
+    if VARIES.search("\n".join(sql)) or any(isinstance(one, dataset_model.Freshness) for one in dataset.expectations):
         return ""
     inputs = [_input(spark, source) for source in dataset.sources.values()]
     if not all(inputs):
@@ -61,13 +61,13 @@ def written_before(spark: "SparkSession", run: Run, target: Target, delivery: st
     return Written(version, repeated=False, metrics={}, committed=False)
 
 
-def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
+def _input(spark: "SparkSession", source: dataset_model.Source) -> list[Any] | None:
     match source:
-        case model.FileSource():
+        case dataset_model.FileSource():
             places = Places()
             files = [places.files(path) for path in source.paths]
             return None if None in files else files
-        case model.DeltaSource():
+        case dataset_model.DeltaSource():
             table = latest(spark, spark_path(source.path))
             return [str(table.metadata().id()), int(table.version())]
         case _:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.merging import keyed
 from deltaic_pipeline.table.missing_keys import missing_keys
@@ -16,13 +16,13 @@ from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import current_rows, merged_rows
 from deltaic_terminal.progress import Progress, silent, step
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.expectations import Expectations, Verdict
 from deltaic_datasets.run.file_log import unread
-from deltaic_datasets.run.fitness import refuse_unfit
 from deltaic_datasets.run.quality import left_out, measured
 from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_datasets.run.sql_steps import answer_of, file_source, said_of_values, said_where
+from deltaic_datasets.run.target_checks import refuse_unfit
 from deltaic_datasets.run.watermark import advances, next_advance
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
 def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
     stream = run.dataset.stream
     source = run.dataset.sources[stream.source] if stream else None
-    if stream is None or not isinstance(source, model.FileSource):
+    if stream is None or not isinstance(source, dataset_model.FileSource):
         return None
     with said_where(run, ("sources", stream.source)):
         return unread(spark, stream.checkpoint, read(spark, file_source(source)).flagged)

@@ -13,13 +13,13 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.spark.errors import raised, said_by_spark
 from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.spark_errors import raised, said_by_spark
 from deltaic_pipeline.spark.sql_rules import refuse_queries
-from deltaic_pipeline.table.limits import exceeds
 from deltaic_pipeline.table.merging import NUMBER, numbered
+from deltaic_pipeline.table.row_limits import exceeds
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -68,7 +68,7 @@ class Counts:
 class Expectations:
     """The expectations of a dataset, over rows whose sources and steps are views of their session."""
 
-    def __init__(self, expected: Sequence[model.AnyExpectation]) -> None:
+    def __init__(self, expected: Sequence[dataset_model.AnyExpectation]) -> None:
         self._expected = expected
 
     @property
@@ -96,10 +96,10 @@ class Expectations:
 
         for number, one in self._flags():
             try:
-                if isinstance(one, model.Reference):
+                if isinstance(one, dataset_model.Reference):
                     rows = _referenced(rows, one, number)
                 else:
-                    if isinstance(one, model.Condition):
+                    if isinstance(one, dataset_model.Condition):
                         refuse_queries(rows.sparkSession, one.condition)
                     rows = rows.withColumn(f"{FLAG}{number}", functions.expr(_failing(one)))
             except PySparkException as refusal:
@@ -117,7 +117,7 @@ class Expectations:
         aggregates.append(functions.count_if(functions.expr(kept)).alias(KEPT))
         aggregates.append(functions.count_if(functions.expr(self.is_aside)).alias(ASIDE))
         for number, one in enumerate(self._expected):
-            if isinstance(one, model.Freshness):
+            if isinstance(one, dataset_model.Freshness):
                 latest = functions.max(functions.col(quoted(one.column)).cast("timestamp"))
                 aggregates.append(functions.unix_micros(latest).alias(f"{FLAG}{number}"))
         return aggregates
@@ -128,7 +128,7 @@ class Expectations:
 
         counts = {}
         for number, one in enumerate(self._expected):
-            if isinstance(one, model.Unique) and not _has_flag(one):
+            if isinstance(one, dataset_model.Unique) and not _has_flag(one):
                 given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
                 which = numbered(flagged.where(given), one.columns)
                 # The first of several is one more.
@@ -140,7 +140,7 @@ class Expectations:
         """Tell whether these verdicts prove that no two rows that are kept have the same keys, unless one is null."""
         wanted = {key.lower() for key in keys}
         return any(
-            isinstance(one, model.Unique)
+            isinstance(one, dataset_model.Unique)
             and {name.lower() for name in one.columns} <= wanted
             and (_has_flag(one) or not verdict.failing)
             for one, verdict in zip(self._expected, verdicts, strict=True)
@@ -156,13 +156,13 @@ class Expectations:
         for number, one in enumerate(self._expected):
             value = measured.get(f"{FLAG}{number}")
             match one:
-                case model.RowCount():
+                case dataset_model.RowCount():
                     wrong = (one.min is not None and rows < one.min) or (one.max is not None and rows > one.max)
                     least, most = (f"{bound:,}" if bound is not None else "any" for bound in (one.min, one.max))
                     verdict = int(wrong), f"{rows:,} rows, expected {least} to {most}"
-                case model.Freshness():
+                case dataset_model.Freshness():
                     latest = None if value is None else datetime.fromtimestamp(int(value) / 1e6, UTC)
-                    wrong = latest is None or latest < (now or datetime.now(UTC)) - model.duration(one.within)
+                    wrong = latest is None or latest < (now or datetime.now(UTC)) - dataset_model.duration(one.within)
                     told = f"{latest:%Y-%m-%dT%H:%M:%SZ}" if latest else "missing"
                     verdict = int(wrong), f"the latest {one.column} is {told}, expected within {one.within}"
                 case _:
@@ -205,7 +205,7 @@ class Expectations:
     def _with(self, *actions: str) -> list[int]:
         return [number for number, one in self._flags() if one.action in actions]
 
-    def _flags(self) -> Iterator[tuple[int, model.AnyExpectation]]:
+    def _flags(self) -> Iterator[tuple[int, dataset_model.AnyExpectation]]:
         return ((number, one) for number, one in enumerate(self._expected) if _has_flag(one))
 
 
@@ -216,16 +216,18 @@ def refuse_failed(verdicts: Sequence[Verdict]) -> None:
         raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.", verdicts)
 
 
-def _has_flag(one: model.AnyExpectation) -> bool:
+def _has_flag(one: dataset_model.AnyExpectation) -> bool:
     leaves_out = one.action in {"drop", "quarantine"}
-    return not isinstance(one, model.RowCount | model.Freshness) and (one.expect != "unique" or leaves_out)
+    return not isinstance(one, dataset_model.RowCount | dataset_model.Freshness) and (
+        one.expect != "unique" or leaves_out
+    )
 
 
-def _limit(one: model.AnyExpectation) -> str | None:
-    return one.at_most if isinstance(one, model.RowExpectation) else None
+def _limit(one: dataset_model.AnyExpectation) -> str | None:
+    return one.at_most if isinstance(one, dataset_model.RowExpectation) else None
 
 
-def _verdict(one: model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
+def _verdict(one: dataset_model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
     limit = _limit(one)
     refused = failing > 0 and one.action == "fail" if limit is None else exceeds(limit, failing, rows)
     return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused, limit)
@@ -235,28 +237,28 @@ def _any(flags: Sequence[int]) -> str:
     return " OR ".join(f"{FLAG}{number}" for number in flags) or "false"
 
 
-def _failing(one: model.AnyExpectation) -> str:
+def _failing(one: dataset_model.AnyExpectation) -> str:
     """Return the SQL that is true for a row that fails, and never null."""
     match one:
-        case model.NotNull():
+        case dataset_model.NotNull():
             return " OR ".join(f"{quoted(name)} IS NULL" for name in one.columns)
-        case model.Range():
+        case dataset_model.Range():
             bounds = [f"{quoted(one.column)} >= {_value(one.min)}"] if one.min is not None else []
             bounds += [f"{quoted(one.column)} <= {_value(one.max)}"] if one.max is not None else []
             return f"NOT coalesce({' AND '.join(bounds)}, true)"
-        case model.AcceptedValues():
+        case dataset_model.AcceptedValues():
             return f"NOT coalesce({quoted(one.column)} IN ({', '.join(map(_value, one.values))}), true)"
-        case model.Unique():
+        case dataset_model.Unique():
             names = ", ".join(quoted(name) for name in one.columns)
             given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
             return f"{given} AND count(*) OVER (PARTITION BY {names}) > 1"
-        case model.Condition():
+        case dataset_model.Condition():
             return f"NOT coalesce(({one.condition}), true)"
         case _:
             raise AssertionError(one.expect)
 
 
-def _referenced(rows: "DataFrame", one: model.Reference, number: int) -> "DataFrame":
+def _referenced(rows: "DataFrame", one: dataset_model.Reference, number: int) -> "DataFrame":
     """Flag the rows whose values nobody has; a row with a null among them refers to nothing, as in SQL."""
     from pyspark.sql import functions
 
@@ -273,7 +275,7 @@ def _referenced(rows: "DataFrame", one: model.Reference, number: int) -> "DataFr
     return joined.withColumn(f"{FLAG}{number}", functions.expr(f"{given} AND {names[0]} IS NULL")).drop(*names)
 
 
-def _value(value: model.Bound) -> str:
+def _value(value: dataset_model.Bound) -> str:
     match value:
         case bool():
             return str(value).lower()

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.spark.jvm import java_class
-from deltaic_pipeline.table.malformed import FILE
+from deltaic_pipeline.table.malformed_rows import FILE
 from deltaic_pipeline.table.sources import spark_path
 
 if TYPE_CHECKING:

@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import Tell, conduct_command, going_on
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import Tell, conduct_command, going_on
 from deltaic_pipeline.spark.ddl import columns_of
-from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.spark_errors import refusals
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.file_schemas import nanoseconds_in, wrong_header
-from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.location_checks import Places
 from deltaic_pipeline.table.run_log import refuse_same
 from deltaic_terminal.progress import Progress, step
 
-from deltaic_datasets.file.checking import dataset_of
-from deltaic_datasets.file.model import Dataset, DeltaSource, FileSource, Keyed
+from deltaic_datasets.file.dataset_model import Dataset, DeltaSource, FileSource, Keyed
+from deltaic_datasets.file.file_checks import dataset_of
+from deltaic_datasets.file.file_text import text_of
 from deltaic_datasets.file.named_columns import misnamed_of
 from deltaic_datasets.file.sql_text import refused_outputs
-from deltaic_datasets.file.text import text_of
 from deltaic_datasets.run.batch import build, refuse_unshareable
 from deltaic_datasets.run.dry_run import plan
-from deltaic_datasets.run.recording import recorded
+from deltaic_datasets.run.run_recording import recorded
 from deltaic_datasets.run.run_state import Run, Summary
 from deltaic_datasets.run.sql_steps import placed
 

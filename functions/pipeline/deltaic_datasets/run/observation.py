@@ -3,9 +3,9 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.spark.errors import spark_failures
 from deltaic_pipeline.spark.jvm import as_java, java_class
 from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.spark.spark_errors import spark_failures
 
 from deltaic_datasets.run.expectations import ASIDE, Expectations
 

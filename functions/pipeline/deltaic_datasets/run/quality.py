@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError, Unfinished
-from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.spark.spark_errors import refusals, said_by_spark, spark_failures
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, Written, committed

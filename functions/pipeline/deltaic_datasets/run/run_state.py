@@ -7,7 +7,7 @@ from datetime import timedelta
 from deltaic_pipeline.table.merging import Validity
 from deltaic_pipeline.table.target import Target
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.expectations import Verdict
 
 
@@ -15,7 +15,7 @@ from deltaic_datasets.run.expectations import Verdict
 class Run:
     """One run of a dataset."""
 
-    dataset: model.Dataset
+    dataset: dataset_model.Dataset
     run_id: str
     wait: timedelta = timedelta(0)
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
@@ -69,7 +69,7 @@ class Summary:
         return {name: getattr(self, name) for name in names}
 
 
-def target_of(dataset: model.Dataset) -> Target:
+def target_of(dataset: dataset_model.Dataset) -> Target:
     """Return what a dataset's target and mode are to the writer."""
     table, write_as = dataset.target, dataset.write
     target = Target(
@@ -87,9 +87,9 @@ def target_of(dataset: model.Dataset) -> Target:
         column_comments=table.columns,
     )
     match write_as:
-        case model.OverwritePartitions():
+        case dataset_model.OverwritePartitions():
             return replace(target, where=write_as.where)
-        case model.Scd2():
+        case dataset_model.Scd2():
             return replace(
                 target, validity=Validity(write_as.at, write_as.valid_from, write_as.valid_to, write_as.current)
             )

@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, PlacedError
-from deltaic_pipeline.spark.errors import of_database, refusals
+from deltaic_pipeline.spark.spark_errors import of_database, refusals
 from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.table.sources import Reading, Source, read, values_told
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.database import read_database
 from deltaic_datasets.run.run_state import Run
 from deltaic_datasets.run.windows import Window, within
@@ -81,7 +81,7 @@ def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
     having = [
         name
         for name, source in run.dataset.sources.items()
-        if (by_database and isinstance(source, model.JdbcSource))
+        if (by_database and isinstance(source, dataset_model.JdbcSource))
         or any(_before_glob(path) in refusal.message for path in getattr(source, "paths", ()))
     ]
     if len(having) == 1:
@@ -103,9 +103,9 @@ def _before_glob(path: str) -> str:
     return re.split(r"[\[\]{}*?\\]", path.partition("://")[2] or path, maxsplit=1)[0]
 
 
-def file_source(source: model.FileSource | model.DeltaSource, *, evolves: bool = False) -> Source:
+def file_source(source: dataset_model.FileSource | dataset_model.DeltaSource, *, evolves: bool = False) -> Source:
     """Return what is read of files or a Delta table."""
-    if isinstance(source, model.DeltaSource):
+    if isinstance(source, dataset_model.DeltaSource):
         return Source("delta", [source.path], source.options)
     # Of files that are read once Spark would leave out those that are a week older than the newest.
     options = {"maxFileAge": "36500d", **source.options} if source.only_new else source.options
@@ -113,9 +113,14 @@ def file_source(source: model.FileSource | model.DeltaSource, *, evolves: bool =
 
 
 def _source(
-    spark: "SparkSession", source: model.Source, given: "DataFrame | None", window: Window | None, *, evolves: bool
+    spark: "SparkSession",
+    source: dataset_model.Source,
+    given: "DataFrame | None",
+    window: Window | None,
+    *,
+    evolves: bool,
 ) -> Reading:
-    if isinstance(source, model.JdbcSource):
+    if isinstance(source, dataset_model.JdbcSource):
         rows = read_database(spark, source)
         return Reading(within(rows, window, source.watermark) if window and source.watermark else rows)
     files = file_source(source, evolves=evolves)

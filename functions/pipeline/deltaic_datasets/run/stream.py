@@ -15,13 +15,13 @@ from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_terminal.progress import Progress, step
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.expectations import Verdict
 from deltaic_datasets.run.file_log import last_batch
-from deltaic_datasets.run.fitness import refuse_unfit
 from deltaic_datasets.run.quality import write_part
 from deltaic_datasets.run.run_state import Run, Summary, told
 from deltaic_datasets.run.sql_steps import answer_of, file_source, placed, said_of_values, said_where
+from deltaic_datasets.run.target_checks import refuse_unfit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,11 +41,11 @@ class Stream:
         self._failure: BaseException | None = None
         self._parts: list[Summary] = []
 
-    def build(self, stream: model.Stream) -> Summary:
+    def build(self, stream: dataset_model.Stream) -> Summary:
         """Write what the source has by now, and end."""
         began = time.monotonic()
         source = self._run.dataset.sources[stream.source]
-        if isinstance(source, model.JdbcSource):
+        if isinstance(source, dataset_model.JdbcSource):
             raise PipelineError("a database cannot be followed.")
         with self._attempt.refusals(), said_where(self._run, ("sources", stream.source)):
             self._refuse_orphaned(stream)
@@ -64,7 +64,7 @@ class Stream:
         self._attempt.confirm()
         return self._summary(time.monotonic() - began)
 
-    def _refuse_orphaned(self, stream: model.Stream) -> None:
+    def _refuse_orphaned(self, stream: dataset_model.Stream) -> None:
         """Refuse a checkpoint that has outlived its table: what it says was read would never be read again."""
         spark = self._attempt.spark
         if not exists(spark, self._target) and last_batch(spark, stream.checkpoint) >= 0:

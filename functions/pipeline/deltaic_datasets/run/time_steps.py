@@ -8,10 +8,10 @@ from datetime import date, timedelta
 
 from deltaic.errors import InvalidParameter
 
-from deltaic_datasets.file.binding import RUN_DATE
-from deltaic_datasets.file.checking import WrongFile, check, dataset_of
-from deltaic_datasets.file.model import Dataset
-from deltaic_datasets.file.variables import Kind, plain, value_of
+from deltaic_datasets.file.dataset_model import Dataset
+from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
+from deltaic_datasets.file.variable_binding import RUN_DATE
+from deltaic_datasets.file.variable_values import Kind, plain, value_of
 
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64

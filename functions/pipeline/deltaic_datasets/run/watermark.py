@@ -12,7 +12,7 @@ from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import FORGETS, Target
 from deltaic_pipeline.table.transactions import Transaction
 
-from deltaic_datasets.file.model import Dataset, JdbcSource
+from deltaic_datasets.file.dataset_model import Dataset, JdbcSource
 from deltaic_datasets.run.database import highest, read_database
 from deltaic_datasets.run.run_state import Run
 from deltaic_datasets.run.sql_steps import said_where

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
 
-from deltaic_datasets.file import model
+from deltaic_datasets.file import dataset_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ class Window:
         return f"{self.column} {since}" + (", nothing new" if self.upto == self.above else f", up to {self.upto}")
 
 
-def marked_field(rows: "DataFrame", mark: model.Watermark) -> "tuple[StructField, str]":
+def marked_field(rows: "DataFrame", mark: dataset_model.Watermark) -> "tuple[StructField, str]":
     """Return the watermark's column and its scale; raises `PipelineError` where it is none."""
     fields = [field for field in rows.schema.fields if field.name.lower() == mark.column.lower()]
     fields = [field for field in fields if field.name == mark.column] or fields
@@ -82,7 +82,7 @@ def next_window(field: "StructField", scale: str, before: Window | None, found: 
     return Window(field.name, scale, above, _text(value))
 
 
-def within(rows: "DataFrame", window: Window, mark: model.Watermark) -> "DataFrame":
+def within(rows: "DataFrame", window: Window, mark: dataset_model.Watermark) -> "DataFrame":
     """Return the rows of a source that lie in a window, by conditions that the database takes."""
     if window.upto is None or (window.upto == window.above and mark.overlap is None):
         return rows.where("false")
@@ -153,9 +153,9 @@ def _back(scale: str, text: str | None, overlap: str | float | None) -> Value | 
             case Decimal(), int() | float():
                 return value - Decimal(str(overlap))
             case datetime(), str():
-                return value - model.duration(overlap)
-            case date(), str() if model.duration(overlap) % DAY == timedelta(0):
-                return value - model.duration(overlap)
+                return value - dataset_model.duration(overlap)
+            case date(), str() if dataset_model.duration(overlap) % DAY == timedelta(0):
+                return value - dataset_model.duration(overlap)
     except OverflowError:
         return None
     wanted = {"number": "a number", "date": "of whole days"}.get(scale, "a duration")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Table
-from deltaic.catalog.queries import LIFE
+from deltaic.catalog.submitted_queries import LIFE
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
 from deltaic.errors import MalformedRequest
@@ -20,7 +20,7 @@ from deltaic.protocol.continuations import PAGE_TTL, REFRESH_TTL
 from deltaic.storage.locations import Location
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.s3_folder import S3Folder
 
 if TYPE_CHECKING:

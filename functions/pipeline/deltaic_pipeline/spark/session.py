@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from deltaic_terminal.environment import Machine, machine, write_once
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.jars import NEEDED, ensure
 from deltaic_pipeline.spark.java import begun_with, bundled_runtime, find_java, make_archive
 from deltaic_pipeline.spark.jvm import java_class
+from deltaic_pipeline.spark.storage_access import S3Access
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

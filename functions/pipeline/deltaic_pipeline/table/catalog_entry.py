@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.entries import checked_location
+from deltaic.catalog.admin.entry_admin import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound

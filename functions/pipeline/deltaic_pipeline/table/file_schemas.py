@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import all_said, other_length, other_name, spark_failures
 from deltaic_pipeline.spark.jvm import as_java, java_class
+from deltaic_pipeline.spark.spark_errors import all_said, other_length, other_name, spark_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -12,8 +12,8 @@ from deltaic.errors import DeltaicError
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import LeaseLost, PipelineError, Unfinished
-from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import leave
+from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry
 from deltaic_pipeline.table.lease import Lease, acquire, holder_name

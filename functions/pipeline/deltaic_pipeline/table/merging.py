@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, comparable, null
-from deltaic_pipeline.spark.errors import HIDDEN, raised
 from deltaic_pipeline.spark.quoting import column, quoted
+from deltaic_pipeline.spark.spark_errors import HIDDEN, raised
 from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
 
 if TYPE_CHECKING:

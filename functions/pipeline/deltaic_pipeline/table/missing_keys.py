@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.casting import cast, null
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.table.limits import exceeds
 from deltaic_pipeline.table.merging import DELETES, lacked
+from deltaic_pipeline.table.row_limits import exceeds
 from deltaic_pipeline.table.schema_diff import conformed
 from deltaic_pipeline.table.target import Target
 

@@ -14,8 +14,8 @@ from deltaic.catalog.leases import Leases
 from deltaic.errors import NotFound, Unavailable
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.spark.spark_errors import refusals
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.lease import acquire, holder_name
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest

@@ -11,7 +11,7 @@ from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.storage_access import S3Access
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

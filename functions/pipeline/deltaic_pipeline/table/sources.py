@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from urllib.parse import unquote
 
 from deltaic_pipeline.failures import PipelineError, PlacedError
-from deltaic_pipeline.spark.errors import raised, refusals
 from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.spark_errors import raised, refusals
 from deltaic_pipeline.table.file_schemas import refuse_no_files, refuse_other_columns, refuse_other_schemas
-from deltaic_pipeline.table.malformed import (
+from deltaic_pipeline.table.malformed_rows import (
     FILE,
     FILE_PATH,
     MISFIT,

@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import all_said, spark_failures
 from deltaic_pipeline.spark.jvm import java_class, no_option, scala_map, scala_seq, to_dict
 from deltaic_pipeline.spark.quoting import literal, quoted, unquoted
+from deltaic_pipeline.spark.spark_errors import all_said, spark_failures
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.target import Target

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.spark.errors import spark_failures
+from deltaic_pipeline.spark.spark_errors import spark_failures
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import (
     USER_METADATA,

@@ -18,8 +18,8 @@ from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, committed, exists
 from deltaic_pipeline.table.writing import write
-from deltaic_pipeline.usage_log.access_logs import Lines, fetches, lines_of, requests, understood
 from deltaic_pipeline.usage_log.attribution import COLUMNS, of_recipients, transform
+from deltaic_pipeline.usage_log.log_rows import Lines, fetches, lines_of, requests, understood
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,10 +14,10 @@ from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import commit_lines, set_properties
 from deltaic_pipeline.table.transactions import Transaction, marked
-from deltaic_pipeline.view_refresh.changes import OPERATION, by_key, by_row, new_rows
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
+from deltaic_pipeline.view_refresh.refresh_state import RefreshState, TableState, utc
 from deltaic_pipeline.view_refresh.rewriting import rewrite
-from deltaic_pipeline.view_refresh.state import RefreshState, TableState, utc
+from deltaic_pipeline.view_refresh.row_changes import OPERATION, by_key, by_row, new_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import said_by_spark, spark_failures
 from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.spark.spark_errors import said_by_spark, spark_failures
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.writing import refuse_void_columns
-from deltaic_pipeline.view_refresh.changes import Counts, by_key, counted_as_rows, counted_by_key, net
 from deltaic_pipeline.view_refresh.decision import Decision
 from deltaic_pipeline.view_refresh.definition import Audience, Definition
-from deltaic_pipeline.view_refresh.evaluating import Evaluation
-from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED, read_sql
-from deltaic_pipeline.view_refresh.state import RefreshState, TableState, digest, table_state
+from deltaic_pipeline.view_refresh.evaluation import Evaluation
+from deltaic_pipeline.view_refresh.refresh_state import RefreshState, TableState, digest, table_state
+from deltaic_pipeline.view_refresh.row_changes import Counts, by_key, counted_as_rows, counted_by_key, net
+from deltaic_pipeline.view_refresh.view_sql import CLOCK_IS_ASKED, read_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltaic_pipeline.view_refresh.definition import Audience
-from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED
-from deltaic_pipeline.view_refresh.state import RefreshState
+from deltaic_pipeline.view_refresh.refresh_state import RefreshState
+from deltaic_pipeline.view_refresh.view_sql import CLOCK_IS_ASKED
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.casting import comparable, null
-from deltaic_pipeline.spark.errors import raised
 from deltaic_pipeline.spark.jvm import java_class, no_option, scala_seq
 from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.spark_errors import raised
 from deltaic_pipeline.table.file_sizing import few_files, in_ranges
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import activate, proposed
 from deltaic_pipeline.table.transactions import Transaction
-from deltaic_pipeline.view_refresh.changes import (
+from deltaic_pipeline.view_refresh.row_changes import (
     COUNT,
     DELETE,
     INSERT,

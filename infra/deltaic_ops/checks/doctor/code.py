@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
-from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.deploy.sam_template import ROOT, load_template
 from deltaic_ops.inspection.findings import Finding, advise, ask, not_asked
 
 if TYPE_CHECKING:

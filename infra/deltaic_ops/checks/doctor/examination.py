@@ -13,14 +13,14 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
-from deltaic_ops.checks.doctor import account, code, durability, freshness, places, reading, roles
-from deltaic_ops.checks.doctor.assets import assets
+from deltaic_ops.checks.doctor import account, bucket_checks, code, durability, freshness, roles, table_reads
 from deltaic_ops.checks.doctor.filters import filters, folders
-from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
+from deltaic_ops.checks.doctor.folder_checks import assets
+from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
-from deltaic_ops.local.variables import THIS_MACHINE
+from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "check stack (--stack), account and region, or deploy it (sam deploy)"
@@ -116,17 +116,17 @@ def _catalog(target: Examined, stack: DeployedStack | None, only: tuple[str, str
     beside = [folder for share in every for folder in admin.folders(share)]
     shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
     iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
-    buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
+    buckets = bucket_checks.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
         yield from roles.denied(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
         yield from roles.storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
-            yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
+            yield bucket_checks.may_read(bucket, table, stack.list_of("DataBuckets"))
     for bucket in buckets:
-        yield from places.region(target.client("s3"), bucket, target.region)
+        yield from bucket_checks.region(target.client("s3"), bucket, target.region)
         if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
-            yield from places.pages(target.client("s3"), bucket, target.endpoint)
+            yield from bucket_checks.pages(target.client("s3"), bucket, target.endpoint)
     known = [view for share in shared for view in admin.views.list(share)]
     yield from freshness.fresh(known)
 
@@ -136,8 +136,8 @@ def _catalog(target: Examined, stack: DeployedStack | None, only: tuple[str, str
     unmade = {view.table_id for view in known if view.refreshed_at is None}
     made = ([table for table in tables if table.id not in unmade] for tables in shared.values())
     chosen = [admin.tables.get(*only)] if only else [tables[0] for tables in made if tables]
-    heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
-    yield from reading.logs(heads)
+    heads = table_reads.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
+    yield from table_reads.logs(heads)
     yield from assets(beside, iceberg, target.schemas)
     yield from folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared())
     recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
@@ -163,7 +163,7 @@ def _read(target: Examined, tables: list[Table], parameters: Any) -> Iterator[Fi
             client = SharingClient(http, target.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)
             try:
-                yield from reading.read(client, path, name, parameters)
+                yield from table_reads.read(client, path, name, parameters)
             except httpx.HTTPError as error:
                 reason = f"{type(error).__name__} at {target.endpoint}"
                 yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")

@@ -7,7 +7,7 @@ from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters import evaluate, parse
 
-from deltaic_ops.checks.doctor.reading import Heads
+from deltaic_ops.checks.doctor.table_reads import Heads
 from deltaic_ops.inspection.filter_checks import lacked, row_filters
 from deltaic_ops.inspection.findings import Finding, advise, not_asked, ok
 from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, check_hidden

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from deltaic.catalog.admin.follows import Follow
+from deltaic.catalog.admin.follow_admin import Follow
 from deltaic.catalog.items import Table, View
-from deltaic.scheduled.following import SAME_NAME
-from deltaic_pipeline.view_refresh.catalog import stale
+from deltaic.scheduled.source_check import SAME_NAME
+from deltaic_pipeline.view_refresh.catalog_session import stale
 
 from deltaic_ops.inspection.findings import Finding, ok
 

@@ -9,7 +9,7 @@ from deltaic.storage.sessions import tag_value
 
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.inspection.findings import Finding, advise, ask, judge, not_asked, ok
-from deltaic_ops.rights.cut_off import Denials, roles_of
+from deltaic_ops.rights.credential_denial import Denials, roles_of
 
 if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient

@@ -20,9 +20,9 @@ from deltaic_ops.cli.catalog.folders import (
     show_shared,
 )
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import ID, Column, Ids, Operator
-from deltaic_ops.cli.words import ShareOrSchema, asset_name, share_or_schema
+from deltaic_ops.cli.value_parsers import ShareOrSchema, asset_name, share_or_schema
 
 _SHARE = "vaccine_share"
 _SCHEMA = f"{_SHARE}.acme_vaccine_data"

@@ -5,19 +5,19 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from deltaic.catalog.admin.follows import CHECKED, GLUE, Follow, name_for
+from deltaic.catalog.admin.follow_admin import CHECKED, GLUE, Follow, name_for
 from deltaic.catalog.admin.records import checked
 from deltaic.catalog.items import now as moment
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Column, Operator
-from deltaic_ops.cli.words import ShareName, refuse_both
+from deltaic_ops.cli.value_parsers import ShareName, refuse_both
 
 if TYPE_CHECKING:
-    from deltaic.scheduled.following import FollowMeans, TableOutcome
+    from deltaic.scheduled.source_check import FollowMeans, TableOutcome
 
 _FOLDER = "Folder whose direct subfolders are Delta tables: s3://bucket/folder/."
 _DATABASE = "AWS Glue database, for example glue:sales."
@@ -113,7 +113,7 @@ def _default_schema(source: str) -> str:
 
 def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]) -> Follow:
     """Store a follow, and create its schema if missing, after checking that the source contains tables."""
-    from deltaic.scheduled.following import first_look
+    from deltaic.scheduled.source_check import first_look
 
     checked(CHECKED, {"source": source, **options})
     storage = followed.storage if options["storage"] is None else options["storage"]
@@ -128,14 +128,14 @@ def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]
 
 @contextmanager
 def _follow_context(cli: Operator, source: str, storage: str) -> "Iterator[FollowMeans]":
-    from deltaic.scheduled.following import FollowMeans
+    from deltaic.scheduled.source_check import FollowMeans
 
     with cli.schemas.reading(source, storage) as (config, credentials):
         yield FollowMeans(config, credentials, lambda: cli.connection.client("glue"))
 
 
 def _check_source(cli: Operator, followed: Follow, *, dry: bool) -> None:
-    from deltaic.scheduled.following import look
+    from deltaic.scheduled.source_check import look
 
     outcomes: list[TableOutcome] = []
     not_made_yet = suppress(NotFound) if dry else nullcontext()  # the schema

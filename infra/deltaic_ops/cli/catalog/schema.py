@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.words import ShareName, schema_name
+from deltaic_ops.cli.value_parsers import ShareName, schema_name
 
 app = Commands()
 

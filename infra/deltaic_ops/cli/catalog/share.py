@@ -6,10 +6,10 @@ import typer
 
 from deltaic_ops.cli.catalog.follow import follow
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import ID, ID_HELP, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_share
-from deltaic_ops.cli.words import ShareName, pairs
+from deltaic_ops.cli.value_parsers import ShareName, pairs
 
 app = Commands()
 

@@ -4,7 +4,7 @@ import sys
 from typing import Annotated
 
 import typer
-from deltaic.catalog.admin.storages import AccessKeys
+from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic.errors import NotFound
 
 from deltaic_ops.cli.commands import Commands

@@ -4,15 +4,23 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
-from deltaic.catalog.admin.tables import Fit
+from deltaic.catalog.admin.table_admin import Fit
 from deltaic.catalog.items import Table, TableFormat
 from deltaic.errors import InvalidParameter, NotFound
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import HISTORY_HELP, ID, ID_HELP, Ids, Operator
 from deltaic_ops.cli.recipients.holders import show_table
-from deltaic_ops.cli.words import ShareOrSchema, TableTitle, names_of, refuse_both, share_or_schema, table_name, text_of
+from deltaic_ops.cli.value_parsers import (
+    ShareOrSchema,
+    TableTitle,
+    names_of,
+    refuse_both,
+    share_or_schema,
+    table_name,
+    text_of,
+)
 
 app = Commands()
 
@@ -243,7 +251,7 @@ def _iceberg_place(glue_client: Callable[[], Any], location: str, glue: str) -> 
 
 def _of_glue(client: Any, glue: str) -> tuple[str, str]:
     from botocore.exceptions import ClientError
-    from deltaic.sharing.iceberg_clients.own_metadata import GLUE
+    from deltaic.sharing.iceberg_clients.native_metadata import GLUE
 
     database, _, name = glue.partition(".")
     if not database or not name:

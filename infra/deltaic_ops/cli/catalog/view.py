@@ -11,15 +11,15 @@ from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_datasets.file.schedule import check_schedule
-from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
-from deltaic_pipeline.view_refresh.sql import ViewSql
+from deltaic_pipeline.view_refresh.catalog_session import due, holders_by_audience
+from deltaic_pipeline.view_refresh.view_sql import ViewSql
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
-from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.jobs.view_updates import ask_for_rows, drop_schedule, keep_schedule
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import HISTORY_HELP, ID_HELP, Column, Ids, Operator, operator, wire
-from deltaic_ops.cli.words import duration_option, refuse_both, table_name, text_of
+from deltaic_ops.cli.value_parsers import duration_option, refuse_both, table_name, text_of
 from deltaic_ops.inspection.view_checks import checked_sql
 
 app = Commands()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from deltaic.errors import InvalidParameter
 
-from deltaic_ops.cli.listing import print_lines
+from deltaic_ops.cli.list_output import print_lines
 from deltaic_ops.cli.operator import Operator, operator
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
-    from deltaic_ops.declared.entries import Difference
-    from deltaic_ops.declared.model import Declaration
+    from deltaic_ops.declared.declaration import Declaration
+    from deltaic_ops.declared.differences import Difference
 
 FilesOrFolder = Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER", help="YAML files, or a folder of them.")]
 _FOLDER = "New folder: one file for each share, one for recipients, one for storages. [default: print to stdout]"
@@ -28,7 +28,7 @@ _DRIFTED = 2
 
 def catalog_of(cli: Operator, admin: "CatalogAdmin", declared: "Declaration | None" = None) -> "Declaration":
     """Read the catalog as a declaration (`declaration_of`), with progress on a terminal."""
-    from deltaic_ops.declared.entries import declaration_of
+    from deltaic_ops.declared.differences import declaration_of
 
     with cli.waiting("reading the catalog:") as update:
         return declaration_of(admin, update, declared)
@@ -40,7 +40,7 @@ def schema_file(ctx: typer.Context) -> None:
     \b
     deltaic schema-file > deltaic.schema.json
     """
-    from deltaic_ops.declared.model import Declaration
+    from deltaic_ops.declared.declaration import Declaration
 
     operator(ctx, as_json=True).json(Declaration.model_json_schema())
 
@@ -54,7 +54,7 @@ def export(cli: Operator, folder: NewFolder = None) -> None:
     deltaic export
     deltaic export shares-as-code/
     """
-    from deltaic_ops.declared.files import text_of, write
+    from deltaic_ops.declared.declaration_files import text_of, write
 
     catalog = catalog_of(cli, cli.admin)
     if folder is None:
@@ -78,8 +78,8 @@ def drift(cli: Operator, files: FilesOrFolder) -> None:
     deltaic drift shares-as-code/
     deltaic drift shares.yaml recipients.yaml --json
     """
-    from deltaic_ops.declared.entries import differences
-    from deltaic_ops.declared.files import read
+    from deltaic_ops.declared.declaration_files import read
+    from deltaic_ops.declared.differences import differences
 
     declared = read(files)
     drifted = differences(declared, catalog_of(cli, cli.admin, declared))

@@ -15,16 +15,16 @@ from urllib.parse import quote
 
 import typer
 from deltaic.errors import InvalidParameter
-from deltaic_datasets.file.binding import RUN_DATE
+from deltaic_datasets.file.variable_binding import RUN_DATE
 from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import assignment, parser
 from deltaic_terminal.progress import silent, step, terminal
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Column, Operator, json_fields, operator
-from deltaic_ops.jobs import files
-from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns
+from deltaic_ops.jobs import job_files
+from deltaic_ops.jobs.job_runs import ENDED, JobRun, JobRuns
 from deltaic_ops.jobs.schedules import WHEN, Schedules
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     """
     outputs = cli.connection.jobs
     schedules = Schedules(outputs, cli.connection.client)
-    read = files.DatasetFile.read(file, dict(map(assigned, variables or ())))
+    read = job_files.DatasetFile.read(file, dict(map(assigned, variables or ())))
     name, declared = read.dataset.name, read.dataset.schedule
     if remove:
         schedules.remove(name)
@@ -183,7 +183,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     if declared is None:
         raise InvalidParameter(f"{file} has no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
     s3 = cli.connection.client("s3")
-    url, drivers = read.put(s3, outputs.bucket), [files.jar(s3, outputs.bucket, each) for each in jar or ()]
+    url, drivers = read.put(s3, outputs.bucket), [job_files.jar(s3, outputs.bucket, each) for each in jar or ()]
     # A first failure may be transient, and no one watches: try once more, then raise the alarm.
     arguments = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
     arguments += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)

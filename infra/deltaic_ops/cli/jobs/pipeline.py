@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_datasets.run.backfill import asked
-from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.step_execution import Detail, Outcome, carry_out
 from deltaic_datasets.run.time_steps import Step
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.command import conduct
 from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.job_command import conduct
+from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.run_log import rows
 from deltaic_terminal.printing import as_called
 
@@ -22,8 +22,8 @@ from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, JobLine, Variables, assigned, job_line, request, run_name
 from deltaic_ops.cli.jobs.jobs import app as jobs
 from deltaic_ops.cli.operator import Column, Operator, operator
-from deltaic_ops.jobs import files
-from deltaic_ops.jobs.runs import ENDED, POLL_SECONDS, JobRuns
+from deltaic_ops.jobs import job_files
+from deltaic_ops.jobs.job_runs import ENDED, POLL_SECONDS, JobRuns
 
 app = Commands()
 
@@ -38,7 +38,7 @@ def schema() -> None:
     \b
     deltaic pipeline schema > dataset.schema.json
     """
-    from deltaic_datasets.file.model import json_schema
+    from deltaic_datasets.file.dataset_model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -54,8 +54,8 @@ def check(cli: Operator, file: File, variables: Variables = None) -> None:
     deltaic pipeline check patients.yaml
     deltaic pipeline check patients.yaml --set day=2026-11-22
     """
-    from deltaic_datasets.file.checking import check as findings_of
-    from deltaic_datasets.file.text import text_of
+    from deltaic_datasets.file.file_checks import check as findings_of
+    from deltaic_datasets.file.file_text import text_of
 
     checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
     if cli.as_json:
@@ -77,8 +77,8 @@ def run(ctx: typer.Context) -> None:
     if line.options.on == "local":
         raise typer.Exit(line.run_here(cli))
     s3, bucket = cli.connection.client("s3"), cli.connection.jobs.bucket
-    read = files.DatasetFile.read(file, dict(line.options.variables))
-    jars, url = [files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
+    read = job_files.DatasetFile.read(file, dict(line.options.variables))
+    jars, url = [job_files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
     arguments = [url if each == file else each for each in line.for_emr()]
     raise typer.Exit(line.run_on_emr(cli, read.dataset.name, arguments, jars=jars))
 
@@ -120,9 +120,9 @@ def runs(
     """
     name = dataset
     if dataset.endswith((".yaml", ".yml")) or dataset.startswith("s3://"):
-        from deltaic_datasets.file.checking import WrongFile
-        from deltaic_datasets.file.checking import check as findings_of
-        from deltaic_datasets.file.text import text_of
+        from deltaic_datasets.file.file_checks import WrongFile
+        from deltaic_datasets.file.file_checks import check as findings_of
+        from deltaic_datasets.file.file_text import text_of
 
         checked = findings_of(text_of(dataset))
         if checked.dataset is None:
@@ -163,8 +163,8 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
     backfill = asked(options)
     connection = cli.connection
     s3, runs = connection.client("s3"), JobRuns(connection.jobs, connection.client)
-    read = files.DatasetFile.read(options.file, backfill.steps[0].variables)
-    jars = [files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
+    read = job_files.DatasetFile.read(options.file, backfill.steps[0].variables)
+    jars = [job_files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
     url = read.put(s3, connection.jobs.bucket)
 
     def run(step: Step, detail: Detail) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.local.private import StateUnusable
-from deltaic_ops.local.state import served
+from deltaic_ops.local.state_folder import served
 
 APPEAR_SECONDS = 2.0
 """How long to wait for a server that was started just before."""
@@ -35,7 +35,7 @@ def env(
     except StateUnusable as error:
         environment, refusal = None, str(error)
     if environment is None:
-        from deltaic_ops.cli.listing import print_lines
+        from deltaic_ops.cli.list_output import print_lines
 
         print_lines([(refusal, "red")], stderr=True)
         raise typer.Exit(1)

@@ -10,13 +10,13 @@ import typer
 from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 
-from deltaic_ops.cli.connection import Wishes
+from deltaic_ops.cli.aws_selection import Wishes
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
+from deltaic_ops.local.aws_variables import check_answered, names_aws
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
-from deltaic_ops.local.variables import check_answered, names_aws
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from deltaic.settings import Settings
 from deltaic.storage.sessions import SESSION_SECONDS
 
-from deltaic_ops.cli.connection import Connection
+from deltaic_ops.cli.aws_selection import Connection
 from deltaic_ops.cli.operator import Operator, Yes
-from deltaic_ops.cli.words import RecipientName
-from deltaic_ops.rights.cut_off import Done, in_each, roles_of
+from deltaic_ops.cli.value_parsers import RecipientName
+from deltaic_ops.rights.credential_denial import Done, in_each, roles_of
 
 
 def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:

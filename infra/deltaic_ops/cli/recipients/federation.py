@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from deltaic.catalog.credentials.federation import Claim
+from deltaic.catalog.credentials.federation_admin import Claim
 from deltaic.catalog.credentials.oauth_clients import IssuedClient
 from deltaic.catalog.items import Policy
 from deltaic.errors import InvalidParameter, Unavailable
 
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator, wire
-from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
-from deltaic_ops.cli.words import OptionalRecipient, RecipientName
+from deltaic_ops.cli.recipients.secret_output import Endpoint, hand_over, place_of
+from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
 if TYPE_CHECKING:
-    from deltaic.identity.fetching import Published
+    from deltaic.identity.key_download import Published
 
 ProfileFile = Annotated[Path | None, typer.Option("--profile-file", metavar="FILE", help="Write a profile file.")]
 PolicyId = Annotated[str, typer.Argument(metavar="POLICY_ID", help="Id of the policy.")]
@@ -108,7 +108,7 @@ def unfederate(cli: Operator, name: RecipientName, policy_id: PolicyId) -> None:
 
 def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
     """Return what the issuer publishes; a failure is a warning, or an error if a profile needs the result."""
-    from deltaic.identity.fetching import Unreachable, check_issuer, fetch
+    from deltaic.identity.key_download import Unreachable, check_issuer, fetch
 
     loopback = bool(cli.connection.environment.get("AWS_ENDPOINT_URL"))
     check_issuer(issuer, loopback=loopback)

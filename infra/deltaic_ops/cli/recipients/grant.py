@@ -9,11 +9,11 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Grant
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.jobs.view_updates import ask_for_rows, requests_of
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.recipients.limits import Ends, end_text
-from deltaic_ops.cli.words import RecipientName, ShareName, text_of
+from deltaic_ops.cli.recipients.limit_options import Ends, end_text
+from deltaic_ops.cli.value_parsers import RecipientName, ShareName, text_of
 
 app = Commands()
 

@@ -4,22 +4,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from deltaic.catalog.admin.follows import Follow
+from deltaic.catalog.admin.follow_admin import Follow
 from deltaic.catalog.items import Grant
 from deltaic.errors import DeltaicError
 
-from deltaic_ops.cli.listing import Every, fields, first
+from deltaic_ops.cli.list_output import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, json_fields, json_value, wire
-from deltaic_ops.cli.recipients.limits import end_text
-from deltaic_ops.cli.recipients.used import Usage, uses
-from deltaic_ops.cli.words import ShareName, TableTitle, table_name
+from deltaic_ops.cli.recipients.credential_use import Usage, uses
+from deltaic_ops.cli.recipients.limit_options import end_text
+from deltaic_ops.cli.value_parsers import ShareName, TableTitle, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deltaic.catalog.items import Table as TableEntry
 
-    from deltaic_ops.inspection.table_look import TableLook
+    from deltaic_ops.inspection.table_facts import TableLook
 
 _READ_LOG = "Read the Delta log with your credentials: version, size, columns, and clients that can read the table."
 
@@ -122,7 +122,7 @@ def _rows(table: "TableEntry", grant: Grant) -> str:
 
 def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "TableLook | None":
     """Return facts from a table's Delta log; None without a log, or with a warning if it cannot be read."""
-    from deltaic_ops.inspection.table_look import look_at
+    from deltaic_ops.inspection.table_facts import look_at
 
     if entry.format == "iceberg":
         return None

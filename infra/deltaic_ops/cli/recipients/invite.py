@@ -11,10 +11,10 @@ from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE
 from deltaic.errors import InvalidParameter
 from deltaic_terminal.printing import visible
 
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator, wire
-from deltaic_ops.cli.recipients.handing_over import Endpoint, place_of
-from deltaic_ops.cli.words import OptionalRecipient, RecipientName, duration_option
+from deltaic_ops.cli.recipients.secret_output import Endpoint, place_of
+from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName, duration_option
 
 _EXPIRES, _TOKEN_EXPIRES = "Lifetime of the link. [default: 72h]", "Lifetime of the token. [default: 90d]"
 _MAIL = "Write a mail draft with the link, for you to send."

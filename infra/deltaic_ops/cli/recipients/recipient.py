@@ -6,15 +6,22 @@ import typer
 from deltaic.catalog.items import Recipient
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.jobs.refreshing import ask_for_rows, requests_of
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.jobs.view_updates import ask_for_rows, requests_of
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import ID, Ids, Operator, Yes, json_properties
+from deltaic_ops.cli.recipients.access import show_recipient
 from deltaic_ops.cli.recipients.cut_off import cut_off, restore
 from deltaic_ops.cli.recipients.federation import client, clients, federate, policies, revoke_client, unfederate
 from deltaic_ops.cli.recipients.invite import invite, invites
-from deltaic_ops.cli.recipients.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, end_text
-from deltaic_ops.cli.recipients.rights import show_recipient
-from deltaic_ops.cli.words import RecipientName, properties
+from deltaic_ops.cli.recipients.limit_options import (
+    Address,
+    BytesPerDay,
+    Ends,
+    RemoveAddress,
+    RequestsPerMinute,
+    end_text,
+)
+from deltaic_ops.cli.value_parsers import RecipientName, properties
 
 app = Commands()
 

@@ -12,11 +12,11 @@ from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.commands import Commands
-from deltaic_ops.cli.listing import fields
+from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.recipients.handing_over import Endpoint, hand_over, place_of
 from deltaic_ops.cli.recipients.invite import make_link
-from deltaic_ops.cli.words import OptionalRecipient, RecipientName, duration_option
+from deltaic_ops.cli.recipients.secret_output import Endpoint, hand_over, place_of
+from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName, duration_option
 from deltaic_ops.rights.profile_file import unusable
 
 app = Commands()

@@ -6,7 +6,7 @@ import typer
 
 from deltaic_ops.checks.doctor.examination import Examined, examine
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.value_parsers import table_name
 
 _ENDPOINT = "Endpoint of the server. [default: the stack's endpoint]"
 

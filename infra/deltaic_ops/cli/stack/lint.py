@@ -9,13 +9,13 @@ from deltaic.errors import DeltaicError
 
 from deltaic_ops.cli.operator import Operator, json_fields
 from deltaic_ops.cli.recipients.holders import CLIENTS
-from deltaic_ops.cli.words import table_name
+from deltaic_ops.cli.value_parsers import table_name
 
 if TYPE_CHECKING:
     from deltaic.catalog.items import Table
 
     from deltaic_ops.inspection.findings import Finding
-    from deltaic_ops.inspection.table_look import ClientReads
+    from deltaic_ops.inspection.table_facts import ClientReads
 
 
 def lint(
@@ -50,9 +50,9 @@ def _examine(
     cli: Operator, target: str, storage: str, entry: "Table | None"
 ) -> tuple[list["Finding"], Sequence["ClientReads"]]:
     """Return findings of a table, and the clients that can read it; no clients if it cannot be shared."""
-    from deltaic_ops.inspection.lint import lint as lint_delta
-    from deltaic_ops.inspection.lint import lint_iceberg, unreadable
     from deltaic_ops.inspection.survey import survey
+    from deltaic_ops.inspection.table_lint import lint as lint_delta
+    from deltaic_ops.inspection.table_lint import lint_iceberg, unreadable
 
     if entry is not None and entry.format == "iceberg":
         return [lint_iceberg(cli.schemas, entry)], ()

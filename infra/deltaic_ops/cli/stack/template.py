@@ -27,7 +27,7 @@ def template(
     """
     from deltaic.errors import InvalidParameter
 
-    from deltaic_ops.deploy.template import ROOT
+    from deltaic_ops.deploy.sam_template import ROOT
 
     if folder.exists() and any(folder.iterdir()) and not (folder / "functions" / "layer" / "deltaic").is_dir():
         raise InvalidParameter(f"folder '{folder}' contains other files: choose a new folder")

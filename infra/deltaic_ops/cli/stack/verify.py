@@ -10,11 +10,11 @@ import typer
 from delta_sharing_conformance.client import SharingClient
 from deltaic.errors import InvalidParameter, NotFound
 
-from deltaic_ops.checks.verify import AGENT, TABLES, TIMEOUT_SECONDS
-from deltaic_ops.checks.verify import verify as verification
+from deltaic_ops.checks.endpoint_checks import AGENT, TABLES, TIMEOUT_SECONDS
+from deltaic_ops.checks.endpoint_checks import verify as verification
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
-from deltaic_ops.localstack.running import deployed
+from deltaic_ops.localstack.instance import deployed
 from deltaic_ops.rights.profile_file import read_profile
 
 _ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"

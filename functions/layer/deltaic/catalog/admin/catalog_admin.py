@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog import keys
 from deltaic.catalog.admin.folder_admin import FolderAdmin
-from deltaic.catalog.admin.follows import FollowAdmin
-from deltaic.catalog.admin.grants import GrantAdmin
+from deltaic.catalog.admin.follow_admin import FollowAdmin
+from deltaic.catalog.admin.grant_admin import GrantAdmin
 from deltaic.catalog.admin.model_admin import ModelAdmin
-from deltaic.catalog.admin.recipients import RecipientAdmin
+from deltaic.catalog.admin.recipient_admin import RecipientAdmin
 from deltaic.catalog.admin.records import Records
-from deltaic.catalog.admin.schemas import SchemaAdmin
-from deltaic.catalog.admin.shares import ShareAdmin
-from deltaic.catalog.admin.storages import StorageAdmin, connect_secrets
-from deltaic.catalog.admin.tables import TableAdmin
+from deltaic.catalog.admin.schema_admin import SchemaAdmin
+from deltaic.catalog.admin.share_admin import ShareAdmin
+from deltaic.catalog.admin.storage_admin import StorageAdmin, connect_secrets
+from deltaic.catalog.admin.table_admin import TableAdmin
+from deltaic.catalog.admin.view_admin import ViewAdmin
 from deltaic.catalog.admin.view_partitions import ViewPartitions
 from deltaic.catalog.admin.view_requests import ViewRequests
-from deltaic.catalog.admin.views import ViewAdmin
 from deltaic.catalog.asset_items import Folder, Model, Skill, Volume
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.credentials.federation import Federation
+from deltaic.catalog.credentials.federation_admin import Federation
 from deltaic.catalog.credentials.invitations import Invitations
 from deltaic.catalog.credentials.oauth_clients import OAuthClients
 from deltaic.catalog.credentials.token_admin import TokenAdmin

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
-from deltaic.catalog.admin.entries import CHECKED, Entries, Facts, FolderChanges, FolderSettings
+from deltaic.catalog.admin.entry_admin import CHECKED, Entries, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.records import checked
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.dynamo import Attributes

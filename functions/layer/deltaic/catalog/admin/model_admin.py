@@ -5,7 +5,7 @@ from typing import Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entries import CHECKED, Entries, Facts, FolderChanges, FolderSettings
+from deltaic.catalog.admin.entry_admin import CHECKED, Entries, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.records import DELETING, Records, checked
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed

@@ -10,9 +10,9 @@ from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller
+from deltaic.sharing.catalog_listing import page_of
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
-from deltaic.sharing.listing import page_of
 from deltaic.storage.locations import Location
 
 _ITEMS: Final[Mapping[AssetKind, type[Asset]]] = {"volume": Volume, "skill": Skill, "model": Model}

@@ -5,7 +5,7 @@ from typing import Final
 from deltaic.protocol import iceberg_bodies
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.iceberg_clients.opened_table import check_open, is_offered
+from deltaic.sharing.iceberg_clients.table_access import check_open, is_offered
 
 _ALL: Final = 100_000
 """More than a share has: such clients follow no pages unless they have asked for one."""

@@ -17,9 +17,9 @@ from deltaic.iceberg.file_index import FileIndex
 from deltaic.protocol import iceberg_bodies
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.made_folder import INDEXES, read_index, since_of
-from deltaic.sharing.iceberg_clients.opened_table import open_table
+from deltaic.sharing.iceberg_clients.metadata_folder import INDEXES, read_index, since_of
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, open_set
+from deltaic.sharing.iceberg_clients.table_access import open_table
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.folder_objects import look_at
 from deltaic.storage.locations import Location, ObjectName

@@ -11,7 +11,7 @@ import msgspec
 
 from deltaic.errors import PermissionDenied
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.made_folder import folder_of
+from deltaic.sharing.iceberg_clients.metadata_folder import folder_of
 
 SET_TTL: Final = timedelta(days=3)
 _KIND: Final = "iceberg"

@@ -18,7 +18,7 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.snapshot import Snapshot
 from deltaic.lru import Lru, Room
 from deltaic.sharing.lines.cells import integers
-from deltaic.sharing.lines.prepared import PER_OBJECT, Prepared
+from deltaic.sharing.lines.prepared_lines import PER_OBJECT, Prepared
 
 BLOCK_ROWS: Final = 512
 """Rows of the log in a block."""

@@ -25,7 +25,7 @@ from deltaic.protocol.wire_actions import file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.line_cache import VersionLines
-from deltaic.sharing.lines.prepared import LateUrl, Prepared
+from deltaic.sharing.lines.prepared_lines import LateUrl, Prepared
 from deltaic.sharing.lines.shown_columns import all_shown_statistics, shown_values
 from deltaic.storage.table_urls import TableUrls
 

@@ -6,7 +6,7 @@ from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.partition_filters import parse
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN, audience
-from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_rights import Rights
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter

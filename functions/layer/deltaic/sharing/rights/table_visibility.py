@@ -15,7 +15,7 @@ from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.schema_string import parts_of, read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
-from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_rights import Rights
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.bound_filter import BoundFilter

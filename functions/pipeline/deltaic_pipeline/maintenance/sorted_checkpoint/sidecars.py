@@ -20,7 +20,7 @@ from deltaic.delta.scan.stats_json import json_statistics
 from deltaic.pruning.stats_bounds import from_typed, is_text
 from deltaic.pruning.values import column_type
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key, has, values
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key, has, values
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 

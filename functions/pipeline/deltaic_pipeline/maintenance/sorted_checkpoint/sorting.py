@@ -16,7 +16,7 @@ from deltaic.delta.scan.add_rows import with_zones
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Cursor
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key, has, values
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key, has, values
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 _BATCH = 65536

@@ -23,7 +23,7 @@ from deltaic.pruning.partition_facts import values as values_of
 from deltaic.pruning.statistics_facts import LOWER, NULLS, ROWS, UPPER, JsonStatistics
 from deltaic.pruning.stats_bounds import exactly, in_type, integers
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.order import PARTITION, STATISTICS, Key, has
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, Key, has
 
 _BY_DEFAULT: Final = 32
 """Leaves of which Delta's writers keep statistics."""

@@ -1,0 +1,96 @@
+"""The schemas of the catalog: each belongs to one share, and what it holds keeps it in place."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from deltaic.catalog import keys
+from deltaic.catalog.admin.entry_admin import Entries
+from deltaic.catalog.admin.follow_admin import FollowAdmin
+from deltaic.catalog.admin.records import DELETING, EVERY, Excerpt, Records
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.items import Schema, now
+from deltaic.catalog.writes import ABSENT
+from deltaic.errors import AlreadyExists, Conflict, NotFound
+from deltaic.protocol import names
+
+
+class SchemaAdmin:
+    """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
+
+    def __init__(self, records: Records, held: Sequence[FollowAdmin | Entries[Any]]) -> None:
+        self._records = records
+        self._held = held
+
+    def create(self, share: str, name: str, *, comment: str = "") -> Schema:
+        """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
+        names.check_name("schema", name)
+        parent = self._records.share(share)
+        schema = Schema(
+            name=name,
+            share=parent.name,
+            share_id=parent.id,
+            comment=names.check_comment(comment),
+            created_at=now(),
+        )
+        same = {"id": parent.id, "state": ABSENT}
+        try:
+            self._records.transact([
+                self._records.put_new(keys.schema(share, name), {**schema.attributes(), "tables": 0}),
+                self._records.update(keys.named("share", share), add={"schemas": 1}, expect=same),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            if failed.index == 1:
+                raise NotFound(f"share '{share}' not found") from None
+            raise AlreadyExists(f"there is a schema '{parent.name}.{name}' already: choose another name") from None
+        return schema
+
+    def get(self, share: str, name: str) -> Schema:
+        """Return a schema; raises NotFound."""
+        return self._records.schema(share, name)
+
+    def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
+        """Yield the schemas of a share, or an excerpt, in the order of their names; raises NotFound."""
+        self._records.share(share)
+        return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
+
+    def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
+        """Change the provider's note; raises NotFound, InvalidParameter."""
+        assign = {} if comment is None else {"comment": names.check_comment(comment)}
+        missing = f"schema '{share}.{name}' not found"
+        return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
+
+    def delete(self, share: str, name: str, *, force: bool = False, begun: bool = False) -> Schema:
+        """Delete a schema; one that holds anything only by force, and all of it. Raises NotFound, Conflict.
+
+        `begun` as for shares.
+
+        From the first step of a forced deletion on nothing can be made in it. What was interrupted is finished by
+        doing it again.
+        """
+        key = keys.schema(share, name)
+        missing = f"schema '{share}.{name}' not found"
+        schema = Schema.read(self._records.existing(key, missing, begun=begun))
+        same = {"share_id": schema.share_id, "created_at": schema.created_at}
+        try:
+            if force:
+                self._records.transact([self._records.update(key, assign={"state": DELETING}, expect=same)])
+                for kind in self._held:
+                    kind.remove_all(share, name)
+            self._records.transact([
+                self._records.delete(key, {**same, "tables": 0}),
+                self._records.update(keys.named("share", share), add={"schemas": -1}, expect={"id": schema.share_id}),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            left = (failed.item or {}).get("tables", 0)
+            if failed.index == 0 and left:
+                raise Conflict(
+                    f"schema '{schema.share}.{schema.name}' has {left} table(s) or other entries: delete them first, "
+                    "or force it"
+                ) from None
+            raise NotFound(missing) from None  # somebody else deleted it at the same moment
+        return schema
+
+    def remove_all(self, share: str) -> None:
+        """Delete every schema of a share in which no more can be made, and all that they hold with them."""
+        for item in tuple(self._records.all(keys.of_share("schema", share))):
+            self.delete(share, item["name"], force=True)

@@ -1,0 +1,119 @@
+"""Lists what a recipient sees: granted shares, their schemas and tables, page by page in name order."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any, Final, TypeVar
+
+from deltaic.catalog.items import Named, Schema, Share, Table
+from deltaic.protocol import json_bodies
+from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
+from deltaic.protocol.requests import ListRequest
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.iceberg_clients.table_access import is_offered
+
+PAGE_BYTES: Final = 5_000_000
+"""Lambda sends 6 MB of an answer that is not streamed."""
+
+_Item = TypeVar("_Item", bound=Named)
+
+
+def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
+    """Return the page of shares granted to the caller; none at all is an empty list."""
+    read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
+    return page_of(sharing, request, Listing(caller.recipient_id, "shares"), read, _share)
+
+
+def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
+    """Return one granted share; raises NotFound."""
+    return json_bodies.encode({"share": _share(sharing.catalog_for(caller).get_share(caller.recipient_id, share))})
+
+
+def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
+    """Return the page of the share's schemas; raises NotFound."""
+    read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
+    return page_of(sharing, request, Listing(caller.recipient_id, "schemas", share), read, _schema)
+
+
+def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
+    """Return the page of the schema's tables; raises NotFound."""
+    read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, schema)
+    return page_of(sharing, request, Listing(caller.recipient_id, "tables", share, schema), read, _table)
+
+
+def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
+    """Return the page of the tables of all schemas of the share; raises NotFound."""
+    read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, None)
+    listing = Listing(caller.recipient_id, "all-tables", share)
+    return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
+
+
+def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_iceberg: bool = False) -> bytes:
+    """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound.
+
+    `serves_iceberg`: whether there is a catalog for Iceberg's clients.
+    """
+    catalog = sharing.catalog_for(caller)
+    table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listed
+    formats = [table.format]
+    if serves_iceberg and is_offered(table) and table.format == "delta":
+        formats.append("iceberg")
+    return json_bodies.encode({**_table(table), "format": ",".join(formats)})
+
+
+def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they are rendered
+    sharing: Sharing,
+    request: ListRequest,
+    listing: Listing,
+    read: Callable[[str | None, int], Sequence[_Item]],
+    render: Callable[[_Item], Mapping[str, Any]],
+    key: Callable[[_Item], str] = attrgetter("key"),
+) -> bytes:
+    """Return at most `maxResults` items and the token of the page after them; one more is read to know of it.
+
+    PROTOCOL.md, "maxResults": 0 returns no results, and the token then points to the same place. A page ends earlier
+    where it would be too long to be sent.
+    """
+    now = sharing.clock()
+    after = None
+    if request.page_token is not None:
+        after = open_list_token(sharing.signer, request.page_token, listing, now=now)
+    items = read(after, request.max_results + 1)
+    encoded = [json_bodies.encode(render(item)) for item in items[: request.max_results]]
+    page = encoded[: max(1, bisect_right([*accumulate(map(len, encoded))], PAGE_BYTES))]
+    if len(page) == len(items):
+        return json_bodies.listing(page, None)
+    last = key(items[len(page) - 1]) if page else after
+    return json_bodies.listing(page, seal_list_token(sharing.signer, listing, last, now=now))
+
+
+def _share(share: Share) -> dict[str, object]:
+    return json_bodies.present(
+        name=share.name,
+        id=share.id,
+        displayName=share.display_name,
+        comment=share.comment,
+        properties=dict(share.properties) or None,
+    )
+
+
+def _schema(schema: Schema) -> dict[str, object]:
+    return {"name": schema.name, "share": schema.share}
+
+
+def _table(table: Table) -> dict[str, object]:
+    by_directory = "dir" in table.access_modes
+    return json_bodies.present(
+        name=table.name,
+        schema=table.schema_name,
+        share=table.share,
+        shareId=table.share_id,
+        id=table.id,
+        # Where the files lie is nobody's business but a directory reader's (PROTOCOL.md: required for `dir`).
+        location=table.location if by_directory else None,
+        auxiliaryLocations=(list(table.auxiliary_locations) or None) if by_directory else None,
+        accessModes=list(table.access_modes) or None,
+    )

@@ -1,0 +1,25 @@
+"""Reads for a query: the files of a snapshot, or the data changes of a range of versions."""
+
+from deltaic.protocol.continuations import PageClaims
+from deltaic.protocol.query_request import QueryRequest
+from deltaic.sharing.answer import ResponseOptions
+from deltaic.sharing.change_feed.changes_query import data_range
+from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.snapshot_query import SnapshotQuery
+from deltaic.sharing.snapshots import open_log
+
+
+def reading(  # noqa: PLR0913 -- the parts of one request
+    sharing: Sharing,
+    table: SharedTable,
+    request: QueryRequest,
+    options: ResponseOptions,
+    *,
+    call: str = "query",
+    pinned: PageClaims | None = None,
+) -> SnapshotQuery | VersionRange:
+    """Return what reads for a query; page tokens are bound to `call`, `pinned` is where a submitted query begins."""
+    if request.is_range:
+        return data_range(RangeRequest(sharing, table, options, request, call, pinned), request)
+    return SnapshotQuery(sharing, table, request, options, open_log(sharing, table), call=call, pinned=pinned)

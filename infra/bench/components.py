@@ -1,0 +1,84 @@
+"""Figures of our parts alone: signing and rendering without HTTP, and the imports of each function."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import measured_tables
+
+if TYPE_CHECKING:
+    from deltaic.delta.scan.file_batches import FileBatch
+    from deltaic.storage.table_urls import TableUrls
+
+ROOT = Path(__file__).parent.parent.parent
+_IMPORT = """
+import sys, time
+sys.modules["numpy"] = sys.modules["pandas"] = None
+began, worked = time.perf_counter(), time.process_time()
+import app
+print(time.perf_counter() - began, time.process_time() - worked)
+"""
+"""Without what the layer does not ship: pyarrow would import it because it is there."""
+
+
+def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
+    """Return how long a fresh interpreter takes to import an endpoint's function, wall and CPU; the least of some."""
+    folder = ROOT / "functions" / "api" / endpoint
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
+    runs = []
+    for _ in range(times):
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORT], env=environment, cwd=folder, capture_output=True, text=True, check=True
+        )
+        runs.append([float(seconds) for seconds in done.stdout.splitlines()[-1].split()])
+    return min(wall for wall, _ in runs), min(cpu for _, cpu in runs)
+
+
+def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
+    """Return some files of a measured table, and what signs them with a session token of so many characters."""
+    import msgspec
+    from deltaic.delta.actions import Add
+    from deltaic.delta.replay import batch_of
+    from deltaic.delta.scan.file_batches import FileBatch, Position
+    from deltaic.storage.aws_credentials import Credentials
+    from deltaic.storage.endpoints import StorageConfig
+    from deltaic.storage.locations import TableLocations
+    from deltaic.storage.table_urls import TableUrls
+
+    adds = [msgspec.json.decode(json.dumps(measured_tables.add(number, lines)), type=Add) for number in range(lines)]
+    token = base64.b64encode(hashlib.shake_128(b"a session").digest(token_length)).decode()[:token_length]
+    urls = TableUrls(
+        TableLocations.parse("s3://bench/logs"),
+        StorageConfig(endpoint="http://127.0.0.1:9", path_style=True),
+        Credentials("ASIAEXAMPLEEXAMPLE00", "x" * 40, token),
+        ttl=timedelta(hours=1),
+    )
+    return FileBatch(batch_of(adds, "the benchmark"), Position("", 1, 0, 0), lines, None), urls
+
+
+def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
+    """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
+    from deltaic.sharing.audit_record import ResponseMetrics
+    from deltaic.sharing.lines import rendering
+    from deltaic.sharing.lines.line_cache import LineCache, VersionLines
+
+    batch, urls = files_and_urls(lines, token_length)
+    style = rendering.FileStyle("parquet", "parquet")
+    kept = VersionLines(LineCache(1 << 30), "bench", None)
+    figures = {}
+    for what, known in (("made anew", None), ("from kept parts", kept)):
+        best = float("inf")
+        for _ in range(5):
+            began = time.process_time()
+            for _chunk in rendering.render(batch, urls, style, ResponseMetrics(), known):
+                pass
+            best = min(best, time.process_time() - began)
+        figures[what] = best / lines * 1e6
+    return figures

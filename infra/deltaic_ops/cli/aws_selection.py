@@ -1,0 +1,352 @@
+"""Select the AWS account and tables of a command: from options and variables, the local server, or AWS config files."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.buckets import Buckets
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.items import Storage
+from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic.settings import Settings
+from deltaic.urls import web_address
+
+from deltaic_ops.cli.extras import missing_extra
+from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
+from deltaic_ops.local.aws_variables import THIS_MACHINE, check_answered, names_aws
+
+if TYPE_CHECKING:
+    import boto3
+    from deltaic.storage.aws_credentials import Credentials
+    from deltaic.storage.locations import AccessPoint
+
+    from deltaic_ops.inspection.shared_schema import SchemaReader
+
+_DEFAULTS = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The global options, as typed."""
+
+    catalog: str | None = None
+    tokens: str | None = None
+    stack: str | None = None
+    """Stack whose outputs name the tables. The embedded AWS has no stacks, so this excludes it."""
+    stack_first: bool = False
+    """Whether the stack takes precedence over variables that name tables."""
+    profile: str | None = None
+    region: str | None = None
+    endpoint_url: str | None = None
+    state: Path = Path(".deltaic")
+
+    @property
+    def stack_name(self) -> str:
+        """The name of the selected stack."""
+        return self.stack or DEFAULT_STACK
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that pass the same options to another program."""
+        names = {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_PROFILE": self.profile,
+            "AWS_REGION": self.region,
+            "CATALOG_TABLE": self.catalog,
+            "TOKENS_TABLE": self.tokens,
+            "DELTAIC_STACK": self.stack,
+        }
+        return {name: value for name, value in names.items() if value}
+
+
+class Connection:
+    """One AWS account and region, and the tables in it.
+
+    The tables come from the first of: the options, the outputs of a stack named on the command line, CATALOG_TABLE and
+    TOKENS_TABLE, the outputs of the default stack, the default settings. The stack is read only if necessary; a stack
+    named on the command line must exist.
+    """
+
+    def __init__(
+        self,
+        wishes: Wishes,
+        variables: Mapping[str, str],
+        session: "Callable[[], boto3.Session]",
+        keys: "Credentials | None" = None,
+    ) -> None:
+        """Keep the parts; `keys` are the credentials of an AWS that variables describe completely."""
+        self._wishes = wishes
+        self._variables = variables
+        self._session = session
+        self._keys = keys
+
+    @cached_property
+    def catalog_table(self) -> str:
+        """The table of shares, recipients and grants."""
+        return self._named_tables[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
+
+    @cached_property
+    def tokens_table(self) -> str:
+        """The table of bearer tokens."""
+        return self._named_tables[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
+
+    @property
+    def stack(self) -> str:
+        """The name of the selected stack."""
+        return self._wishes.stack_name
+
+    @property
+    def region(self) -> str:
+        """The selected region."""
+        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
+
+    @property
+    def tables_are_told(self) -> bool:
+        """Whether options or variables name both tables, so that no stack is needed to find them."""
+        return all(self._named_tables)
+
+    @property
+    def _named_tables(self) -> tuple[str | None, str | None]:
+        wishes = self._wishes
+        return wishes.catalog or self._variable("CATALOG_TABLE"), wishes.tokens or self._variable("TOKENS_TABLE")
+
+    @cached_property
+    def sharing_endpoint(self) -> str:
+        """The endpoint for profiles; empty if it is unknown."""
+        variable = self._variable("DELTAIC_ENDPOINT")
+        aws = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
+        return variable or (reachable(self.outputs.endpoint, aws) if self.outputs else "")
+
+    @property
+    def serves_iceberg(self) -> bool:
+        """Whether the server at `sharing_endpoint` serves Iceberg clients, as far as known."""
+        if self._variable("DELTAIC_ENDPOINT"):
+            return bool(self._variables.get("ICEBERG_BUCKET"))
+        return bool(self.outputs and self.outputs.iceberg_bucket)
+
+    def answers_ipv6(self) -> bool:
+        """Return whether the endpoint supports IPv6; true if there is no stack to ask."""
+        return self.outputs is None or self.outputs.answers_ipv6
+
+    @cached_property
+    def jobs(self) -> JobsOutputs:
+        """The stack's outputs for Spark jobs; raises NotFound if it runs none."""
+        if self.outputs is None or self.outputs.jobs is None:
+            raise NotFound(
+                f"stack '{self.stack}' does not exist or runs no Spark jobs: deploy it with SparkJobs=enabled, "
+                "or select another with --stack"
+            )
+        return self.outputs.jobs
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables that connect another program to the same AWS and tables."""
+        tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
+        return {**self._variables, **self._wishes.variables, "AWS_REGION": self.region, **tables}
+
+    def client(self, service: Any) -> Any:
+        """Return a boto3 client for a service."""
+        endpoint_url = self._endpoint(str(service))
+        if endpoint_url is not None:
+            # Checked here, because botocore raises many kinds of errors for a bad endpoint, without a remedy.
+            web_address(endpoint_url)
+        from deltaic.storage.aws_client import CATALOG, botocore_config
+
+        # The catalog answers quickly or not at all; starting a job or uploading a package can take longer.
+        config = botocore_config(CATALOG) if service in {"dynamodb", "secretsmanager"} else None
+        return self._session().client(service, endpoint_url=endpoint_url, config=config)
+
+    def dynamo(self) -> Dynamo:
+        """Return the DynamoDB access of the catalog, over this connection."""
+        if self._keys is None:
+            return Dynamo(lambda: self.client("dynamodb"))
+        from deltaic.storage.aws_client import CATALOG, AwsClient
+
+        keys, endpoint = self._keys, self._endpoint("dynamodb") or ""
+
+        def connect() -> Any:
+            return AwsClient("dynamodb", self.region, endpoint, timeouts=CATALOG, credentials=lambda: keys)
+
+        return Dynamo(connect)
+
+    def schemas(self, storage: Callable[[str], Storage]) -> "SchemaReader":
+        """Return a reader of table schemas with this connection's credentials; `storage` returns storages by name."""
+        from deltaic.storage.endpoints import StorageConfig
+        from deltaic.storage.sessions import SigningSessions
+
+        from deltaic_ops.inspection.shared_schema import SchemaReader
+
+        endpoint = self._endpoint("s3") or ""
+        home = StorageConfig(region=self.region, endpoint=endpoint, path_style=bool(endpoint))
+        sessions = SigningSessions(region=self.region, endpoint=endpoint, client=self.client)
+        return SchemaReader(home, self._credentials, sessions, storage)
+
+    def admin(self, dynamo: Dynamo | None = None) -> CatalogAdmin:
+        """Return the catalog, over this connection or another DynamoDB access."""
+        buckets = Buckets(self._own_buckets, cache(self._bucket_behind))
+        names, secrets = (self.catalog_table, self.tokens_table), lambda: self.client("secretsmanager")
+        return CatalogAdmin(*names, dynamo or self.dynamo(), secrets, buckets, self.answers_ipv6)
+
+    def _own_buckets(self) -> set[str]:
+        stack = None if self._keys else self.outputs  # a local AWS has variables instead of a stack
+        names = {self._variables.get("ICEBERG_BUCKET", "")}
+        if stack is not None:
+            names |= {stack.iceberg_bucket, stack.jobs.bucket if stack.jobs else ""}
+        return names - {""}
+
+    def _bucket_behind(self, point: "AccessPoint") -> str:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            client = self._session().client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
+            return str(client.get_access_point(AccountId=point.account, Name=point.name)["Bucket"])
+        except (BotoCoreError, ClientError):  # another account's access point, or no permission
+            return ""
+
+    def _credentials(self) -> "Credentials":
+        from deltaic.storage.aws_credentials import Credentials
+
+        if self._keys is not None:
+            return self._keys
+        credentials = self._session().get_credentials()
+        if credentials is None:  # they existed when the connection was opened
+            raise Unavailable("the AWS credentials are gone: set AWS_PROFILE or the AWS variables")
+        try:
+            keys = credentials.get_frozen_credentials()
+        except Exception as error:
+            raise refused(error) from error
+        return Credentials(keys.access_key or "", keys.secret_key or "", keys.token or "")
+
+    def _endpoint(self, service: str) -> str | None:
+        """Return the endpoint URL of a service; None for AWS, or for that of the profile."""
+        name = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        return self._wishes.endpoint_url or self._variables.get(name) or self._variables.get("AWS_ENDPOINT_URL") or None
+
+    @cached_property
+    def outputs(self) -> StackOutputs | None:
+        """The outputs of the stack; None if they cannot be read, because the tables may still be reachable.
+
+        For a stack named on the command line, raises NotFound, or the error of AWS.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return stack_outputs(self.client("cloudformation"), self.stack)
+        except (NotFound, BotoCoreError, ClientError) as error:
+            if not self._wishes.stack_first:
+                return None
+            raise (error if isinstance(error, NotFound) else refused(error)) from error
+
+    def _variable(self, name: str) -> str | None:
+        """Return a variable that names a part of a stack; None if the command line names a stack."""
+        return None if self._wishes.stack_first else self._variables.get(name)
+
+
+@contextmanager
+def connection(wishes: Wishes) -> Iterator[Connection]:
+    """Connect to the selected AWS; an embedded AWS that this command starts stops with the block.
+
+    Waits for a server that starts in the state folder, and for other commands there. Raises NotFound if no AWS is
+    selected, Conflict if another process locks the state folder, Unavailable if the embedded AWS does not start,
+    PermissionDenied, InvalidParameter.
+    """
+    process = dict(os.environ)
+    with ExitStack() as parts:
+        environment = _embedded(wishes, process, parts)
+        variables = {**process, **environment}
+        if not environment and (endpoint := wishes.endpoint_url or process.get("AWS_ENDPOINT_URL")):
+            remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
+            check_answered(endpoint, remedy)
+        keys = _keys(wishes, environment or process)
+        session = cache(partial(_session, wishes, environment, process))
+        if keys is None:
+            session()  # raises errors now, not when a client is needed
+        yield Connection(wishes, variables, session, keys)
+
+
+def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
+    """Return the variables of the local AWS, if it is selected: running, or started until `parts` close."""
+    from deltaic_ops.local.private import StateUnusable
+    from deltaic_ops.local.state_folder import LOCK, StateInUse, locked
+    from deltaic_ops.localstack.instance import running
+
+    state = wishes.state
+    folder = state / "aws"
+    if wishes.profile or wishes.endpoint_url or names_aws(variables):
+        return {}
+    if (localstack := running(state)) is not None:
+        return localstack.environment
+    if wishes.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
+        return {}  # the embedded AWS has no stacks
+    try:
+        lock = parts.enter_context(locked(state))
+    except StateInUse as error:
+        if error.environment is None:
+            raise Conflict(str(error)) from error
+        return error.environment
+    except StateUnusable as error:
+        raise Unavailable(str(error)) from error
+    return _started(state, lock, parts) if folder.is_dir() else {}
+
+
+def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
+    if remedy := missing_extra("local"):
+        raise Unavailable(remedy)
+    from deltaic_ops.deploy.sam_template import load_template
+    from deltaic_ops.local.embedded import EmbeddedAws
+    from deltaic_ops.local.private import StateUnusable
+    from deltaic_ops.local.resources import PARAMETERS
+
+    functions = load_template(parameters=PARAMETERS).environment
+    names = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
+    tables = {name: functions[name] for name in names if name in functions}
+    try:
+        aws = parts.enter_context(EmbeddedAws(state, lock=lock))
+    except (StateUnusable, RuntimeError) as error:
+        raise Unavailable(str(error)) from error
+    return {**aws.environment, **tables}
+
+
+def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
+    """Return the keys of a local AWS that variables describe completely; otherwise None.
+
+    With them, the catalog is read without boto3, whose import takes most of a command's time. Profiles, proxies and
+    certificate authorities do not concern a local AWS.
+    """
+    from deltaic.storage.aws_credentials import Credentials
+
+    address = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
+    region = wishes.region or variables.get("AWS_REGION")
+    key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
+    if address.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
+        return None
+    return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
+
+
+def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[str, str]) -> "boto3.Session":
+    import boto3
+
+    try:
+        session = boto3.Session(
+            profile_name=wishes.profile,
+            region_name=wishes.region or {**variables, **environment}.get("AWS_REGION"),
+            aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
+        )
+        has_credentials = session.get_credentials() is not None
+    except Exception as error:
+        raise refused(error) from error
+    if not has_credentials:
+        raise NotFound(
+            f"no AWS account is configured and no local server is running in {wishes.state.absolute()}: set "
+            "AWS_PROFILE or the AWS variables, select a running server with --state, or start one: `deltaic serve`"
+        )
+    if session.region_name is None:
+        raise NotFound("no AWS region is configured: set --region or AWS_REGION")
+    return session

@@ -1,0 +1,241 @@
+"""The commands `deltaic plan` and `deltaic apply`: change the catalog to match files."""
+
+import getpass
+import json
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
+
+import typer
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.errors import InvalidParameter, NotFound
+from deltaic_terminal.printing import one_line
+
+from deltaic_ops.cli.declared.declared import FilesOrFolder, catalog_of
+from deltaic_ops.cli.jobs.view_updates import ask_for_rows, drop_schedule, keep_schedule, requests_of
+from deltaic_ops.cli.list_output import print_lines
+from deltaic_ops.cli.operator import Operator, Yes
+
+if TYPE_CHECKING:
+    from deltaic_ops.declared.declaration import Declaration
+    from deltaic_ops.declared.plan import Plan
+    from deltaic_ops.declared.plan_execution import Applying
+    from deltaic_ops.declared.steps import Step
+
+_MARKS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
+_DONE = {"create": "created", "update": "updated", "delete": "deleted"}
+_PLAN = ".json"
+_FILES = "YAML files, a folder of them, or a saved plan."
+
+
+def plan(
+    cli: Operator,
+    files: FilesOrFolder,
+    out_file: Annotated[Path | None, typer.Option("--out", metavar="FILE.json", help="Save the plan.")] = None,
+) -> None:
+    r"""Show how apply would change the catalog, and what recipients would see.
+
+    \b
+    deltaic plan shares-as-code/
+    deltaic plan shares-as-code/ --out plan.json
+    """
+    from deltaic_ops.declared import plan as plans
+    from deltaic_ops.declared.declaration_files import read
+
+    if out_file is not None and out_file.suffix != _PLAN:
+        raise typer.BadParameter(f"'{out_file}' is not a plan file: its name must end with {_PLAN}")
+    declared = read(files)
+    changes = plans.plan(declared, catalog_of(cli, cli.admin, declared))
+    if out_file is not None:
+        plans.write_plan(changes, out_file)
+    _show(cli, changes)
+
+
+def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
+    cli: Operator,
+    files: Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER|PLAN.json", help=_FILES)],
+    prune: Annotated[bool, typer.Option("--prune", help="Delete entries that are not in the files.")] = False,
+    allow_wider: Annotated[bool, typer.Option("--allow-wider", help="Let recipients see more than before.")] = False,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help="Do not check that tables can be read.")] = False,
+    yes: Yes = False,
+) -> None:
+    r"""Change the catalog to match files.
+
+    The command shows the changes and asks before it makes them. Without a terminal, it does not ask, and refuses
+    changes that let recipients see more unless --allow-wider is set. It removes rights before it adds any. If it
+    fails, it lists the finished steps; run it again to continue. Only one `apply` can run at a time.
+
+    \b
+    deltaic apply shares-as-code/
+    deltaic apply shares-as-code/ --prune --allow-wider
+    deltaic apply plan.json
+    """
+    from deltaic_ops.declared import plan as plans
+    from deltaic_ops.declared.declaration_files import read
+
+    saved = plans.read_plan(files[0]) if len(files) == 1 and files[0].suffix == _PLAN else None
+    declared = read(files) if saved is None else saved[0]
+    planned = plans.plan(declared, catalog_of(cli, cli.admin, declared))
+    if saved is not None:
+        plans.refuse_moved(planned, saved[1])
+    confirms = not cli.as_json and not yes and sys.stdin.isatty()
+    if planned.steps and not cli.as_json:
+        _show(cli, planned)
+    _refuse(planned, prune=prune, wider=allow_wider or confirms)
+    if planned.steps and confirms:
+        typer.confirm("Apply these changes?", abort=True)
+    shares = _with_views(planned)
+    before = requests_of(cli, _existing(cli.admin, shares))
+    try:
+        _locked(cli, planned, unchecked=unchecked)
+    finally:  # some changes may be made
+        ask_for_rows(cli, _existing(cli.admin, shares), before)
+
+
+def _locked(cli: Operator, planned: "Plan", *, unchecked: bool) -> None:
+    """Carry out a plan under the lock; raises Conflict if another `apply` runs or the catalog has changed."""
+    from deltaic.catalog.catalog_lock import locked
+
+    from deltaic_ops.declared import plan as plans
+    from deltaic_ops.declared.plan_execution import Applying
+
+    connection = cli.connection
+    holder = f"{getpass.getuser()}@{socket.gethostname()} ({uuid4().hex[:8]})"
+    with locked(connection.dynamo(), connection.catalog_table, holder) as lock:
+        admin = connection.admin(lock)
+        now = plans.plan(planned.files, catalog_of(cli, admin, planned.files))
+        plans.refuse_moved(now, planned.found)
+        lock.prolong()
+        admin.finish_deletions()
+        loopback = bool(connection.environment.get("AWS_ENDPOINT_URL"))
+        applying = Applying(admin, lambda: cli.schemas, unchecked=unchecked, loopback=loopback)
+        try:
+            _carry_out(cli, applying, now.steps, lock.prolong)
+        finally:
+            _schedule(cli, applying, planned.files)
+
+
+def _carry_out(cli: Operator, applying: "Applying", steps: "Iterable[Step]", prolong: Callable[[], None]) -> None:
+    """Carry out the steps and print each; at the end, also after an error, print what remains."""
+    from deltaic_ops.declared.plan_execution import Refused
+
+    steps, done = list(steps), list["Step"]()
+    try:
+        prolong()
+        for step in applying.carry_out(steps):
+            done.append(step)
+            if not cli.as_json:
+                typer.echo(one_line(f"{len(done)}/{len(steps)} {_DONE[step.action]} {step.difference.title}"))
+            prolong()
+    except Refused as refused:
+        title, error = refused.step.difference.title, refused.refusal
+        raise type(error)(f"{title}: {error.message}. Fix this, then run apply again to continue") from error
+    finally:
+        remaining = [step for step in steps if step not in done]
+        if cli.as_json:
+            steps_as_json = {"done": list(map(_wire, done)), "left": list(map(_wire, remaining))}
+            cli.json({**steps_as_json, "warnings": applying.warnings})
+        else:
+            for line in applying.warnings:
+                cli.note(f"warning: {line}")
+            cli.note(
+                "the catalog matches the files" if not remaining else f"{len(done)} of {len(steps)} steps are done"
+            )
+
+
+def _schedule(cli: Operator, applying: "Applying", files: "Declaration") -> None:
+    """Delete schedules of deleted views and update all others, including those that an interrupted run missed."""
+    for view in applying.gone:
+        drop_schedule(cli, view)
+    changed = {view.table_id for view in applying.views}
+    shares = [name for name, share in files.shares.items() if any(schema.views for schema in share.schemas.values())]
+    for share in _existing(applying.admin, shares):
+        for view in applying.admin.views.list(share):
+            if view.refresh or view.table_id in changed:
+                message = keep_schedule(cli, view)
+                if message and view.table_id in changed:
+                    cli.note(message)
+
+
+def _show(cli: Operator, changes: "Plan") -> None:
+    if cli.as_json:
+        cli.json({
+            "steps": [_wire(step) for step in changes.steps],
+            "means": [{"recipients": list(each.recipients), "changes": list(each.changes)} for each in changes.means],
+            "remarks": list(changes.remarks),
+            "deleted": changes.deleted,
+        })  # fmt: skip
+        return
+    print_lines(_lines(changes))
+    print_lines((line, "bold") for line in (*map(str, changes.means), *changes.remarks))
+    counts = {action: sum(step.action == action for step in changes.steps) for action in _MARKS}
+    parts = [
+        f"{counts['create']} to create",
+        f"{counts['update']} to update",
+        f"{changes.deleted} to delete (--prune)",
+    ]
+    summary = [part for part, count in zip(parts, (*list(counts.values())[:2], changes.deleted), strict=True) if count]
+    if changes.widened:
+        summary.append("recipients will see more (requires confirmation or --allow-wider)")
+    cli.note("; ".join(summary) or "nothing to do: the catalog matches the files")
+
+
+def _lines(changes: "Plan") -> "Iterator[tuple[str, str]]":
+    from deltaic_ops.declared.declaration import PARTS
+
+    for step in changes.steps:
+        entry, (mark, colour) = step.difference, _MARKS[step.action]
+        also = f", with {step.also} entries in it" if step.also else ""
+        if step.is_pause and step.action == "delete":
+            also = ", until the change is complete"
+        yield f"{mark} {entry.title}{also}", colour
+        if step.action == "create":
+            for field, value in (entry.in_files or {}).items():
+                if value != PARTS[entry.kind].model_fields[field].default:
+                    yield f"    {field}: {_json(value)}", colour
+        elif step.action == "update":
+            for field, value in (entry.in_files or {}).items():
+                yield f"    {field}: {_json((entry.in_catalog or {})[field])} becomes {_json(value)}", colour
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _wire(step: "Step") -> dict[str, object]:
+    entry = step.difference
+    return {"action": step.action, "kind": entry.kind, "name": entry.name, "widens": step.widens,
+            "before": entry.in_catalog, "after": entry.in_files}  # fmt: skip
+
+
+def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
+    """Raise InvalidParameter for changes that no option allows, before anything is done."""
+    from deltaic_ops.declared.effects import listed
+
+    if planned.deleted and not prune:
+        raise InvalidParameter(
+            f"these entries of the catalog are not in the files: {listed(planned.gone)}. Use --prune to delete them, "
+            "or add them to the files (deltaic export)"
+        )
+    if planned.widened and not wider:
+        raise InvalidParameter(
+            f"these changes let recipients see more: {listed(planned.widened)}. Use --allow-wider to allow them"
+        )
+
+
+def _with_views(planned: "Plan") -> set[str]:
+    shares = {each.path[-1 if each.kind == "grant" else 0] for each in planned.found if each.kind in {"grant", "view"}}
+    recipients = {entry.path[0].lower() for entry in planned.found if entry.kind == "recipient"}
+    grants = [recipient.grants for name, recipient in planned.files.recipients.items() if name.lower() in recipients]
+    return shares.union(*grants)
+
+
+def _existing(admin: CatalogAdmin, shares: Iterable[str]) -> Iterator[str]:
+    for share in sorted(shares):
+        try:
+            yield admin.shares.get(share).name
+        except NotFound:
+            continue

@@ -1,0 +1,175 @@
+"""Find problems that recipients of a Delta table would hit, from its log, before it is shared."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from deltaic.catalog.admin.table_admin import TableAdmin
+from deltaic.catalog.items import Table, now
+from deltaic.delta.features import PARQUET_MISREADS
+from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
+from deltaic.errors import DeltaicError
+from msgspec.structs import replace
+
+from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
+from deltaic_ops.inspection.shared_schema import SchemaReader, missed_by_folder, missed_by_history, missed_by_iceberg
+from deltaic_ops.inspection.survey import Survey
+
+MANY_COMMITS = 100
+"""Commits after the last checkpoint; every new reader requests each of them."""
+
+MANY_FILES, SMALL_BYTES = 100, 8 << 20
+"""Limits for small files: beyond this number and below this average size, requests dominate."""
+
+
+OF_FOLDERS = frozenset({"folder", "paths", "string views", "folder alone"})
+"""Checks that matter for recipients with credentials for the folder (access mode `dir`)."""
+_OF_HISTORY = frozenset({"history", "removed files"})
+
+
+def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -> Iterator[Finding]:
+    """Yield findings of a table; `tables` are the shared tables, whose folders may overlap."""
+    latest = survey.latest
+    yield ok("log", f"version {latest.version}, {latest.files:,} files, {latest.bytes:,} bytes")
+    yield from _of_table(survey)
+    yield from _of_others(tables, location, storage)
+
+
+def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
+    """Check that the metadata of a shared Iceberg table can be read."""
+    try:
+        schemas.check_iceberg(table)
+    except DeltaicError as refusal:
+        return Finding("metadata", "failed", refusal.message, "correct --location or --glue of its entry")
+    return ok("metadata", "Iceberg clients can read the table; other clients cannot")
+
+
+def unreadable(refusal: DeltaicError) -> Finding:
+    """Return the finding for a table whose log cannot be read."""
+    return Finding("log", "failed", refusal.message, "correct the location or the storage, or repair the table")
+
+
+def warned(survey: Survey, table: Table) -> list[str]:
+    """Return warnings that concern the ways in which a table is shared."""
+    left_out = set() if "dir" in table.access_modes else {*OF_FOLDERS}
+    left_out |= set() if table.history else _OF_HISTORY
+    left_out |= set() if "url" in table.access_modes else {"formats"}
+    left_out |= set() if table.iceberg else {"Iceberg"}
+    problems = (finding for finding in _of_table(survey) if not finding.holds and finding.check not in left_out)
+    return [f"{finding.said}: {finding.remedy}" if finding.remedy else finding.said for finding in problems]
+
+
+def _of_table(survey: Survey) -> Iterator[Finding]:
+    yield from _of_formats(survey)
+    yield from _of_files(survey)
+    yield from _of_history(survey)
+    yield from _of_folder(survey)
+    yield from _warned("Iceberg", "Iceberg clients can read the table (--iceberg)", missed_by_iceberg(survey.schema))
+
+
+def _of_folder(survey: Survey) -> Iterator[Finding]:
+    yield from _warned("folder", "readable from its folder (--access-mode dir)", missed_by_folder(survey.schema))
+    yield advise(
+        "paths",
+        f"{survey.odd_paths or 'no'} files have a path with a space or a non-ASCII letter",
+        "polars cannot read these files from the folder; QueryBuilder of deltalake and clients with URLs can",
+        holds=not survey.odd_paths,
+    )
+    yield advise(
+        "string views",
+        f"columns stored as Arrow views: {', '.join(survey.in_views)}" if survey.in_views else "none",
+        "pyarrow and to_pyarrow_table of deltalake cannot filter by these columns, but QueryBuilder can: let the "
+        "writer cast them to plain strings (polars writes views)",
+        holds=not survey.in_views,
+    )
+
+
+def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Finding]:
+    """Yield findings about other catalog entries whose folders overlap with this one."""
+    entry = Table(
+        name="", schema_name="", share="", id="", share_id="", location=location, storage=storage, created_at=now()
+    )
+    whole, in_part = replace(entry, access_modes=("url", "dir")), replace(entry, name="-", hidden_columns=("-",))
+    try:
+        pairs = [*tables.overlaps.opened([whole, in_part])]
+    except DeltaicError as refusal:
+        yield not_asked("folder alone", f"the catalog cannot be read: {refusal.message}")
+        return
+    problems = [
+        f"its folder cannot be shared: it contains {narrow.location} of '{narrow.title}', which is filtered"
+        if wide == whole
+        else f"it cannot be filtered: '{wide.title}' shares all files in {wide.location}"
+        for wide, narrow in pairs
+    ]
+    yield from _warned("folder alone", "no overlap with filtered tables or with shared folders", iter(problems))
+
+
+def _of_formats(survey: Survey) -> Iterator[Finding]:
+    misread = sorted({*survey.latest.features} & PARQUET_MISREADS)
+    yield advise(
+        "formats",
+        f"{', '.join(misread)}: only delta format" if misread else "parquet format and delta format",
+        "clients that support only parquet format are refused (the Python client before 1.1, npm, streamed change "
+        "feeds of Spark's connector): share a view, or a copy without the feature, with them",
+        holds=not misread,
+    )
+
+
+def _of_files(survey: Survey) -> Iterator[Finding]:
+    without, latest = survey.without_statistics, survey.latest
+    yield judge(
+        "data files",
+        survey.unread or "all examined files can be read",
+        "no client can read the file: restore it, or repair the table (FSCK)",
+        holds=not survey.unread,
+    )
+    unscaled = (
+        f"{value} does not have the number of decimals of its type, so delta-kernel refuses the table, and with it "
+        "the Python client in delta format, deltalake, polars and duckdb. Let the writer write 1.50 for decimal(10,2)"
+        for value in survey.schema.unscaled[:3]
+    )
+    yield from _warned("partition values", "decimals match the scale of their type", unscaled)
+    yield advise(
+        "statistics",
+        f"{without:,} of {latest.files:,} files have none" if without else "all files have statistics",
+        "predicates cannot skip these files, and limits cannot count them: let the writer collect statistics",
+        holds=without == 0,
+    )
+    average = latest.bytes // latest.files if latest.files else 0
+    yield advise(
+        "file sizes",
+        f"{average:,} bytes on average",
+        "each file costs a request: OPTIMIZE the table",
+        holds=latest.files <= MANY_FILES or average >= SMALL_BYTES,
+    )
+    behind = latest.version - (-1 if latest.checkpoint is None else latest.checkpoint)
+    yield advise(
+        "checkpoint",
+        f"{behind:,} commits after the checkpoint of version {latest.checkpoint}"
+        if latest.checkpoint is not None
+        else f"{behind:,} commits, no checkpoint",
+        "every query reads all of them: let the writer write checkpoints, or share the table with --checkpoint",
+        holds=behind <= MANY_COMMITS,
+    )
+
+
+def _of_history(survey: Survey) -> Iterator[Finding]:
+    interval = survey.schema.metadata.configuration.get(DELETED_FILES)
+    try:
+        retention = parse_interval(interval, DELETED_FILES_UNSAID)
+    except DeltaicError as error:
+        yield Finding("removed files", "failed", error.message, f"correct the property {DELETED_FILES}")
+        return
+    yield advise(
+        "removed files",
+        f"VACUUM keeps them for {retention / timedelta(hours=1):,.0f} hours",
+        f"slow readers and readers of earlier versions miss files after that: set {DELETED_FILES} to 7 days or more",
+        holds=retention >= DELETED_FILES_UNSAID,
+    )
+    yield from _warned("history", "the table records changes (--history)", missed_by_history(survey.schema))
+
+
+def _warned(check: str, holds: str, problems: Iterator[str]) -> Iterator[Finding]:
+    warnings = list(problems)
+    yield from (Finding(check, "warning", text) for text in warnings)
+    if not warnings:
+        yield ok(check, holds)
