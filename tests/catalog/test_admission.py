@@ -27,7 +27,7 @@ from deltaic.identity.server_tokens import public_jwk
 from deltaic.protocol.requests import ListRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing import catalog_listing
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
 from deltaic.sign_in.bearer import whose
@@ -63,7 +63,7 @@ def means(catalog: Catalog, now: Callable[[], float], *, fail_closed: bool = Fal
         memory=Memory(1 << 20),
         queries=lambda: pytest.fail("nobody submits"),
         iceberg_bucket=lambda: pytest.fail("nobody loads"),
-        make_iceberg=lambda _: pytest.fail("nobody loads"),
+        start_iceberg_generation=lambda _: pytest.fail("nobody loads"),
         iceberg_files_at_once=0,
         counters=counters or LimitCounters(catalog.catalog_table, catalog.dynamo),
         limits_fail_closed=fail_closed,
@@ -79,7 +79,7 @@ ENDPOINTS: dict[str, Callable[[Sharing, Caller, str], object]] = {
     "list tables": lambda s, c, share: catalog_listing.list_tables(s, c, share, "x", PAGE),
     "list all tables": lambda s, c, share: catalog_listing.list_all_tables(s, c, share, PAGE),
     # All endpoints of a table begin with this.
-    "table": lambda s, c, share: s.table(c, TableName(share, "x", "t")).entry.name,
+    "table": lambda s, c, share: s.table(c, RequestedTable(share, "x", "t")).entry.name,
 }
 
 
@@ -320,7 +320,7 @@ def test_an_unrestricted_recipient_costs_no_more_requests(catalog: Catalog, alic
         catalog_listing.list_shares(sharing, caller, PAGE)
         assert asked == ["Query", "BatchGetItem"]
         asked.clear()
-        sharing.table(caller, TableName("s1", "x", "t"))
+        sharing.table(caller, RequestedTable("s1", "x", "t"))
         assert asked == ["BatchGetItem"]
         asked.clear()
         catalog_listing.list_shares(sharing, caller, ListRequest.parse({"maxResults": "0"}))
@@ -361,7 +361,7 @@ def test_of_requests_at_once_as_many_are_answered_as_a_minute_has(catalog: Catal
 def test_a_day_has_so_many_signed_bytes_and_the_next_one_again(catalog: Catalog, alice: str) -> None:
     catalog.admin.recipients.update("alice", bytes_per_day=100)
     evening = _at(23, 59, 50)
-    name = TableName("s1", "x", "t")
+    name = RequestedTable("s1", "x", "t")
     for size in (60, 60):
         caller = Caller(alice, "t", "alice", HERE)
         table = means(catalog, evening).table(caller, name)
@@ -392,7 +392,7 @@ def test_both_limits_cost_one_write_a_request(catalog: Catalog, alice: str) -> N
         caller = Caller(alice, "t", "alice", HERE)
         writes.clear()
         try:
-            means(catalog, now).table(caller, TableName("s1", "x", "t"))
+            means(catalog, now).table(caller, RequestedTable("s1", "x", "t"))
         except TooManyRequests as refusal:
             assert not caller.audit.facts()
             caller.audit.end()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from deltaic.catalog.reader import Admit, CatalogReader, GrantedTable
 from deltaic.errors import TooManyRequests
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic_ops.rights.access_report import Asked, access_of
 
 if TYPE_CHECKING:
@@ -223,6 +223,6 @@ class Throttled(CatalogReader):
 
 
 def test_trouble_on_the_way_is_no_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
-    asked = Asked(admin.recipients.get("alice"), TableName("sales", "europe", "orders"), datetime.now(UTC))
+    asked = Asked(admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC))
     with pytest.raises(TooManyRequests):
         access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), asked)

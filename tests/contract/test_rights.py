@@ -7,7 +7,7 @@ import pytest
 from contract.server import RECIPIENTS, Server
 from contract.tables import ENTRIES
 from deltaic.catalog.reader import CatalogReader
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic_ops.rights.access_report import Asked, access_of
 from deltaic_ops.rights.recipient_view import SeenTable, seen
 from filled_server import dynamo_of
@@ -15,8 +15,12 @@ from filled_server import dynamo_of
 pytestmark = pytest.mark.slow
 
 NAMES = sorted(
-    {TableName(entry.share, entry.schema, entry.table) for entry in ENTRIES if entry.table}
-    | {TableName("share1", "default", "no_such_table"), TableName("share1", "none", "t"), TableName("no", "a", "t")},
+    {RequestedTable(entry.share, entry.schema, entry.table) for entry in ENTRIES if entry.table}
+    | {
+        RequestedTable("share1", "default", "no_such_table"),
+        RequestedTable("share1", "none", "t"),
+        RequestedTable("no", "a", "t"),
+    },
     key=str,
 )
 

@@ -24,7 +24,7 @@ from contract.server import Server
 from contract.tables import CDF_ON, DV_ON, DV_PROTOCOL
 from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.deletion_vectors import decode_z85
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
@@ -259,7 +259,7 @@ def test_the_operator_counts_what_is_answered(place: Place, who: str, name: str)
     schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get)
     reader = CatalogReader(known["CATALOG_TABLE"], dynamo_of(known))
     person = admin.recipients.get(f"narrowed_{who}")
-    asked = Asked(person, TableName(SHARE, "d", name), datetime.now(UTC))
+    asked = Asked(person, RequestedTable(SHARE, "d", name), datetime.now(UTC))
     found = access_of(admin, reader, asked, lambda: schemas).counted
     reply = place.table(name, who).query()
     assert found is not None

@@ -11,14 +11,14 @@ from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, PermissionDenied, Unavailable
 from deltaic.iceberg.generation import FILES_A_MANIFEST
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.metadata_folder import read_index
-from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, MadeMetadata, made_metadata
+from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, GeneratedMetadata, generate_metadata
 from deltaic.sharing.iceberg_clients.remote_signing import SigningRequest, sign_request
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.server_bucket import OwnBucket
+from deltaic.storage.server_bucket import ServerBucket
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltalake import DeltaTable
@@ -27,7 +27,7 @@ from iceberg_clients.catalog import Catalog
 from iceberg_clients.tables import ORDERS, SHARE, options, write
 from sharing.means import sharing
 
-NAME = TableName(SHARE, "default", "long_ago")
+NAME = RequestedTable(SHARE, "default", "long_ago")
 NO_TIME, TIME = Bounds(files=10, earlier_seconds=0.0), Bounds(files=10, earlier_seconds=60.0)
 
 
@@ -44,7 +44,7 @@ def process(server: FilledServer, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         counters=LimitCounters(table, dynamo),
         sessions=SigningSessions(region=region, endpoint=endpoint),
         home=home,
-        iceberg_bucket=lambda: OwnBucket(known["ICEBERG_BUCKET"], home),
+        iceberg_bucket=lambda: ServerBucket(known["ICEBERG_BUCKET"], home),
         clock=clock,
     )
 
@@ -68,20 +68,20 @@ def test_what_is_missing_is_listed_meanwhile(server: FilledServer, process: Call
     def table() -> SharedTable:
         return one.table(caller, NAME)
 
-    def sign(made: MadeMetadata) -> bytes:
+    def sign(made: GeneratedMetadata) -> bytes:
         token = seal_set(one, table(), SignedSet(made.folder, made.version, made.index_key, made.listed))
         uri = f"{server.environment['AWS_ENDPOINT_URL']}/{first.removeprefix('s3://')}"
         return sign_request(one, caller, NAME, token, SigningRequest("GET", uri))
 
-    latest = made_metadata(one, table(), NO_TIME, beyond)
+    latest = generate_metadata(one, table(), NO_TIME, beyond)
     assert (latest.version, latest.listed, begun) == (2, 1, [2])
     with pytest.raises(PermissionDenied):
         sign(latest)
-    assert made_metadata(other, table(), NO_TIME, beyond).listed == 1
-    assert made_metadata(one, table(), TIME).listed == 3  # in the background
-    assert made_metadata(other, table(), NO_TIME, beyond).listed == 1  # for a minute
+    assert generate_metadata(other, table(), NO_TIME, beyond).listed == 1
+    assert generate_metadata(one, table(), TIME).listed == 3  # in the background
+    assert generate_metadata(other, table(), NO_TIME, beyond).listed == 1  # for a minute
     now += 61
-    found = made_metadata(other, table(), NO_TIME, beyond)
+    found = generate_metadata(other, table(), NO_TIME, beyond)
     assert (found.version, found.listed, begun) == (2, 3, [2, 2])
     assert b"authorization" in sign(found)
 
@@ -90,7 +90,7 @@ def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
     server: FilledServer, process: Callable[..., Sharing]
 ) -> None:
     """Of a table of many files, whose log begins with a checkpoint."""
-    name = TableName(SHARE, "default", "wide")
+    name = RequestedTable(SHARE, "default", "wide")
     place = f"s3://{DATA_BUCKET}/{name.table}"
     server.admin.tables.create(SHARE, "default", name.table, place, iceberg="signed", history=True)
     few = ORDERS.slice(0, 1)
@@ -103,7 +103,7 @@ def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
     server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"{name.table}/_delta_log/{0:020d}.json")
     one = process(time.time)
     table = one.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
-    made = made_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
+    made = generate_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
     index = read_index(one.iceberg_bucket(), made.index_key)
     assert index is not None
     assert index.versions == (1, 2)

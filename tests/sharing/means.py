@@ -32,7 +32,7 @@ from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.server_bucket import OwnBucket
+from deltaic.storage.server_bucket import ServerBucket
 from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
 
@@ -59,8 +59,8 @@ def sharing(**changed: Any) -> Sharing:
         url_ttl=timedelta(hours=1),
         memory=Memory(1 << 28),
         queries=lambda: QueryStore("unused"),
-        iceberg_bucket=lambda: OwnBucket("unused", STORAGE),
-        make_iceberg=lambda _: None,
+        iceberg_bucket=lambda: ServerBucket("unused", STORAGE),
+        start_iceberg_generation=lambda _: None,
         iceberg_files_at_once=400_000,
     )
     return replace(made, **changed)

@@ -8,7 +8,7 @@ import pytest
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.folder_objects import list_page, look_at
+from deltaic.storage.folder_objects import head_objects, list_page
 from deltaic.storage.locations import Location
 from served import served
 
@@ -69,7 +69,7 @@ def test_a_refused_listing_is_tried_again_only_where_that_may_help(
 def test_an_object_that_a_store_refuses_keeps_no_other_from_being_found(storage: StorageConfig, refusal: str) -> None:
     """S3 answers 400 without a body to HEAD of an object of SSE-C."""
     here = Location(refusal, "t")
-    found = look_at(keys, storage, here, ["bad", "good"])
+    found = head_objects(keys, storage, here, ["bad", "good"])
     assert [each and each.name for each in found] == [None, "good"]
     with pytest.raises(TableUnreadable):
-        look_at(keys, storage, here, ["bad", "worse"])
+        head_objects(keys, storage, here, ["bad", "worse"])

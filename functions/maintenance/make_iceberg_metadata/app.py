@@ -3,12 +3,12 @@
 from typing import Any
 
 from deltaic.http.observability import logger
-from deltaic.sharing.iceberg_clients.background_generation import make_in_background
+from deltaic.sharing.iceberg_clients.background_generation import generate_in_background
 from deltaic.sharing.runtime import sharing
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- as Lambda calls it
     """Make it and return what came of it, which the log is told, too."""
-    ended = dict(make_in_background(sharing(), event))
+    ended = dict(generate_in_background(sharing(), event))
     logger().info("metadata", extra=ended)
     return ended

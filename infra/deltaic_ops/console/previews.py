@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Recipient, Table
 from deltaic.errors import InvalidParameter
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -98,7 +98,7 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
 def _access(provider: Provider, table: Table, person: Recipient) -> Any:
     from deltaic_ops.rights.access_report import Asked, access_of
 
-    name = TableName(table.share, table.schema_name, table.name)
+    name = RequestedTable(table.share, table.schema_name, table.name)
     return access_of(provider.admin, provider.reader, Asked(person, name, datetime.now(UTC)))
 
 

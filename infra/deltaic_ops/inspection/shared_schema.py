@@ -92,12 +92,12 @@ class SchemaReader:
         """Raise why the metadata of an Iceberg table cannot be read, or is not named."""
 
         def document(store: "ObjectTableStore") -> None:
-            from deltaic.sharing.iceberg_clients.native_metadata import own_metadata
+            from deltaic.sharing.iceberg_clients.native_metadata import read_native_metadata
             from deltaic.storage.glue_catalog import metadata_location
             from deltaic.storage.locations import TableLocations
 
             places = TableLocations.parse(table.location, table.auxiliary_locations)
-            own_metadata(store, places, table.metadata_location, partial(metadata_location, self.home))
+            read_native_metadata(store, places, table.metadata_location, partial(metadata_location, self.home))
 
         self.in_store(table.location, table.storage, document)
 

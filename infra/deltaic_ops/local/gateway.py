@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from deltaic.platform_limits import BUFFERED_SECONDS
-from deltaic.storage.aws_credentials import own_credentials
+from deltaic.storage.aws_credentials import default_credentials
 
 from deltaic_ops.deploy.api import GatewayResponse
 from deltaic_ops.deploy.emulated_account import ACCOUNT, REGION
@@ -146,7 +146,7 @@ class Gateway(HttpServer):
     def _invoke(self, exchange: Exchange, path: str, query: str) -> None:
         """Start a function for another one, which signs with this process's credentials (Lambda's API, "Invoke")."""
         body = exchange.body()
-        signed = is_signed(own_credentials(), exchange.method, path, query, dict(exchange.headers), body)
+        signed = is_signed(default_credentials(), exchange.method, path, query, dict(exchange.headers), body)
         if not signed or exchange.header("x-amz-invocation-type") != "Event":
             raise Refused("ACCESS_DENIED")
         arn = unquote(path.removeprefix(INVOCATIONS).partition("/")[0])

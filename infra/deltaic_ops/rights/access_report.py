@@ -10,9 +10,9 @@ from deltaic.catalog.items import Recipient, Restrictions, Table
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
 from deltaic.protocol.gates import TableGate
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.rights.admission import check_admitted
-from deltaic.sharing.rights.row_filters import restricted_rights
+from deltaic.sharing.rights.row_filters import filtered_rights
 from deltaic.sharing.rights.table_rights import Rights
 from msgspec.structs import replace
 
@@ -96,7 +96,7 @@ class Asked:
     """A request to decide about."""
 
     person: Recipient
-    name: TableName
+    name: RequestedTable
     now: datetime
     address: str = ""
     """IP address of the client; empty for an address that is allowed."""
@@ -113,7 +113,7 @@ def access_of(
     person, name = asked.person, asked.name
     try:
         granted = reader.admitting(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
-        rights, first = restricted_rights(reader, granted)
+        rights, first = filtered_rights(reader, granted)
     except (TooManyRequests, Unavailable):  # temporary errors are no decision
         raise
     except DeltaicError as refusal:

@@ -13,7 +13,7 @@ from deltaic.catalog.items import Grant, Invitation, OAuthClient, Policy, Recipi
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.scheduled.expirations import Ending, endings_of
-from deltaic.sharing.rights.row_filters import restricted_rights
+from deltaic.sharing.rights.row_filters import filtered_rights
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sign_in.jwt_bearers import logged_id
 
@@ -89,7 +89,7 @@ def told_access(table: Table) -> str:
 def _seen(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> SeenTable:
     table, refreshed_at = granted.table, _refreshed_at(admin, granted.table)
     try:
-        rights, first = restricted_rights(reader, granted)
+        rights, first = filtered_rights(reader, granted)
     except (UnsupportedOperation, TableUnreadable) as refusal:
         return SeenTable(table, granted.grant, Rights(), table.start_version, refusal.message, refreshed_at)
     return SeenTable(table, granted.grant, rights, first, refreshed_at=refreshed_at)

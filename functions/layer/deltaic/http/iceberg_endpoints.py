@@ -8,7 +8,7 @@ from deltaic.errors import DeltaicError, NotFound, UnsupportedOperation
 from deltaic.http.request import PublicRequest, Request
 from deltaic.http.response import Response
 from deltaic.protocol import iceberg_bodies
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.iceberg_clients import namespaces
 from deltaic.sharing.runtime import sharing
 
@@ -33,9 +33,9 @@ def answer(body: bytes) -> Response:
     return Response(headers={**_JSON, "cache-control": "private, no-store"}, body=body)
 
 
-def table_name(request: Request) -> TableName:
+def table_name(request: Request) -> RequestedTable:
     """Return the table of a route."""
-    return TableName(request.names["share"], request.names["namespace"], request.names["table"])
+    return RequestedTable(request.names["share"], request.names["namespace"], request.names["table"])
 
 
 def list_iceberg(request: Request) -> Response:

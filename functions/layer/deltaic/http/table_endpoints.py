@@ -13,7 +13,7 @@ from deltaic.protocol.requests import MetadataRequest, QueryResultRequest, Versi
 from deltaic.settings import settings
 from deltaic.sharing import metadata, query
 from deltaic.sharing.answer import Answer, ResponseOptions
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 from deltaic.sharing.change_feed import changes_query
 from deltaic.sharing.runtime import connect_sessions, sharing
 from deltaic.snapstart import call_after_restore, load_before_snapshot
@@ -74,8 +74,8 @@ def list_table_changes(request: Request) -> Stream:
     )
 
 
-def _table(request: Request) -> TableName:
-    return TableName(request.names["share"], request.names["schema"], request.names["table"])
+def _table(request: Request) -> RequestedTable:
+    return RequestedTable(request.names["share"], request.names["schema"], request.names["table"])
 
 
 def _options(request: Request) -> ResponseOptions:

@@ -21,7 +21,7 @@ class Caller:
     """What the access log says of the request."""
 
 
-class TableName(msgspec.Struct, frozen=True):
+class RequestedTable(msgspec.Struct, frozen=True):
     """A table as the request spells it; comparisons ignore case, messages repeat this spelling."""
 
     share: str

@@ -11,7 +11,7 @@ from deltaic.catalog.items import Named, Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import is_offered
 
@@ -51,7 +51,7 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
     return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
 
-def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_iceberg: bool = False) -> bytes:
+def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_iceberg: bool = False) -> bytes:
     """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound.
 
     `serves_iceberg`: whether there is a catalog for Iceberg's clients.

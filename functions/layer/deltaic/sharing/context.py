@@ -15,7 +15,7 @@ from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.memory import Memory
 from deltaic.sharing.rights.admission import Admission
 from deltaic.sharing.rights.table_rights import ALL, Rights
@@ -27,7 +27,7 @@ from deltaic.storage.table_urls import TableUrls
 if TYPE_CHECKING:
     from deltaic.catalog.submitted_queries import QueryStore
     from deltaic.delta.store import TableStore
-    from deltaic.storage.server_bucket import OwnBucket
+    from deltaic.storage.server_bucket import ServerBucket
 
 
 class Sharing(msgspec.Struct, frozen=True):
@@ -46,9 +46,9 @@ class Sharing(msgspec.Struct, frozen=True):
     """Makes or returns the store of submitted queries; asked only for those."""
     counters: LimitCounters
     """Count what limited recipients ask for."""
-    iceberg_bucket: "Callable[[], OwnBucket]"
+    iceberg_bucket: "Callable[[], ServerBucket]"
     """Makes or returns the bucket of what is made for Iceberg's clients; asked only for those."""
-    make_iceberg: Callable[[bytes], None]
+    start_iceberg_generation: Callable[[bytes], None]
     """Has it made in the background, and does not wait for that; raises Unavailable where that cannot be begun."""
     iceberg_files_at_once: int
     """How many files are listed for such a client while it waits."""
@@ -67,7 +67,7 @@ class Sharing(msgspec.Struct, frozen=True):
         admission = Admission(caller, self.counters, self.clock, fail_closed=self.limits_fail_closed)
         return self.catalog.admitting(admission)
 
-    def table(self, caller: Caller, name: TableName) -> "SharedTable":
+    def table(self, caller: Caller, name: RequestedTable) -> "SharedTable":
         """Return the granted table.
 
         Raises NotFound for one that does not exist or is not granted, and what `Admission` does.
@@ -88,9 +88,9 @@ class Sharing(msgspec.Struct, frozen=True):
         rights, start_version = ALL, entry.start_version
         if entry.is_restricted or granted.grant.partition_filter:
             # Few tables are: the others do not pay for the imports.
-            from deltaic.sharing.rights.row_filters import restricted_rights
+            from deltaic.sharing.rights.row_filters import filtered_rights
 
-            rights, start_version = restricted_rights(self.catalog, granted)
+            rights, start_version = filtered_rights(self.catalog, granted)
         return SharedTable(
             caller=caller,
             entry=entry,
@@ -138,7 +138,7 @@ class SharedTable(msgspec.Struct, frozen=True):
     @property
     def access_modes(self) -> Sequence[str]:
         """How this recipient may read the table: never by its folder where some of its rows are not shared."""
-        return ("url",) if self.rights.are_restricted else self.entry.access_modes
+        return ("url",) if self.rights.are_filtered else self.entry.access_modes
 
     @property
     def identity(self) -> str:
@@ -175,7 +175,7 @@ class SharedTable(msgspec.Struct, frozen=True):
 
     def require_directory_access(self) -> None:
         """Refuse credentials for a table that is not shared by directory, or whose log holds more than is shared."""
-        if self.rights.are_restricted:
+        if self.rights.are_filtered:
             raise UnsupportedOperation(
                 f"Not all of the table {self.gate.full_name} is shared with you, and credentials for its folder would "
                 "open all of it. Read it with a query."

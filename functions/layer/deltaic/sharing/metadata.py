@@ -2,13 +2,13 @@
 
 from deltaic.protocol.requests import MetadataRequest, VersionRequest
 from deltaic.sharing.answer import Answer, ReadOptions
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.snapshots import find, negotiate, open_log
 
 
-def get_version(sharing: Sharing, caller: Caller, name: TableName, request: VersionRequest) -> int:
+def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request: VersionRequest) -> int:
     """Return the latest version, or the first at or after a timestamp; streaming clients poll it.
 
     PROTOCOL.md, "Query Table Version".
@@ -24,7 +24,7 @@ def get_version(sharing: Sharing, caller: Caller, name: TableName, request: Vers
 
 
 def get_metadata(
-    sharing: Sharing, caller: Caller, name: TableName, request: MetadataRequest, read_options: ReadOptions
+    sharing: Sharing, caller: Caller, name: RequestedTable, request: MetadataRequest, read_options: ReadOptions
 ) -> Answer:
     """Return both lines (PROTOCOL.md, "Query Table Metadata"), at the latest version, a version, or as of a time.
 

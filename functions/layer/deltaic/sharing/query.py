@@ -6,7 +6,7 @@ from deltaic import partition_filters, pruning, storage
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing import rights
 from deltaic.sharing.answer import Answer, ResponseOptions
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.query_reading import reading
 
@@ -21,7 +21,9 @@ BEFORE_SNAPSHOT: Final = (
 """Modules that the first request for a table may import; a snapshot of the process has them already."""
 
 
-def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryRequest, options: ResponseOptions) -> Answer:
+def query(
+    sharing: Sharing, caller: Caller, name: RequestedTable, request: QueryRequest, options: ResponseOptions
+) -> Answer:
     """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
     table = sharing.table(caller, name)
     table.audit_request(request)

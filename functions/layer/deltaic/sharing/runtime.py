@@ -18,7 +18,7 @@ from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
     from deltaic.catalog.submitted_queries import QueryStore
-    from deltaic.storage.server_bucket import OwnBucket
+    from deltaic.storage.server_bucket import ServerBucket
 
 
 @cache
@@ -35,7 +35,7 @@ def sharing() -> Sharing:
         queries=_queries,
         counters=LimitCounters(config.catalog_table, dynamo()),
         iceberg_bucket=_iceberg_bucket,
-        make_iceberg=_make_iceberg,
+        start_iceberg_generation=_start_iceberg_generation,
         iceberg_files_at_once=config.iceberg_files_at_once,
         limits_fail_closed=config.limits_on_failure == "closed",
         clock=time.time,
@@ -54,16 +54,16 @@ def _home() -> StorageConfig:
 
 
 @cache
-def _iceberg_bucket() -> "OwnBucket":
-    from deltaic.storage.server_bucket import OwnBucket
+def _iceberg_bucket() -> "ServerBucket":
+    from deltaic.storage.server_bucket import ServerBucket
 
     name = settings().iceberg_bucket
     if not name:  # this machine's gateway over a stack without it
         raise UnsupportedOperation("this server does not serve Iceberg clients: its provider can enable it")
-    return OwnBucket(name, _home())
+    return ServerBucket(name, _home())
 
 
-def _make_iceberg(event: bytes) -> None:
+def _start_iceberg_generation(event: bytes) -> None:
     from deltaic.storage.background_function import invoke
 
     invoke(settings().iceberg_maker, settings().region, event)

@@ -125,7 +125,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             partition_columns=tuple(visibility.metadata.partition_columns) if response_format == "parquet" else (),
             statistics=self.options.statistics or response_format == "delta",
             shown_columns=visibility.shown_columns,
-            restricted=visibility.is_restricted,
+            restricted=visibility.is_filtered,
         )
 
     def _scope(self, style: FileStyle) -> Hashable:

@@ -17,7 +17,7 @@ from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.requests import QueryResultRequest
 from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.answer import Answer, ReadOptions, ResponseOptions
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.query_reading import reading
 
@@ -60,7 +60,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options:
 def get_result(  # noqa: PLR0913 -- the parts of one request
     sharing: Sharing,
     caller: Caller,
-    name: TableName,
+    name: RequestedTable,
     query_id: str,
     *,
     request: QueryResultRequest,

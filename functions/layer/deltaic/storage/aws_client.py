@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from deltaic.aws_codes import THROTTLED
-from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.endpoints import dns_suffix
 from deltaic.storage.signing import authorization
 from deltaic.urls import web_address
@@ -106,7 +106,7 @@ class AwsClient:
         endpoint: str = "",
         *,
         timeouts: Timeouts,
-        credentials: Callable[[], Credentials] = own_credentials,
+        credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
         """Prepare to call a service in its region, or whoever answers at `endpoint`; raises as `web_address` does."""
         self._idle: list[HTTPConnection] = []

@@ -22,7 +22,7 @@ class Credentials:
     """When they end, milliseconds since the epoch; None when that cannot be known or is never."""
 
 
-def own_credentials() -> Credentials:
+def default_credentials() -> Credentials:
     """Return the function's own credentials.
 
     On Lambda they stand in the environment, without an expiry that could be read. Elsewhere, and after a SnapStart

@@ -75,7 +75,7 @@ def list_page(  # noqa: PLR0913 -- where, and what of it
     return ObjectPage(objects, folders, answer.get("NextContinuationToken", "") if answer["IsTruncated"] else "")
 
 
-def look_at(
+def head_objects(
     credentials: Callable[[], Credentials], storage: StorageConfig, location: Location, names: Iterable[str]
 ) -> list[FolderObject | None]:
     """Return the objects of these names as they are now, in their order; None for one that is gone, or not to be read.
@@ -83,10 +83,10 @@ def look_at(
     `credentials` must be the same function for the same credentials, by which connections are kept. Raises
     TableUnreadable where none may be read, TooManyRequests and Unavailable.
     """
-    return on_loop(_look_at_all(connection(location.bucket, storage, credentials), storage, location, names))
+    return on_loop(_head_all(connection(location.bucket, storage, credentials), storage, location, names))
 
 
-async def _look_at_all(
+async def _head_all(
     store: Any, storage: StorageConfig, location: Location, names: Iterable[str]
 ) -> list[FolderObject | None]:
     import obstore

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from deltaic.errors import TableUnreadable, Unavailable
-from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.connections import connection
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -21,7 +21,7 @@ class LogWriter:
         self,
         locations: TableLocations,
         storage: StorageConfig,
-        credentials: Callable[[], Credentials] = own_credentials,
+        credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
         self._locations = locations
         self._storage = storage

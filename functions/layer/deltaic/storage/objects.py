@@ -7,7 +7,7 @@ from typing import Any
 
 from deltaic.delta.store import LogFile
 from deltaic.errors import TableRefused, Unavailable
-from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.byte_ranges import coalesce, cut
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.endpoints import StorageConfig
@@ -34,7 +34,7 @@ class ObjectTableStore:
         self,
         locations: TableLocations,
         storage: StorageConfig,
-        credentials: Callable[[], Credentials] = own_credentials,
+        credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
         self._locations = locations
         self._storage = storage

@@ -5,12 +5,12 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from deltaic.errors import Unavailable
-from deltaic.storage.aws_credentials import own_credentials
+from deltaic.storage.aws_credentials import default_credentials
 from deltaic.storage.connections import connection
 from deltaic.storage.endpoints import StorageConfig
 
 
-class OwnBucket:
+class ServerBucket:
     """One bucket, by its name. All methods raise Unavailable where S3 fails: nothing of it is a caller's to correct."""
 
     def __init__(self, name: str, storage: StorageConfig) -> None:
@@ -52,7 +52,7 @@ class OwnBucket:
 
     @property
     def _client(self) -> Any:
-        return connection(self.name, self.storage, own_credentials)
+        return connection(self.name, self.storage, default_credentials)
 
     @contextmanager
     def _failing(self, what: str) -> Iterator[None]:

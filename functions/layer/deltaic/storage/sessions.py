@@ -26,7 +26,7 @@ from deltaic.errors import (
     Unavailable,
     UnsupportedOperation,
 )
-from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.endpoints import StorageConfig, is_aws
 
 SESSION_SECONDS = 3600
@@ -94,7 +94,7 @@ class SigningSessions:
         if storage.secret:
             return self._static_keys(storage.secret)
         role = storage.role_arn or self._role
-        return self._session(role, recipient_id) if role else own_credentials()
+        return self._session(role, recipient_id) if role else default_credentials()
 
     def name_of(self, recipient_id: str, storage: StorageConfig) -> str | None:
         """Return the name of the session that `credentials` gives, as S3's access log has it; None if it is none."""
@@ -108,7 +108,7 @@ class SigningSessions:
         """
         self._check(storage)
         if not (storage.secret or storage.role_arn):
-            return own_credentials
+            return default_credentials
 
         return self._reading(storage, storage.role_arn, storage.secret)
 

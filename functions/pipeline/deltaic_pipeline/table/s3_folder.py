@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from botocore.exceptions import BotoCoreError, ClientError
-from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
@@ -40,7 +40,7 @@ class S3Folder:
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
         keys = Credentials(access.access_key_id or "", access.secret_access_key or "", access.session_token or "")
-        credentials = (lambda: keys) if access.access_key_id and access.secret_access_key else own_credentials
+        credentials = (lambda: keys) if access.access_key_id and access.secret_access_key else default_credentials
         places = TableLocations(self._location)
         self.store = ObjectTableStore(places, storage, credentials)
         self.writer = LogWriter(places, storage, credentials)

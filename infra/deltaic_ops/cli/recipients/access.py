@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from deltaic.catalog.items import Recipient as RecipientEntry
 from deltaic.scheduled.expirations import Ending
-from deltaic.sharing.caller import TableName
+from deltaic.sharing.caller import RequestedTable
 
 from deltaic_ops.cli.list_output import Every, fields, first
 from deltaic_ops.cli.operator import Column, Operator, json_fields, json_value, wire
@@ -48,7 +48,7 @@ def access(
 
     if address and not _is_address(address):
         raise typer.BadParameter(f"'{address}' is not an IP address")
-    name = TableName(*table_name(table))
+    name = RequestedTable(*table_name(table))
     request = Asked(cli.admin.recipients.get(recipient), name, datetime.now(UTC), address)
     decision = access_of(cli.admin, cli.reader, request, (lambda: cli.schemas) if count else None)
     facts = json_fields(decision)

@@ -11,7 +11,7 @@ from deltaic.protocol.changes_request import ChangesRequest, Span
 from deltaic.protocol.instants import Instant
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import Answer, ReadOptions
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.change_feed.commit_memo import CommitMemo
 from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange, Versions
 from deltaic.sharing.change_feed.visible_changes import ChangeFeed, DataChanges
@@ -39,7 +39,7 @@ def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
 
 
 def list_changes(
-    sharing: Sharing, caller: Caller, name: TableName, request: ChangesRequest, read_options: ReadOptions
+    sharing: Sharing, caller: Caller, name: RequestedTable, request: ChangesRequest, read_options: ReadOptions
 ) -> Answer:
     """Answer GET .../changes (PROTOCOL.md, "Read Change Data Feed"); ranges without recorded changes are refused.
 

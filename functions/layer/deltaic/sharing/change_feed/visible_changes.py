@@ -102,17 +102,17 @@ class VisibleCommits(msgspec.Struct, frozen=True):
         """Yield commits with what counts of them and is seen; `visibility` is that of the commit before the first."""
         rights = self.table.rights
         for commit in commits:
-            if commit.metadata is not None and rights.are_restricted:
+            if commit.metadata is not None and rights.are_filtered:
                 visibility = visibility_of(rights, commit.metadata)
             elif visibility is None:
-                at = self.log.snapshot(commit.version) if rights.are_restricted else self.head
+                at = self.log.snapshot(commit.version) if rights.are_filtered else self.head
                 visibility = visibility_of(rights, at.metadata)
             yield self._visible(commit, visibility)
 
     def _visible(self, commit: CommitChanges, visibility: TableVisibility) -> VisibleCommit:
         changes = self.kind.of(commit, visibility, self.table)
         removed = find_removed(self.log, commit.version, [change for _, change in changes])
-        if not visibility.is_restricted:
+        if not visibility.is_filtered:
             return VisibleCommit(commit, changes, removed, visibility, visibility)
         before = self._visibility_before(commit, visibility, changes)
         changes = self._with_inline_vectors(_seen(changes, removed, visibility, before))

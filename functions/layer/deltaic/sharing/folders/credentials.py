@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.storage.endpoints import StorageConfig, is_aws
 from deltaic.storage.locations import TableLocations
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
 
 
-def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, request: CredentialsRequest) -> bytes:
+def create_table_credentials(
+    sharing: Sharing, caller: Caller, name: RequestedTable, request: CredentialsRequest
+) -> bytes:
     """Return the answer's body (PROTOCOL.md, "Generate Temporary Table Credential").
 
     Raises NotFound for a table that is not granted, UnsupportedOperation and InvalidParameter where the table is not

@@ -9,7 +9,7 @@ from deltaic.protocol.files_request import MAX_KEY_BYTES, FilesRequest, UrlsRequ
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.folders.shared_folder import AssetKind, AssetName, SharedFolder, open_folder
-from deltaic.storage.folder_objects import FolderObject, list_page, look_at
+from deltaic.storage.folder_objects import FolderObject, head_objects, list_page
 from deltaic.storage.signing import UrlSigner
 
 
@@ -54,7 +54,7 @@ def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
     start = folder.location.key_prefix
     # At a longer key S3 refuses to look, and says no more than a proxy in trouble would.
     possible = [name for name in request.names if len(f"{start}{name}".encode()) <= MAX_KEY_BYTES]
-    there = [each for each in look_at(reader, folder.storage, folder.location, possible) if each is not None]
+    there = [each for each in head_objects(reader, folder.storage, folder.location, possible) if each is not None]
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     keys = sharing.sessions.credentials(caller.recipient_id, folder.storage)
     signer = UrlSigner(keys, folder.storage, folder.location, ttl=sharing.url_ttl, now=now)

@@ -1,15 +1,16 @@
-"""Serves Iceberg's clients, for whom a share is a warehouse, a schema a namespace, and a table an Iceberg table.
+"""Serve Iceberg clients, which see a share as a warehouse, a schema as a namespace, and each table as an Iceberg table.
 
 DuckDB loads the Delta table `europe.orders` of the share `sales` and reads one of its files:
 
-    namespaces          GET namespaces and tables: `europe`, and `orders` because its entry says `iceberg: signed`
-    opened_table        whether this recipient may load the table, and by which access to its files
-    made_metadata       Iceberg metadata of version 12, made from the log and stored in the server's own bucket
-    made_folder         the folder of that metadata, one for each set of rights, and its index of files
-    loading             the answer to loadTable: metadata location, metadata, and how requests are signed
-    signed_set          the files that may be signed, sealed into a token that the client sends along
-    remote_signing      POST .../sign: the file is in the index of version 12, so its GET request is signed
+    namespaces          lists namespaces and tables: `europe`, and `orders` because its entry says `iceberg: signed`
+    table_access        checks that this recipient may load the table, and how it may read the files
+    recipient_metadata  generates Iceberg metadata of version 12 from the log and stores it in the server's bucket
+    metadata_folder     the folder of that metadata, one for each set of rights, and its index of files
+    load_table          the answer to loadTable: metadata location, metadata, and how requests are signed
+    signed_set          the files that may be signed, sealed into a token that the client sends with each request
+    remote_signing      POST .../sign: signs the GET request because the index of version 12 lists the file
 
-`background_making` starts a function where metadata takes longer than a client waits. `own_metadata` serves tables that
-are Iceberg tables already. How Delta becomes Iceberg is in `deltaic.iceberg`; no request writes to a shared table.
+`background_generation` starts a function if the metadata takes longer than a client waits. `native_metadata` reads the
+metadata of tables that are Iceberg tables already. `deltaic.iceberg` converts Delta to Iceberg. No request writes to a
+shared table.
 """

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, Unavailable, UnsupportedOperation
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, MadeMetadata, made_metadata
+from deltaic.sharing.iceberg_clients.recipient_metadata import Bounds, GeneratedMetadata, generate_metadata
 from deltaic.sharing.iceberg_clients.table_access import open_table
 
 UNDER_WAY_SECONDS: Final = 900
@@ -37,10 +37,10 @@ class _Note(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-class MakingEvent(msgspec.Struct, frozen=True):
+class GenerationEvent(msgspec.Struct, frozen=True):
     """What the function is told, in JSON."""
 
-    table: TableName
+    table: RequestedTable
     recipient_id: str
     token_id: str
     recipient: str
@@ -55,14 +55,14 @@ class MakingEvent(msgspec.Struct, frozen=True):
         return Caller(self.recipient_id, self.token_id, self.recipient, self.source_ip)
 
 
-def metadata_at_once(sharing: Sharing, table: SharedTable) -> MadeMetadata:
-    """Return the metadata of the latest version to whoever waits for it; raises as `made_metadata` does.
+def latest_metadata(sharing: Sharing, table: SharedTable) -> GeneratedMetadata:
+    """Return the metadata of the latest version to whoever waits for it; raises as `generate_metadata` does.
 
     Of a table of too many files it raises Unavailable while it is made, and UnsupportedOperation where it cannot be.
     Earlier versions for which there is no time are made by the function, too.
     """
     bounds = Bounds(sharing.iceberg_files_at_once, _EARLIER_SECONDS)
-    return made_metadata(sharing, table, bounds, partial(_being_made, sharing, table))
+    return generate_metadata(sharing, table, bounds, partial(_being_made, sharing, table))
 
 
 def _being_made(sharing: Sharing, table: SharedTable, folder: str, version: int) -> DeltaicError:
@@ -78,10 +78,10 @@ def _being_made(sharing: Sharing, table: SharedTable, folder: str, version: int)
     told = msgspec.json.encode(_Note(version, sharing.clock()))
     if bucket.create(f"{note}{_BEGUN}", told):
         caller = table.caller
-        name = TableName(table.entry.share, table.entry.schema_name, table.entry.name)
+        name = RequestedTable(table.entry.share, table.entry.schema_name, table.entry.name)
         who = caller.recipient_id, caller.token_id, caller.recipient, caller.source_ip
         try:
-            sharing.make_iceberg(msgspec.json.encode(MakingEvent(name, *who, version, note)))
+            sharing.start_iceberg_generation(msgspec.json.encode(GenerationEvent(name, *who, version, note)))
         except DeltaicError:
             bucket.put(f"{note}{_ENDED}", told)
             raise
@@ -111,14 +111,14 @@ def _not_yet() -> Unavailable:
     )
 
 
-def make_in_background(sharing: Sharing, event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Make what `metadata_at_once` has begun, and note how that has ended; returns what the log is told of it."""
-    making = msgspec.convert(event, MakingEvent)
+def generate_in_background(sharing: Sharing, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Make what `latest_metadata` has begun, and note how that has ended; returns what the log is told of it."""
+    making = msgspec.convert(event, GenerationEvent)
     caller, refusal = making.caller, ""
     try:
         table = open_table(sharing, caller, making.table)  # what it refuses is this recipient's, and no other's
         try:
-            made = made_metadata(sharing, table, _BACKGROUND)
+            made = generate_metadata(sharing, table, _BACKGROUND)
         except _OF_THE_TABLE as error:
             refusal = error.message
             raise

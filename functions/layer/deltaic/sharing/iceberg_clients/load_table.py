@@ -13,10 +13,10 @@ from deltaic import partition_filters, storage
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import iceberg_bodies
 from deltaic.sharing import rights
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.background_generation import metadata_at_once
-from deltaic.sharing.iceberg_clients.native_metadata import own_metadata
+from deltaic.sharing.iceberg_clients.background_generation import latest_metadata
+from deltaic.sharing.iceberg_clients.native_metadata import read_native_metadata
 from deltaic.sharing.iceberg_clients.signed_set import SET_TTL, SignedSet, seal_set
 from deltaic.sharing.iceberg_clients.table_access import open_table
 from deltaic.storage.endpoints import is_aws
@@ -53,10 +53,10 @@ class _Document(msgspec.Struct, frozen=True):
     """What a reader sends along to have requests signed."""
 
 
-def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: str = "") -> LoadedTable:
+def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, known_etags: str = "") -> LoadedTable:
     """Return a table's metadata and how it is read; `known_etags` is what the client says it has (If-None-Match).
 
-    Raises what `open_table`, `metadata_at_once` and `own_metadata` do.
+    Raises what `open_table`, `latest_metadata` and `read_native_metadata` do.
     """
     table = open_table(sharing, caller, name)
     found = _document(sharing, table)
@@ -73,7 +73,7 @@ def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: s
     return LoadedTable(etag, iceberg_bodies.loaded_table(found.uri, found.content, settings, credentials))
 
 
-def load_credentials(sharing: Sharing, caller: Caller, name: TableName) -> bytes:
+def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> bytes:
     """Return credentials anew; raises as `load_table` does. Of a table that is signed for there are none."""
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
@@ -84,14 +84,14 @@ def load_credentials(sharing: Sharing, caller: Caller, name: TableName) -> bytes
 
 def _document(sharing: Sharing, table: SharedTable) -> _Document:
     if table.entry.format == "iceberg":
-        own = own_metadata(
+        own = read_native_metadata(
             sharing.files(table),
             table.locations,
             table.entry.metadata_location,
             partial(metadata_location, sharing.home),
         )
         return _Document(own.location, own.document, ())
-    made = metadata_at_once(sharing, table)
+    made = latest_metadata(sharing, table)
     table.caller.audit.add(version=made.version, listedFiles=made.files)
     bucket = sharing.iceberg_bucket().name
     signed = SignedSet(made.folder, made.version, made.index_key, made.listed)

@@ -10,7 +10,7 @@ from typing import Final
 
 from deltaic.iceberg.file_index import FileIndex
 from deltaic.sharing.context import SharedTable
-from deltaic.storage.server_bucket import OwnBucket
+from deltaic.storage.server_bucket import ServerBucket
 
 INDEXES: Final = "i"
 """Where the indexes lie in their folder, which only this server reads."""
@@ -32,7 +32,7 @@ def index_key(folder: str, version: int, commit_id: str) -> str:
     return f"{folder}/{INDEXES}/{version:020d}-{commit_id}.index"
 
 
-def read_index(bucket: OwnBucket, key: str) -> FileIndex | None:
+def read_index(bucket: ServerBucket, key: str) -> FileIndex | None:
     """Return the index at a key; None where there is none that this release can read."""
     content = bucket.get(key)
     try:

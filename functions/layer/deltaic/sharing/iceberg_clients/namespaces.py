@@ -3,7 +3,7 @@
 from typing import Final
 
 from deltaic.protocol import iceberg_bodies
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import check_open, is_offered
 
@@ -34,6 +34,6 @@ def list_open_tables(sharing: Sharing, caller: Caller, share: str, schema: str) 
     return iceberg_bodies.tables(schema, (table.name for table in found if is_offered(table)))
 
 
-def check_table(sharing: Sharing, caller: Caller, name: TableName) -> None:
+def check_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> None:
     """Raise NotFound for a table that is not there or not open, and nothing else: its log is not looked at."""
     check_open(sharing.table(caller, name))

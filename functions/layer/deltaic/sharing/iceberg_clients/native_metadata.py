@@ -26,16 +26,16 @@ _PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storag
 """Properties that lead files elsewhere than below the table's location."""
 
 
-class OwnMetadata(msgspec.Struct, frozen=True):
+class NativeMetadata(msgspec.Struct, frozen=True):
     """The metadata of a table, as its writer has put it."""
 
     location: str
     document: bytes
 
 
-def own_metadata(
+def read_native_metadata(
     store: TableStore, locations: TableLocations, named: str, glue: Callable[[str, str], str]
-) -> OwnMetadata:
+) -> NativeMetadata:
     """Return the current metadata; `named` is what the entry says, `glue` gives what Glue says of database and table.
 
     Raises TableUnreadable where it is not there, cannot be read, or leads to files outside of the table's locations.
@@ -56,7 +56,7 @@ def own_metadata(
         raise TableUnreadable(
             "the table's metadata is larger than an answer may be: its provider can expire old snapshots", path
         )
-    return OwnMetadata(f"{locations.root.uri}/{path}", document)
+    return NativeMetadata(f"{locations.root.uri}/{path}", document)
 
 
 def _hinted(store: TableStore) -> str:

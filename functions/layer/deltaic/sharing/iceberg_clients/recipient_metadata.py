@@ -28,7 +28,7 @@ from deltaic.sharing.iceberg_clients.native_metadata import MOST_BYTES
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.snapshots import open_log
-from deltaic.storage.server_bucket import OwnBucket
+from deltaic.storage.server_bucket import ServerBucket
 
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
 """What a version is left out for: its log is gone, or it cannot be read so."""
@@ -47,7 +47,7 @@ class Bounds(NamedTuple):
     """How long is spent in all while versions before the latest are missing."""
 
 
-class MadeMetadata(msgspec.Struct, frozen=True):
+class GeneratedMetadata(msgspec.Struct, frozen=True):
     """The metadata of one version as one recipient sees it."""
 
     version: int
@@ -65,9 +65,9 @@ class MadeMetadata(msgspec.Struct, frozen=True):
     """In seconds since the epoch: then versions may be listed that are missing now."""
 
 
-def made_metadata(
+def generate_metadata(
     sharing: Sharing, table: SharedTable, bounds: Bounds, beyond: Callable[[str, int], DeltaicError] | None = None
-) -> MadeMetadata:
+) -> GeneratedMetadata:
     """Return the metadata of the latest version, made as far as it is not there, with earlier ones as time allows.
 
     `beyond` has made by another what is beyond the bounds, by the folder of what is made and the version, and returns
@@ -78,7 +78,7 @@ def made_metadata(
     since = since_of(table)
     of_rights = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
     key = of_rights, log.latest_identity(), since
-    known: MadeMetadata | None = sharing.memory.iceberg.get(key)
+    known: GeneratedMetadata | None = sharing.memory.iceberg.get(key)
     if known is not None and beyond is not None and sharing.clock() < known.holds_until:
         table.gate.check_version(known.version)
         return known
@@ -109,7 +109,7 @@ def made_metadata(
             beyond(folder, snapshot.version)
     until = math.inf if complete else sharing.clock() + _INCOMPLETE_SECONDS
     files, listed = index.snapshots[-1].files, len(index.snapshots)
-    made = MadeMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
+    made = GeneratedMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
     if (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
@@ -131,7 +131,7 @@ def _document(means: Means, table_id: str, index: FileIndex, since: int | None) 
         since = listed[len(listed) // 2]
 
 
-def _nearest(bucket: OwnBucket, key: str) -> FileIndex | None:
+def _nearest(bucket: ServerBucket, key: str) -> FileIndex | None:
     """Return the index at the key of a version, else the newest one of an earlier version."""
     index = read_index(bucket, key)
     if index is not None:
@@ -142,7 +142,7 @@ def _nearest(bucket: OwnBucket, key: str) -> FileIndex | None:
 
 
 @contextmanager
-def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str, most_files: int) -> Iterator[Means]:
+def _means(sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int) -> Iterator[Means]:
     """Yield the means of making; all that was put is there when the block has ended."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:

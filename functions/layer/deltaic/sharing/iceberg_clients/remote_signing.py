@@ -15,13 +15,13 @@ import msgspec
 from deltaic.errors import MalformedRequest, PermissionDenied
 from deltaic.iceberg.file_index import FileIndex
 from deltaic.protocol import iceberg_bodies
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.metadata_folder import INDEXES, read_index, since_of
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, open_set
 from deltaic.sharing.iceberg_clients.table_access import open_table
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.folder_objects import look_at
+from deltaic.storage.folder_objects import head_objects
 from deltaic.storage.locations import Location, ObjectName
 from deltaic.storage.signing import signed_request
 
@@ -51,7 +51,7 @@ class SigningRequest(msgspec.Struct, frozen=True):
             raise MalformedRequest("the body is not a request to sign: method, region, uri and headers") from None
 
 
-def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, request: SigningRequest) -> bytes:
+def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: str, request: SigningRequest) -> bytes:
     """Return the headers that make a read of the reader's own files valid.
 
     Of who has a limit by bytes a range is signed too and counted, and without one the whole file is. Raises
@@ -152,7 +152,7 @@ def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
 def _size(sharing: Sharing, storage: StorageConfig, name: ObjectName) -> int:
     """Return how large an object is; 0 of one that is gone."""
     reader = sharing.sessions.file_reader(storage)
-    [found] = look_at(reader, storage, Location(name.bucket, ""), [name.key])
+    [found] = head_objects(reader, storage, Location(name.bucket, ""), [name.key])
     return found.size if found else 0
 
 

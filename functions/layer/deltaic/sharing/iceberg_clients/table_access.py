@@ -2,7 +2,7 @@
 
 from deltaic.catalog.items import Table
 from deltaic.errors import NotFound, UnsupportedOperation
-from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 
 
@@ -24,7 +24,7 @@ def check_open(table: SharedTable) -> None:
         )
 
 
-def open_table(sharing: Sharing, caller: Caller, name: TableName) -> SharedTable:
+def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> SharedTable:
     """Return a table that this recipient may read so.
 
     Raises NotFound for one that is not there, not granted or not open, UnsupportedOperation and InvalidParameter where

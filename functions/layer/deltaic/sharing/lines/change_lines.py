@@ -54,7 +54,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) or visibility.is_restricted else action
+        tracked = None if isinstance(action, AddCdcFile) or visibility.is_filtered else action
         return lines.file(
             self.response_format,
             FileAction(

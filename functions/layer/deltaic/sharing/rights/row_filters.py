@@ -15,7 +15,7 @@ _NOBODY: Final = ""
 """The audience of a recipient that lacks a property, of which no view has rows."""
 
 
-def restricted_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Rights, int]:
+def filtered_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Rights, int]:
     """Return the rights, and from which version on they hold.
 
     Raises UnsupportedOperation for a view that has not been refreshed since the recipient got its rights, and

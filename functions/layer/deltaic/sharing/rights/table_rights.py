@@ -27,14 +27,14 @@ class Rights(msgspec.Struct, frozen=True):
     """Columns that it does not see, in lower case."""
 
     @property
-    def are_restricted(self) -> bool:
+    def are_filtered(self) -> bool:
         """Whether less than all of the table is shared."""
         return bool(self.filters or self.hidden)
 
     @property
     def identity(self) -> str:
         """Name what the filters come to for this recipient; empty where nothing is kept back."""
-        if not self.are_restricted:
+        if not self.are_filtered:
             return ""
         used = set().union(*(one.properties for one in self.filters))
         return checksum({

@@ -56,7 +56,7 @@ class TableVisibility(msgspec.Struct, frozen=True):
     """
 
     @property
-    def is_restricted(self) -> bool:
+    def is_filtered(self) -> bool:
         """Whether lines may reveal nothing that other files share: neither row ids nor files of deletion vectors."""
         return self.kept is not None or self.shown_columns is not None
 
@@ -123,7 +123,7 @@ def visibility_of(rights: Rights, metadata: Metadata) -> TableVisibility:
     Raises TableUnreadable where their filters say nothing certain of that version's columns, and where one that is
     hidden is no partition column.
     """
-    if not rights.are_restricted:
+    if not rights.are_filtered:
         return TableVisibility(metadata)
     from deltaic.partition_filters import evaluate  # few tables have a filter
 
