@@ -79,7 +79,7 @@ def catalog(size: Size) -> Iterator[Entry]:
     for number in range(size.shares):
         name, share_id = share_name(number), _id("share", number)
         share = Share(name=name, id=share_id, comment=f"What was sold in region {number}", created_at=_FIRST)
-        yield keys.named("share", name), {**share.attributes(), "schemas": _SCHEMAS_EACH}
+        yield keys.catalog_entry("share", name), {**share.attributes(), "schemas": _SCHEMAS_EACH}
         for part in range(_SCHEMAS_EACH):
             schema = Schema(name=f"schema_{part}", share=name, share_id=share_id, created_at=_FIRST)
             yield keys.schema(name, schema.name), {**schema.attributes(), "tables": each // _SCHEMAS_EACH}
@@ -89,7 +89,7 @@ def catalog(size: Size) -> Iterator[Entry]:
             yield _volume(number)
     for number in range(size.recipients):
         person = _recipient(number)
-        yield keys.named("recipient", person.name), person.attributes()
+        yield keys.catalog_entry("recipient", person.name), person.attributes()
         yield keys.recipient_id(person.id), {"recipient": person.name, "properties": person.properties}
         held = {(number * 7 + place * 13) % size.shares for place in range(_SHARES_EACH)} | {0}
         for share_number in sorted(held) if number else range(size.shares):

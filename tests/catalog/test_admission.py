@@ -30,8 +30,8 @@ from deltaic.sharing import catalog_listing
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.sign_in.bearer import whose
-from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers, OwnClients
+from deltaic.sign_in.bearer import identify
+from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers, ServerClients
 from deltaic.sign_in.token_issuing import TokenIssuing
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
@@ -118,9 +118,11 @@ class Keys:
 
     def authenticate(self, sent: str, clock: Callable[[], float]) -> Token | Bearer:
         """Return whose it is by then; raises Unauthenticated."""
-        own = OwnClients(self._catalog.client_store(), IssuerKeys(lambda _: (self._own_key,), clock))
+        own = ServerClients(self._catalog.client_store(), IssuerKeys(lambda _: (self._own_key,), clock))
         keys = IssuerKeys(lambda _: tuple(self.issuer.jwks()["keys"]), clock)
-        return whose(sent, self._catalog.tokens(clock), lambda: JwtBearers(self._catalog.policies(), keys, own, clock))
+        return identify(
+            sent, self._catalog.tokens(clock), lambda: JwtBearers(self._catalog.policies(), keys, own, clock)
+        )
 
     def token(self, person: Recipient) -> Key:
         """Make a bearer token, which may be revoked; a cut-off ends it for good."""
@@ -421,9 +423,9 @@ def test_no_request_of_both_limits_is_lost_at_the_change_of_a_minute(catalog: Ca
     for minute in range(3):
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: counters.add(alice, 2, now + 60 * minute, request=True), range(8)))  # noqa: B023
-        assert counters.used(alice, now + 60 * minute) == (16 * (minute + 1), 8)
+        assert counters.usage(alice, now + 60 * minute) == (16 * (minute + 1), 8)
     counters.add(alice, 1, now, request=True)  # a clock that is behind
-    assert counters.used(alice, now + 120) == (49, 9)
+    assert counters.usage(alice, now + 120) == (49, 9)
 
 
 def test_counters_that_fail_let_through_or_refuse_as_the_stack_says(catalog: Catalog, alice: str) -> None:

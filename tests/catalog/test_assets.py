@@ -188,7 +188,7 @@ def test_a_folder_that_is_moved_or_a_grant_that_narrows_opens_nothing_either(adm
     admin.grants.create("ann", "sales", partition_filter="region = 'eu'")
     with pytest.raises(InvalidParameter, match=r"'raw\.d\.v' shares all"):
         admin.volumes.update("raw", "d", "v", location=f"{LAKE}/t")
-    assert list(admin.tables.overlaps.opened()) == []
+    assert list(admin.tables.overlaps.conflicts()) == []
 
 
 def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> None:

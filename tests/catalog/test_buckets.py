@@ -24,14 +24,14 @@ ROWS: dict[str, Any] = {"partition_filter": "region = 'EU'"}
 OWN = "deltaic-icebergbucket"
 
 
-def behind(point: AccessPoint) -> str:
+def bucket_of(point: AccessPoint) -> str:
     return "lake" if point.name == "partner" else ""
 
 
 @pytest.fixture
 def admin(catalog: Catalog) -> CatalogAdmin:
     """Return a catalog with a share, whose administrator knows one bucket of the stack and one access point."""
-    buckets = Buckets(own=lambda: {OWN}, behind=behind)
+    buckets = Buckets(stack_buckets=lambda: {OWN}, bucket_of=bucket_of)
     admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, buckets=buckets)
     admin.shares.create("s")
     admin.schemas.create("s", "d")
@@ -81,7 +81,7 @@ def test_an_access_point_is_compared_by_its_bucket(admin: CatalogAdmin) -> None:
     with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in"):
         admin.tables.create("s", "d", "t", "s3://lake/t", **ROWS)
     admin.tables.create("s", "d", "t", "s3://lake/u", **ROWS)
-    assert list(admin.tables.overlaps.uncompared()) == []
+    assert list(admin.tables.overlaps.incomparable()) == []
 
 
 def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmin) -> None:
@@ -89,7 +89,7 @@ def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmi
     admin.tables.create("s", "d", "plain", f"{UNKNOWN}/plain")
     for name, place in (("known", f"{POINT}/v"), ("point", UNKNOWN), ("alias", ALIAS)):
         admin.volumes.create("s", "d", name, place)
-    found = list(folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared()))
+    found = list(folders(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
     assert [finding.verdict for finding in found] == ["warning", "warning"]
     assert [finding.said.partition(":")[0] for finding in found] == ["cannot check s.d.alias", "cannot check s.d.point"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.errors import NotFound
 
 if TYPE_CHECKING:
@@ -29,38 +29,38 @@ def filled(catalog: Catalog) -> Catalog:
 
 
 A, C_ELSEWHERE, C = (
-    TablePlace("s3://bucket/a", ""),
-    TablePlace("s3://bucket/c", "minio"),
-    TablePlace("s3://bucket/c", ""),
+    SharedLocation("s3://bucket/a", ""),
+    SharedLocation("s3://bucket/c", "minio"),
+    SharedLocation("s3://bucket/c", ""),
 )
 
 
 def test_each_place_that_takes_part_comes_once(filled: Catalog) -> None:
-    places = TablePlaces(filled.catalog_table, filled.dynamo).to_checkpoint()
+    places = SharedLocations(filled.catalog_table, filled.dynamo).due_for_checkpoint()
     assert len(places) == 3
     assert set(places) == {A, C, C_ELSEWHERE}
 
 
 def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
     now = 1_700_000_000.0
-    checkpointing = TablePlaces(filled.catalog_table, filled.dynamo, lambda: now)
+    checkpointing = SharedLocations(filled.catalog_table, filled.dynamo, lambda: now)
     for place in (C_ELSEWHERE, A, C):
-        checkpointing.looked_at(place)
+        checkpointing.record_check(place)
         now += 1
-    assert checkpointing.to_checkpoint() == [C_ELSEWHERE, A, C]
-    checkpointing.looked_at(A)
-    assert checkpointing.to_checkpoint() == [C_ELSEWHERE, C, A]
+    assert checkpointing.due_for_checkpoint() == [C_ELSEWHERE, A, C]
+    checkpointing.record_check(A)
+    assert checkpointing.due_for_checkpoint() == [C_ELSEWHERE, C, A]
     filled.admin.tables.create("one", "s", "new", "s3://bucket/new", checkpoint=True)
-    assert checkpointing.to_checkpoint()[0] == TablePlace("s3://bucket/new", "")
+    assert checkpointing.due_for_checkpoint()[0] == SharedLocation("s3://bucket/new", "")
 
 
 def test_a_share_that_is_going_takes_no_part(filled: Catalog) -> None:
     filled.admin.shares.delete("Two", force=True)
-    assert TablePlaces(filled.catalog_table, filled.dynamo).to_checkpoint() == [A]
+    assert SharedLocations(filled.catalog_table, filled.dynamo).due_for_checkpoint() == [A]
 
 
 def test_a_storage_is_found_by_its_name(filled: Catalog) -> None:
-    checkpointing = TablePlaces(filled.catalog_table, filled.dynamo)
+    checkpointing = SharedLocations(filled.catalog_table, filled.dynamo)
     assert checkpointing.storage("minio").endpoint == "https://minio.example"
     with pytest.raises(NotFound, match="'ceph'"):
         checkpointing.storage("ceph")

@@ -114,23 +114,23 @@ def test_what_a_view_shares_is_its_sqls_to_say(catalog: Catalog, admin: CatalogA
 def test_what_is_fitted_is_stored_as_it_fits_or_not_at_all(catalog: Catalog, admin: CatalogAdmin) -> None:
     seen: list[tuple[Table, Table | None]] = []
 
-    def fit(wanted: Table, before: Table | None) -> Table:
+    def validate(wanted: Table, before: Table | None) -> Table:
         seen.append((wanted, before))
         if wanted.location == "s3://bucket/other":
             raise InvalidParameter("it does not fit")
         return replace(wanted, hidden_columns=tuple(name.upper() for name in wanted.hidden_columns))
 
-    made = admin.tables.create("sales", "europe", "t", f"{LOCATION}/", hidden_columns=["a"], fit=fit)
+    made = admin.tables.create("sales", "europe", "t", f"{LOCATION}/", hidden_columns=["a"], validate=validate)
     assert (made.hidden_columns, made.location) == (("A",), LOCATION)
     assert seen == [(replace(made, hidden_columns=("a",)), None)]
-    changed = admin.tables.update("sales", "europe", "t", hidden_columns=["b"], fit=fit)
+    changed = admin.tables.update("sales", "europe", "t", hidden_columns=["b"], validate=validate)
     assert changed.hidden_columns == ("B",)
     assert seen[1:] == [(replace(made, hidden_columns=("b",)), made)]
     before = catalog.items()
     with pytest.raises(InvalidParameter, match="does not fit"):
-        admin.tables.create("sales", "europe", "u", "s3://bucket/other", fit=fit)
+        admin.tables.create("sales", "europe", "u", "s3://bucket/other", validate=validate)
     with pytest.raises(InvalidParameter, match="does not fit"):
-        admin.tables.update("sales", "europe", "t", location="s3://bucket/other", fit=fit)
+        admin.tables.update("sales", "europe", "t", location="s3://bucket/other", validate=validate)
     assert catalog.items() == before
 
 
@@ -246,7 +246,7 @@ def test_what_credentials_for_another_folder_would_open_is_refused_whichever_was
         admin.tables.create(*second[0], **{**second[1], **second[2]})
         with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by"):
             admin.tables.update(*second[0], **{name: second[1][name] for name in second[2] if name in second[1]})
-        assert list(admin.tables.overlaps.opened()) == []
+        assert list(admin.tables.overlaps.conflicts()) == []
         admin.tables.delete(*first[0])
         admin.tables.delete(*second[0])
 
@@ -268,7 +268,7 @@ def test_what_credentials_do_not_open_stays_possible(
     other_share(admin)
     admin.tables.create("raw", "d", "wide", **WHOLE | wide)
     admin.tables.create("sales", "europe", "part", **PART | narrow)
-    assert list(admin.tables.overlaps.opened()) == []
+    assert list(admin.tables.overlaps.conflicts()) == []
 
 
 def test_a_view_is_opened_by_no_folder_nor_a_table_by_a_grant_of_some_of_its_rows(admin: CatalogAdmin) -> None:

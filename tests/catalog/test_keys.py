@@ -20,10 +20,10 @@ WIDEST = "\U0001f600" * 255
 @example("\u0130" * 255, "\u0130" * 255, "")
 def test_every_key_fits_whatever_is_typed(share: str, schema: str, table: str) -> None:
     for key in (
-        keys.named("share", share),
+        keys.catalog_entry("share", share),
         keys.asset("table", share, schema, table),
         keys.recipient_entry("grant", share, table),
-        keys.named("recipient", share),
+        keys.catalog_entry("recipient", share),
         keys.query(share, schema, table),
     ):
         assert len(key.pk.encode()) <= 2048
@@ -57,7 +57,7 @@ def test_a_range_holds_what_belongs_to_it(share: str, schema: str, other: str, t
 @example("a", "a\U0010ffff")
 def test_a_range_begins_strictly_after_its_position(after: str, name: str) -> None:
     stretch = keys.all_of("share", after)
-    assert (keys.named("share", name).sk >= stretch.low) == (keys.segment(name) > keys.segment(after))
+    assert (keys.catalog_entry("share", name).sk >= stretch.low) == (keys.segment(name) > keys.segment(after))
 
 
 _PLAIN = st.recursive(

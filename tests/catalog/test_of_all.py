@@ -41,13 +41,13 @@ def test_a_scan_finds_what_the_lists_have(held: "Catalog") -> None:
     people = list(admin.recipients.list())
     for kind in (admin.tokens, admin.invitations, admin.clients, admin.federation):
         each = [one for person in people for one in kind.list(person.id)]
-        assert sorted(kind.of_all(), key=repr) == sorted(each, key=repr)
+        assert sorted(kind.list_all(), key=repr) == sorted(each, key=repr)
         assert len(each) >= len(people)
     grants = [one for person in people for one in admin.grants.of_recipient(person.name)]
-    assert sorted(admin.grants.of_all(), key=repr) == sorted(grants, key=repr)
-    assert {one.share for one in admin.grants.of_all(with_an_end=True)} == {"two"}
+    assert sorted(admin.grants.list_all(), key=repr) == sorted(grants, key=repr)
+    assert {one.share for one in admin.grants.list_all(expiring=True)} == {"two"}
     views = [one for share in ("one", "two") for one in admin.views.list(share)]
-    assert sorted(admin.views.of_all(), key=repr) == sorted(views, key=repr)
+    assert sorted(admin.views.list_all(), key=repr) == sorted(views, key=repr)
 
 
 def test_what_ends_soon_is_the_same_by_scans_and_by_lists(held: "Catalog") -> None:

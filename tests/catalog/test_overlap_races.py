@@ -167,7 +167,7 @@ def test_of_two_operators_who_share_and_restrict_the_same_folder_the_second_is_r
             before(catalog.admin)
         with pytest.raises(InvalidParameter, match=r"all that lies in|is shared by the access mode 'dir'"):
             outer[1](interrupted_once(catalog, inner[1]))
-        assert list(catalog.admin.tables.overlaps.opened()) == []
+        assert list(catalog.admin.tables.overlaps.conflicts()) == []
 
 
 PLAIN: dict[str, Operation] = {
@@ -187,7 +187,7 @@ def test_a_table_enters_no_shared_folder_while_its_share_gets_a_filter(catalog: 
         catalog.admin.tables.create("part", "d", "outside", "s3://outside/t")
         with pytest.raises(InvalidParameter, match=r"'whole\.d\.v' shares all that lies in"):
             outer(interrupted_once(catalog, inner))
-        assert list(catalog.admin.tables.overlaps.opened()) == []
+        assert list(catalog.admin.tables.overlaps.conflicts()) == []
         catalog.clear()
 
 
@@ -315,7 +315,9 @@ def test_whatever_two_administrators_do_doctor_has_nothing_to_report(catalog: Ca
 
         with suppress(DeltaicError):
             outer(interrupted(catalog, REQUESTS, act))
-        wrong = [finding.said for finding in folders(catalog.admin.tables.overlaps.opened(), []) if not finding.holds]
+        wrong = [
+            finding.said for finding in folders(catalog.admin.tables.overlaps.conflicts(), []) if not finding.holds
+        ]
         assert not wrong, (said, [(at, other) for at, (other, _) in inner])
-        filtered = {grant.share for grant in catalog.admin.grants.of_all() if grant.partition_filter}
-        assert not [view.title for view in catalog.admin.views.of_all() if view.share in filtered], said
+        filtered = {grant.share for grant in catalog.admin.grants.list_all() if grant.partition_filter}
+        assert not [view.title for view in catalog.admin.views.list_all() if view.share in filtered], said

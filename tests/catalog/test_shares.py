@@ -319,21 +319,23 @@ def test_an_excerpt_of_a_listing_begins_behind_a_name_has_its_letters_and_ends(c
         def shown(excerpt: Excerpt, listed: Callable[[Excerpt], Iterable[Named | Recipient]] = listed) -> list[str]:
             return [each.name for each in listed(excerpt)]
 
-        assert shown(Excerpt(most=3)) == ["al", "Alpha", "alpine"]
-        assert shown(Excerpt(after="ALPINE", most=2)) == ["ALPS", "beta"]
-        assert shown(Excerpt(begins="aLp")) == ["Alpha", "alpine", "ALPS"]
-        assert shown(Excerpt(after="alpha", begins="alp", most=1)) == ["alpine"]
+        assert shown(Excerpt(limit=3)) == ["al", "Alpha", "alpine"]
+        assert shown(Excerpt(after="ALPINE", limit=2)) == ["ALPS", "beta"]
+        assert shown(Excerpt(prefix="aLp")) == ["Alpha", "alpine", "ALPS"]
+        assert shown(Excerpt(after="alpha", prefix="alp", limit=1)) == ["alpine"]
         assert shown(Excerpt(after="gamma")) == ["\U0001f600"]
-        assert shown(Excerpt(begins="x" * 2000)) == []
+        assert shown(Excerpt(prefix="x" * 2000)) == []
     assert [one.name for one in catalog.admin.schemas.list("beta", Excerpt(after="one"))] == ["two"]
-    assert [one.name for one in catalog.admin.tables.list("beta", "one", Excerpt(most=1))] == ["first"]
-    assert [one.share for one in catalog.admin.grants.of_recipient("beta", Excerpt(begins="al"))] == ["Alpha"]
+    assert [one.name for one in catalog.admin.tables.list("beta", "one", Excerpt(limit=1))] == ["first"]
+    assert [one.share for one in catalog.admin.grants.of_recipient("beta", Excerpt(prefix="al"))] == ["Alpha"]
     held = [*catalog.admin.grants.of_share("alpha")]
-    assert [*catalog.admin.grants.of_share("alpha", Excerpt(after=held[2].recipient_id, most=2))] == held[3:5]
+    assert [*catalog.admin.grants.of_share("alpha", Excerpt(after=held[2].recipient_id, limit=2))] == held[3:5]
 
 
 def test_an_excerpt_passes_over_what_is_being_deleted_and_is_full_all_the_same(catalog: Catalog) -> None:
     for name in ("a", "b", "c", "d"):
         catalog.admin.shares.create(name)
-    catalog.dynamo.transact([update(catalog.catalog_table, keys.named("share", "b"), assign={"state": DELETING})])
-    assert [share.name for share in catalog.admin.shares.list(Excerpt(most=2))] == ["a", "c"]
+    catalog.dynamo.transact(
+        [update(catalog.catalog_table, keys.catalog_entry("share", "b"), assign={"state": DELETING})]
+    )
+    assert [share.name for share in catalog.admin.shares.list(Excerpt(limit=2))] == ["a", "c"]

@@ -183,7 +183,7 @@ def test_a_grant_asks_for_rows_that_are_not_there(catalog: Catalog) -> None:
     admin.grants.create("alice", "s")
     assert (requested(admin), requested(admin, "other")) == (True, False), "who lacks a property sees no rows anyway"
     put(admin, made, site("Porto"))
-    admin.views.record(admin.views.get("s", "d", "mine"), {"version": 0}, wanted_still=False)
+    admin.views.record_refresh(admin.views.get("s", "d", "mine"), {"version": 0}, keep_request=False)
     assert not requested(admin)
     admin.recipients.create("bob", properties={"site": "Porto"})
     admin.grants.create("bob", "s")
@@ -200,7 +200,7 @@ def test_a_property_asks_for_rows_that_are_not_there(catalog: Catalog) -> None:
     assert not requested(admin)
     admin.recipients.update("alice", add_properties={"site": "Turku"})
     assert requested(admin)
-    admin.views.record(admin.views.get("s", "d", "mine"), {}, wanted_still=False)
+    admin.views.record_refresh(admin.views.get("s", "d", "mine"), {}, keep_request=False)
     admin.recipients.update("alice", remove_properties=("site",))
     assert not requested(admin)
 
@@ -209,24 +209,24 @@ def test_a_refresh_ends_only_the_request_that_it_saw(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
     make(admin)
-    read = admin.views.request("s", "d", "mine")
-    again = admin.views.request("s", "d", "mine")
+    read = admin.views.request_refresh("s", "d", "mine")
+    again = admin.views.request_refresh("s", "d", "mine")
     assert read.requested_at is not None
     assert again.requested_at is not None
     assert again.requested_at > read.requested_at
-    done = admin.views.record(read, {"version": 3, "sources": {"s.d.orders": 7}}, wanted_still=False)
+    done = admin.views.record_refresh(read, {"version": 3, "sources": {"s.d.orders": 7}}, keep_request=False)
     assert (done.requested_at, done.last_refresh["sources"]) == (again.requested_at, {"s.d.orders": 7})
-    done = admin.views.record(again, {"version": 3}, wanted_still=False)
+    done = admin.views.record_refresh(again, {"version": 3}, keep_request=False)
     assert done.requested_at is None
     assert done.refreshed_at is not None
-    assert admin.views.record(done, {}, wanted_still=True).requested_at is not None
+    assert admin.views.record_refresh(done, {}, keep_request=True).requested_at is not None
     changed = admin.views.get("s", "d", "mine")
     admin.views.update("s", "d", "mine", sql="SELECT 1 AS one FROM source", properties=[])
-    assert admin.views.record(changed, {}, wanted_still=False).requested_at is not None
+    assert admin.views.record_refresh(changed, {}, keep_request=False).requested_at is not None
     admin.views.delete("s", "d", "mine")
     make(admin)
     with pytest.raises(Conflict, match="made anew"):
-        admin.views.record(read, {}, wanted_still=False)
+        admin.views.record_refresh(read, {}, keep_request=False)
     with pytest.raises(Conflict, match="refresh it again"):
         admin.views.partitions.put(
             read, [ViewPartition(table_id=read.table_id, audience="p", since_version=0, values={}, created_at=now())]
@@ -237,6 +237,6 @@ def test_a_failure_is_kept_beside_what_was_done(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
     made = make(admin)
-    admin.views.record(made, {"version": 3}, wanted_still=False)
-    told = admin.views.failed(made, "no such column").last_refresh
+    admin.views.record_refresh(made, {"version": 3}, keep_request=False)
+    told = admin.views.record_failure(made, "no such column").last_refresh
     assert (told["version"], told["failure"]) == (3, "no such column")

@@ -195,7 +195,7 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     admin.grants.create("bob", "sales")
     # Nobody's rows are there before the first refresh, not even none for who lacks the property.
     assert "not there yet" in shared.done("recipient show bob")
-    admin.views.record(view, {"version": 0}, wanted_still=False)
+    admin.views.record_refresh(view, {"version": 0}, keep_request=False)
     told = shared.json("access bob sales.europe.mine")
     assert (told["rowFilters"], told["lackedProperties"]) == ([], ["country"])
     assert "none; missing properties: country" in shared.done("recipient show bob")
@@ -207,7 +207,7 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
 
 def test_a_table_that_has_left_the_listings_says_why(shared: Deltaic, admin: CatalogAdmin) -> None:
     followed = admin.tables.update("sales", "europe", "orders", followed=True)
-    admin.tables.list_or_not(followed, "its log has a gap")
+    admin.tables.set_listed(followed, "its log has a gap")
     assert rule(shared, f"alice {ORDERS}") == f"table '{ORDERS}' is hidden from recipients: its log has a gap"
     assert shared.json("recipient show alice")["tables"] == []
 
@@ -215,7 +215,7 @@ def test_a_table_that_has_left_the_listings_says_why(shared: Deltaic, admin: Cat
 class Throttled(CatalogReader):
     """A catalog that cannot be asked now."""
 
-    def admitting(self, admit: Admit) -> Throttled:  # noqa: ARG002 -- nobody is let in
+    def with_admission(self, admit: Admit) -> Throttled:  # noqa: ARG002 -- nobody is let in
         return self
 
     def get_table(self, *_: str) -> GrantedTable:

@@ -356,7 +356,7 @@ def test_a_view_whose_sql_is_refused_shows_no_history(deltaic: Deltaic, files: P
 
 
 def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
-    admin.follows.enter("sales", "europe", f"{LAKE}/")
+    admin.follows.put("sales", "europe", f"{LAKE}/")
     admin.tables.create("sales", "europe", "brought", f"{LAKE}/brought", followed=True)
     deltaic.done("export again")
     share = Path(files.parent, "again", "shares", "sales.yaml")
@@ -384,7 +384,7 @@ def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path,
 def test_a_share_made_anew_is_not_what_was_being_deleted(deltaic: Deltaic, admin: CatalogAdmin) -> None:
     deltaic.done("share create s")
     with pytest.raises(NotFound):
-        admin.shares.delete("s", force=True, begun=True)
+        admin.shares.delete("s", force=True, resume=True)
     assert admin.shares.get("s").name == "s"
 
 

@@ -162,4 +162,4 @@ def test_the_bucket_behind_an_access_point_is_asked_of_s3(
     for name, bucket in (("partner", "behind-a-point"), ("unknown", "")):
         point = access_point(f"arn:aws:s3:us-east-1:{account}:accesspoint/{name}")
         assert point is not None
-        assert where.admin().buckets.behind(point) == bucket
+        assert where.admin().buckets.bucket_of(point) == bucket

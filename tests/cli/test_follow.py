@@ -242,7 +242,7 @@ def test_a_schema_goes_with_what_it_follows_by_force_alone(
 ) -> None:
     admin.storages.create("other", region="eu-west-1")
     admin.schemas.create("sales", "s")
-    admin.follows.enter("sales", "s", "s3://elsewhere/x", storage="other")
+    admin.follows.put("sales", "s", "s3://elsewhere/x", storage="other")
     assert "1 table(s) or other entries" in deltaic("schema delete sales.s").stderr
     deltaic.done("schema delete sales.s --force")
     assert seen() == []

@@ -89,8 +89,8 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
         "milliseconds": 5300,
         "versions": [{"version": 3, "sources": {"vaccine_share.acme.patients": 12}, "at": 1_800_000_000}],
     }
-    admin.views.record(view, done, wanted_still=True)
-    admin.views.failed(view, "no column dose")
+    admin.views.record_refresh(view, done, keep_request=True)
+    admin.views.record_failure(view, "no column dose")
     said = filled.done(f"view show {VIEW}")
     for words in (
         "1,400 in 20,480 bytes",

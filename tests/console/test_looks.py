@@ -83,7 +83,7 @@ def test_views_are_told_with_their_freshness(console: Visitor, server: FilledSer
     source = "sales.europe.orders"
     server.admin.views.create("views", "mine", "v", place, source=source, sql="SELECT * FROM source", properties=[])
     assert "never refreshed" in console.get("/views")
-    server.admin.views.failed(server.admin.views.get("views", "mine", "v"), HOSTILE)
+    server.admin.views.record_failure(server.admin.views.get("views", "mine", "v"), HOSTILE)
     assert "failed: &lt;img" in console.get("/views")
     assert "has a view" in console.get("/views", begins="sales")
 

@@ -54,7 +54,7 @@ def test_a_table_that_has_left_the_listings_says_why(console: Visitor, server: F
     left = admin.tables.create("sales", "followed", "left", "s3://deltaic-lake/orders", followed=True)
     assert "Recipients do not see it" not in console.get("/table", table="sales.followed.left")
     assert "not listed" not in console.get("/schema", share="sales", schema="followed")
-    admin.tables.list_or_not(left, reason)
+    admin.tables.set_listed(left, reason)
     page = console.get("/table", table="sales.followed.left")
     assert "Recipients do not see it: its log has a gap" in page
     assert HOSTILE not in page

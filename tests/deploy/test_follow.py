@@ -43,7 +43,7 @@ def catalog(
         ("strange", f"s3://{ELSEWHERE}/followed", ""),
     ):
         admin.schemas.create(SHARE, schema)
-        admin.follows.enter(SHARE, schema, source, storage=storage, exclude=["b"] if schema == "keyed" else [])
+        admin.follows.put(SHARE, schema, source, storage=storage, exclude=["b"] if schema == "keyed" else [])
     yield admin
     admin.shares.delete(SHARE, force=True)
     admin.storages.delete("others")

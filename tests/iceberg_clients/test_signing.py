@@ -208,7 +208,7 @@ def limited(catalog: Catalogs, server: FilledServer) -> Iterator[tuple[Catalog, 
     counters = LimitCounters(server.environment["CATALOG_TABLE"], dynamo_of(server.environment))
     yield (
         replace(asked, recipient=replace(asked.recipient, token=token)),
-        lambda: counters.used(person.id, time.time()).bytes,
+        lambda: counters.usage(person.id, time.time()).bytes,
     )
     server.admin.recipients.delete("limited")
 

@@ -12,8 +12,8 @@ import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.identity import jose
 from deltaic.identity.issuer_keys import IssuerKeys
-from deltaic.identity.jose import Jwk, Refused
-from deltaic.identity.key_download import MOST_BYTES, Unreachable, check_issuer, fetch
+from deltaic.identity.jose import Jwk, JwtRejected
+from deltaic.identity.key_download import MOST_BYTES, Unreachable, check_issuer, download_metadata
 from identity.issuer import Issuer, running, send
 
 DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
@@ -36,7 +36,7 @@ class Clock:
 
 
 def keys_of(clock: Clock) -> IssuerKeys:
-    return IssuerKeys(lambda url: fetch(url, loopback=True).keys, clock)
+    return IssuerKeys(lambda url: download_metadata(url, loopback=True).keys, clock)
 
 
 def test_keys_are_fetched_once_and_kept(issuer: Issuer) -> None:
@@ -55,13 +55,13 @@ def test_an_unknown_key_is_looked_for_at_most_once_a_minute(issuer: Issuer) -> N
     keys.key(issuer.url, jose.read(issuer.token()))
     issuer.rotate("second", keep=True)
     for _ in range(10):
-        with pytest.raises(Refused, match="no such key"):
+        with pytest.raises(JwtRejected, match="no such key"):
             keys.key(issuer.url, jose.read(issuer.token()))
     assert issuer.asked == [DISCOVERY, KEYS]
     clock.now += 60
     assert keys.key(issuer.url, jose.read(issuer.token()))["kid"] == "second"
     for number in range(10):
-        with pytest.raises(Refused):
+        with pytest.raises(JwtRejected):
             keys.key(issuer.url, jose.read(issuer.token({"kid": f"invented-{number}"})))
     assert issuer.asked == [DISCOVERY, KEYS] * 2
 
@@ -73,7 +73,7 @@ def test_a_key_that_is_taken_back_ends_within_the_hour(issuer: Issuer) -> None:
     issuer.rotate("second")
     assert keys.key(issuer.url, jose.read(old))
     clock.now += 3600
-    with pytest.raises(Refused, match="no such key"):
+    with pytest.raises(JwtRejected, match="no such key"):
         keys.key(issuer.url, jose.read(old))
 
 
@@ -84,7 +84,7 @@ def test_keys_outlive_an_issuer_that_does_not_answer_by_a_day(issuer: Issuer) ->
     clock.now += 86_399
     assert keys.key(issuer.url, jose.read(issuer.token()))
     clock.now += 1
-    with pytest.raises(Refused):
+    with pytest.raises(JwtRejected):
         keys.key(issuer.url, jose.read(issuer.token()))
 
 
@@ -142,7 +142,7 @@ def test_an_issuer_that_answers_wrong_has_no_keys(issuer: Issuer, fault: str) ->
     path, answer, reason = BROKEN[fault]
     issuer.answers[path] = answer
     with pytest.raises(Unreachable, match=reason):
-        fetch(issuer.url, loopback=True, seconds=0.5 if "slow" in fault else 10)
+        download_metadata(issuer.url, loopback=True, seconds=0.5 if "slow" in fault else 10)
     if "moved" in fault:
         assert issuer.asked in ([DISCOVERY], [DISCOVERY, KEYS])
 
@@ -153,19 +153,19 @@ def test_an_issuer_that_answers_wrong_has_no_keys(issuer: Issuer, fault: str) ->
 def test_keys_lie_nowhere_but_behind_https(issuer: Issuer, address: object) -> None:
     issuer.answers[DISCOVERY] = lambda handler: send(handler, 200, {"issuer": issuer.url, "jwks_uri": address})
     with pytest.raises(Unreachable):
-        fetch(issuer.url, loopback=True)
+        download_metadata(issuer.url, loopback=True)
     assert issuer.asked == [DISCOVERY]
 
 
 def test_plain_http_is_for_the_embedded_aws_alone(issuer: Issuer) -> None:
     with pytest.raises(Unreachable, match="no https URL"):
-        fetch(issuer.url, loopback=False)
+        download_metadata(issuer.url, loopback=False)
     assert issuer.asked == []
 
 
 def test_a_port_where_nobody_listens_is_no_issuer() -> None:
     with pytest.raises(Unreachable, match="cannot be fetched"):
-        fetch("http://127.0.0.1:9", loopback=True)
+        download_metadata("http://127.0.0.1:9", loopback=True)
 
 
 def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
@@ -179,7 +179,7 @@ def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
             begun.set()
             release.wait(30)
             raise Unreachable("it did not answer within 2 s")
-        return fetch(url, loopback=True).keys
+        return download_metadata(url, loopback=True).keys
 
     keys = IssuerKeys(fetched, clock)
     refusals: list[str] = []
@@ -188,7 +188,7 @@ def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
     def wait() -> None:
         try:
             keys.key("https://slow.example", token)
-        except Refused as refusal:
+        except JwtRejected as refusal:
             refusals.append(str(refusal))
 
     waiting = threading.Thread(target=wait)

@@ -19,8 +19,8 @@ from deltaic.catalog.items import Policy
 from deltaic.identity import claims as claims_of
 from deltaic.identity import jose
 from deltaic.identity.issuer_keys import IssuerKeys
-from deltaic.identity.jose import Refused
-from deltaic.identity.key_download import fetch
+from deltaic.identity.jose import JwtRejected
+from deltaic.identity.key_download import download_metadata
 from deltaic.sign_in.jwt_bearers import JwtBearers
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,14 +58,14 @@ class Door:
     ahead: float = 0.0
 
     def __post_init__(self) -> None:
-        keys = IssuerKeys(lambda issuer: fetch(issuer, loopback=True).keys, self.clock)
+        keys = IssuerKeys(lambda issuer: download_metadata(issuer, loopback=True).keys, self.clock)
         self.bearers = JwtBearers(self.held, keys, clock=self.clock)  # type: ignore[arg-type]  # it asks for one method
 
     def clock(self) -> float:
         return time.time() + self.ahead
 
     def refusal(self, token: str) -> str:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(JwtRejected) as refused:
             self.bearers.authenticate(token)
         return str(refused.value)
 
@@ -220,7 +220,7 @@ def test_times_count_to_the_second(now: int, shift: int, name: str) -> None:
     holds = shift > -60 if name == "exp" else shift <= 60
     try:
         claims_of.check_times(claims, now)
-    except Refused:
+    except JwtRejected:
         assert not holds
     else:
         assert holds
@@ -244,7 +244,7 @@ def test_whatever_the_claims_are_they_are_judged(claims: dict[str, Any]) -> None
         assert told == ("a" in audiences and "s" in subjects)
     try:
         claims_of.check_times(claims, 1000.0)
-    except Refused:
+    except JwtRejected:
         pass
     else:
         assert claims["exp"] > 940
@@ -252,7 +252,7 @@ def test_whatever_the_claims_are_they_are_judged(claims: dict[str, Any]) -> None
 
 @given(st.text(max_size=300) | st.from_regex(r"[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}\.[A-Za-z0-9_-]{0,40}"))
 def test_whatever_is_sent_is_read_or_refused(token: str) -> None:
-    with suppress(Refused):
+    with suppress(JwtRejected):
         assert jose.read(token).algorithm in jose.ALGORITHMS
 
 
@@ -308,5 +308,5 @@ def test_a_key_that_is_not_for_this_is_none(door: Door, change: str) -> None:
     bearers = JwtBearers(door.held, keys, clock=door.clock)  # type: ignore[arg-type]
     with pytest.warns(InsecureKeyLengthWarning) if change == "weak" else nullcontext():
         token = door.issuer.token()
-    with pytest.raises(Refused, match="no such key"):
+    with pytest.raises(JwtRejected, match="no such key"):
         bearers.authenticate(token)

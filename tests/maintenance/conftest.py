@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.storage.aws_credentials import Credentials
@@ -48,7 +48,7 @@ class Tables:
 
     @property
     def dependencies(self) -> Dependencies:
-        checkpointing = TablePlaces(CATALOG, self.dynamo, self.clock)
+        checkpointing = SharedLocations(CATALOG, self.dynamo, self.clock)
         return Dependencies(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:
@@ -75,7 +75,7 @@ class Tables:
             self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
         )
 
-    def log(self, place: TablePlace) -> tuple[ObjectTableStore, LogWriter]:
+    def log(self, place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         told = self.aws.environment
         keys = Credentials(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
         storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
@@ -83,7 +83,7 @@ class Tables:
         return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
 
     def store(self, name: str) -> ObjectTableStore:
-        return self.log(TablePlace(self.location(name), ""))[0]
+        return self.log(SharedLocation(self.location(name), ""))[0]
 
     def objects(self, name: str) -> dict[str, str]:
         """Return the names and tags of all objects of a table's log."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.errors import Unavailable
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG
@@ -42,14 +42,14 @@ def bus() -> Bus:
     return Bus()
 
 
-class OfOneTest(TablePlaces):
+class OfOneTest(SharedLocations):
     """The tables of one test among those of the catalog, which tests share."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(CATALOG, tables.dynamo)
         self._folder = tables.location("")
 
-    def entries(self) -> Iterator[tuple[TablePlace, Table]]:
+    def entries(self) -> Iterator[tuple[SharedLocation, Table]]:
         return ((place, table) for place, table in super().entries() if place.location.startswith(self._folder))
 
 

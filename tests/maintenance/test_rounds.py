@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from counted_requests import count_requests
 from delta_tables.handmade import found_files
-from deltaic.catalog.admin.table_locations import TablePlace
+from deltaic.catalog.admin.table_locations import SharedLocation
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.store import LogFile
@@ -60,8 +60,8 @@ def read(tables: "Tables", name: str) -> tuple[int, Any, Any, list[Any], int]:
 
 def interrupted(
     tables: "Tables", meanwhile: Callable[[], None]
-) -> Callable[[TablePlace], tuple[Interrupted, LogWriter]]:
-    def log(place: TablePlace) -> tuple[Interrupted, LogWriter]:
+) -> Callable[[SharedLocation], tuple[Interrupted, LogWriter]]:
+    def log(place: SharedLocation) -> tuple[Interrupted, LogWriter]:
         store, writer = tables.log(place)
         return Interrupted(store, meanwhile), writer
 
@@ -259,7 +259,7 @@ def test_a_table_at_which_a_round_dies_is_not_the_first_of_the_next(tables: "Tab
     class Killed(BaseException):
         """As if the function had run out of memory."""
 
-    def log(_: TablePlace) -> Any:
+    def log(_: SharedLocation) -> Any:
         raise Killed
 
     with pytest.raises(Killed):
@@ -278,7 +278,7 @@ def test_a_refusal_of_the_store_is_a_failure_that_says_what_to_do(tables: "Table
         def create(self, path: str, content: bytes) -> bool:
             raise Unavailable(f"{path} ({len(content)} bytes) could not be written")
 
-    def log(place: TablePlace) -> tuple[ObjectTableStore, LogWriter]:
+    def log(place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         store, writer = tables.log(place)
         return store, Failing(writer._locations, writer._storage, writer._credentials)
 

@@ -186,7 +186,7 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
     task = begin(admin, view)
     done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
     assert settle(admin, task, done, "run", 1.0).refreshed_at
-    admin.views.failed(view, "of no use")
+    admin.views.record_failure(view, "of no use")
     admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])
     dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
     assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
@@ -213,8 +213,8 @@ def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Deci
         assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
     for other in (
         keys_of.recipient_entry("grant", "0a", "s"),
-        keys_of.named("recipient", "alice"),
-        keys_of.named("storage", "minio"),
+        keys_of.catalog_entry("recipient", "alice"),
+        keys_of.catalog_entry("storage", "minio"),
     ):
         assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
 

@@ -244,10 +244,10 @@ def have_followed(admin: CatalogAdmin) -> dict[str, Any]:
     Return a schedule's event.
     """
     admin.grants.update("reader", "third", partition_filter="current_recipient('team') = 'a'")
-    admin.follows.enter("third", "s", f"s3://{DATA_BUCKET}/rights")
-    admin.follows.enter("third", "t", "glue:sales")
+    admin.follows.put("third", "s", f"s3://{DATA_BUCKET}/rights")
+    admin.follows.put("third", "t", "glue:sales")
     for schema, storage in (("s", "keyed"), ("t", "roled")):
-        admin.follows.enter("other", schema, f"s3://{ELSEWHERE}/rights", storage=storage)
+        admin.follows.put("other", schema, f"s3://{ELSEWHERE}/rights", storage=storage)
     return {}
 
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
@@ -22,11 +22,11 @@ from deltaic_checkpoint.checkpoint_run import Dependencies, Outcome, go_round
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- a schedule says nothing
     """Go one round through the tables that take part and return what came of it, in counts."""
     config, dynamo = settings(), Dynamo()
-    checkpointing = TablePlaces(config.catalog_table, dynamo)
+    checkpointing = SharedLocations(config.catalog_table, dynamo)
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(place: TablePlace) -> tuple[ObjectTableStore, LogWriter]:
+    def log(place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         storage = storage_config(checkpointing.storage(place.storage)) if place.storage else home
         where = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
         return ObjectTableStore(*where), LogWriter(*where)

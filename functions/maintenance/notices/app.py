@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import facts_of, logger, stack_of
@@ -27,11 +27,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
         summary = {"told": tell_endings(admin, bus.put, config.notice_days, datetime.now(UTC))}
         logger().info("endings", extra=summary)
         return summary
-    versions = TablePlaces(config.catalog_table, dynamo())
+    versions = SharedLocations(config.catalog_table, dynamo())
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(place: TablePlace) -> ObjectTableStore:
+    def log(place: SharedLocation) -> ObjectTableStore:
         storage = storage_config(versions.storage(place.storage)) if place.storage else home
         return ObjectTableStore(TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
 
@@ -42,6 +42,6 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     return looked
 
 
-def _report(place: TablePlace, error: Exception) -> None:
+def _report(place: SharedLocation, error: Exception) -> None:
     facts = facts_of(error) if isinstance(error, DeltaicError) else {**facts_of(error), "stack": stack_of(error)}
     logger().error("notice", extra={"table": place.location, **facts})

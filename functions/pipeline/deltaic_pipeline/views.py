@@ -112,7 +112,7 @@ def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
     catalog = connect(options.catalog)
     admin = catalog.admin
     with step(progress, "Reading the catalog") as report:
-        views = named_views(admin, options.names) if options.names else list(admin.views.of_all())
+        views = named_views(admin, options.names) if options.names else list(admin.views.list_all())
         if options.due:
             views = [view for view in views if due(admin, view)]
         report(f"{len(views)} to refresh")
@@ -148,7 +148,7 @@ def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
         except DeltaicError as failure:
             failures[view.title] = failure
             with suppress(DeltaicError):  # the failure itself matters more
-                catalog.admin.views.failed(view, failure.message)
+                catalog.admin.views.record_failure(view, failure.message)
             tell(
                 [f"{view.title}: not refreshed"] if len(views) > 1 else [],
                 {"event": "notRefreshed", "view": view.title, "code": failure.code, "message": failure.message},

@@ -91,7 +91,7 @@ class Operator:
 
     def of_recipient(self, store: Any, name: str | None) -> Any:
         """Return the entries of a store that belong to a recipient, or all of them without a name."""
-        return store.of_all() if name is None else store.list(self.admin.recipients.get(name).id)
+        return store.list_all() if name is None else store.list(self.admin.recipients.get(name).id)
 
     def close(self) -> None:
         """Close the connection and all that the command opened."""

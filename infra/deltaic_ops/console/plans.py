@@ -135,7 +135,7 @@ def _grant(provider: Provider, form: Form) -> Plan:
         held = provider.admin.grants.get(person.name, share.name)
         raise InvalidParameter(f"{person.name} holds {held.share} already: change that grant, on its own page")
     rows, ends = _filter(form), _end(form)
-    tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(most=_SHOWN + 1)))
+    tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(limit=_SHOWN + 1)))
     words = [
         f"{person.name} may read of {share.name}: {rows or 'all rows that it shares'}.",
         f"Until {ends}." if ends else "Without an end.",
@@ -178,7 +178,7 @@ def _revoke_grant(provider: Provider, form: Form) -> Plan:
 def _filter_table(provider: Provider, form: Form) -> Plan:
     table = provider.admin.tables.get(*split_table_name(form.get("table", "")))
     rows, name = _filter(form), table.title
-    held = provider.admin.grants.of_share(table.share, Excerpt(most=_SHOWN + 1))
+    held = provider.admin.grants.of_share(table.share, Excerpt(limit=_SHOWN + 1))
     words = [
         f"Rows now: {_rows(table)}.",
         f"Rows then: {rows or 'all'}.",

@@ -43,7 +43,7 @@ def preview(desk: Desk, request: Request) -> Response:
     table, name = table_of(desk, request), request.query_params.get("recipient", "")
     admin = desk.provider.admin
     if not name:
-        grants = list(admin.grants.of_share(table.share, Excerpt(most=_HOLDERS)))
+        grants = list(admin.grants.of_share(table.share, Excerpt(limit=_HOLDERS)))
         return desk.page(request, "preview.html", name=table.title, holders=grants, person=None)
     person = admin.recipients.get(name)
     return desk.asked_for(

@@ -171,14 +171,14 @@ def declaration_of(
     Tables of followed sources are included only if `beside`, the files to compare with, declares them.
     Calls `tell` with the entry that is read next. Raises InvalidParameter for an entry that no file can express.
     """
-    dying = set(admin.unfinished())
+    dying = set(admin.unfinished_deletions())
     named = {one.key for one in entries(beside)} if beside else set()
     shares, recipients = {}, {}
     for share in list(admin.shares.list()):
         tell(f"share {share.name}")
         shares[share.name] = _taken(model.ShareOf, share, schemas=_schemas(admin, share.name, dying, named))
     policies: dict[str, list[model.PolicyOf]] = defaultdict(list)
-    for policy in sorted(admin.federation.of_all(), key=lambda one: (one.created_at, one.id)):
+    for policy in sorted(admin.federation.list_all(), key=lambda one: (one.created_at, one.id)):
         policies[policy.recipient_id].append(_taken(model.PolicyOf, policy))
     for person in list(admin.recipients.list()):
         tell(f"recipient {person.name}")

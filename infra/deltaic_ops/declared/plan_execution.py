@@ -142,7 +142,7 @@ class Applying:
                 del fields["follow"]  # a separate step, because it shows tables
                 admin.schemas.create(*path, **fields)
             case "table":
-                admin.tables.create(*path, fit=self._fit, **fields)
+                admin.tables.create(*path, validate=self._validate, **fields)
             case "view":
                 read = checked_sql(admin, self.schemas, fields["sql"], admin.views.source(fields["source"]))
                 self.views.append(admin.views.create(*path, properties=sorted(read.properties), **fields))
@@ -178,7 +178,7 @@ class Applying:
             case "schema":
                 self._update_schema(path, fields, before)
             case "table":
-                admin.tables.update(*path, fit=self._fit, followed=False, **fields)
+                admin.tables.update(*path, validate=self._validate, followed=False, **fields)
             case "view":
                 self._update_view(path, fields)
             case "volume" | "skill":
@@ -206,13 +206,13 @@ class Applying:
         follow = fields.pop("follow", None)
         self.admin.schemas.update(*path, **fields)
         if ends_following(one):
-            self.admin.follows.end(*path)
+            self.admin.follows.delete(*path)
             share, schema = path
             for table in list(self.admin.tables.list(share, schema)):
                 if table.followed:
                     self.admin.tables.delete(table.share, table.schema_name, table.name)
         if follow:
-            self.admin.follows.enter(*path, **follow)
+            self.admin.follows.put(*path, **follow)
 
     def _update_view(self, path: tuple[str, ...], fields: dict[str, Any]) -> None:
         views, history = self.admin.views, fields.pop("history", None)
@@ -225,7 +225,7 @@ class Applying:
         if history:
             self.admin.tables.update(*path, history=True)
 
-    def _fit(self, wanted: Table, before: Table | None) -> Table:
+    def _validate(self, wanted: Table, before: Table | None) -> Table:
         stored, told = fitted(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
         self.warnings += told
         return stored

@@ -59,7 +59,7 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
 
 
 def _no_folder(table: Table | None) -> str:
-    if table is not None and table.is_restricted:
+    if table is not None and table.is_filtered:
         return "not possible: the table is filtered, and credentials give access to all files"
     return "needs --access-mode url --access-mode dir --history"
 

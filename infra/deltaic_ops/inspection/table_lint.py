@@ -90,7 +90,7 @@ def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Find
     )
     whole, in_part = replace(entry, access_modes=("url", "dir")), replace(entry, name="-", hidden_columns=("-",))
     try:
-        pairs = [*tables.overlaps.opened([whole, in_part])]
+        pairs = [*tables.overlaps.conflicts([whole, in_part])]
     except DeltaicError as refusal:
         yield not_asked("folder alone", f"the catalog cannot be read: {refusal.message}")
         return

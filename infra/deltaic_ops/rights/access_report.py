@@ -112,7 +112,7 @@ def access_of(
     """
     person, name = asked.person, asked.name
     try:
-        granted = reader.admitting(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
+        granted = reader.with_admission(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
         rights, first = filtered_rights(reader, granted)
     except (TooManyRequests, Unavailable):  # temporary errors are no decision
         raise
@@ -128,7 +128,7 @@ def access_of(
         row_filters=tuple(row_filters(table, granted.grant)),
         lacked_properties=tuple(lacking),
         hidden_columns=table.hidden_columns,
-        access_modes=granted.listed.access_modes,
+        access_modes=granted.listing_entry.access_modes,
         first_version=first if table.history else None,
         ends_at=min(filter(None, (granted.grant.ends_at, granted.restrictions.ends_at)), default=None),
         counted=counted(schemas(), table, rights, first) if schemas else None,

@@ -143,7 +143,7 @@ class Table(InSchema, frozen=True, kw_only=True):
     created_at: datetime
 
     @property
-    def is_restricted(self) -> bool:
+    def is_filtered(self) -> bool:
         """Whether less than all of the table is shared, whoever asks."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
 

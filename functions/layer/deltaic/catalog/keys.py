@@ -64,7 +64,7 @@ def segment(name: str) -> str:
     return f"{head} {sha256(encoded).hexdigest()}"
 
 
-def named(kind: str, name: str) -> Key:
+def catalog_entry(kind: str, name: str) -> Key:
     """Where a share, a recipient or a storage lies."""
     return Key(f"{kind}s", f"{kind}/{segment(name)}")
 
@@ -120,7 +120,7 @@ def lease(location: str) -> Key:
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
-def place(kind: str, location: str, storage: str) -> Key:
+def location_state(kind: str, location: str, storage: str) -> Key:
     """Where it is kept when a location was last checked (`checkpoint`), or its last known version (`version`)."""
     return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 

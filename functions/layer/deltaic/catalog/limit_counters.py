@@ -19,7 +19,7 @@ _KEPT: Final = timedelta(hours=1)
 """For how long a window is kept after it."""
 
 
-class Used(NamedTuple):
+class Usage(NamedTuple):
     """What a recipient had of one day and of its present minute."""
 
     bytes: int
@@ -49,11 +49,11 @@ class LimitCounters:
             return False
         return True
 
-    def used(self, recipient_id: str, now: float) -> Used:
+    def usage(self, recipient_id: str, now: float) -> Usage:
         """Return what `add` has counted for the recipient."""
         item = self._dynamo.get(self._table, keys.limit_counter("bytes", recipient_id, int(now // DAY))) or {}
         requests = int(item["requests"]) if item.get("minute") == int(now // MINUTE) else 0
-        return Used(int(item.get("bytes", 0)), requests)
+        return Usage(int(item.get("bytes", 0)), requests)
 
     def add(self, recipient_id: str, size: int, now: float, *, request: bool) -> None:
         """Count bytes that were signed, and in the same write the request itself."""

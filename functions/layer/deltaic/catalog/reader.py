@@ -35,7 +35,7 @@ class GrantedTable(NamedTuple):
     restrictions: Restrictions
 
     @property
-    def listed(self) -> Table:
+    def listing_entry(self) -> Table:
         """The table as the recipient's listings have it."""
         return _listed(self.table, bool(self.grant.partition_filter), self.restrictions)
 
@@ -65,7 +65,7 @@ class CatalogReader:
         self._admit = admit
         self._clock = clock
 
-    def admitting(self, admit: Admit) -> "CatalogReader":
+    def with_admission(self, admit: Admit) -> "CatalogReader":
         """Return the same catalog for one request, whose recipient is admitted by what it reads first."""
         return CatalogReader(self._table, self._dynamo, admit=admit, clock=self._clock)
 
@@ -80,7 +80,9 @@ class CatalogReader:
             found = list(self._dynamo.query(self._table, keys.grants_and_record(recipient_id, after), limit=size + 1))
             grants = [item for item in found if item["sk"] != record.sk]
             ended = len(found) <= size or len(grants) < len(found)
-            share_keys = [keys.named("share", grant["share"]) for grant in grants[:size] if not self._has_ended(grant)]
+            share_keys = [
+                keys.catalog_entry("share", grant["share"]) for grant in grants[:size] if not self._has_ended(grant)
+            ]
             asked = share_keys if ended or admitted else [*share_keys, record]
             items = self._dynamo.batch_get(self._table, asked)
             if not admitted:
@@ -96,12 +98,12 @@ class CatalogReader:
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
         return Share.read(
-            self._granted(recipient_id, share, keys.named("share", share), f"share '{share}' not found").wanted
+            self._granted(recipient_id, share, keys.catalog_entry("share", share), f"share '{share}' not found").wanted
         )
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
-        self._granted(recipient_id, share, keys.named("share", share), f"share '{share}' not found")
+        self._granted(recipient_id, share, keys.catalog_entry("share", share), f"share '{share}' not found")
         return [Schema.read(item) for item in self._listed(keys.of_share("schema", share, after), limit)]
 
     def list_tables(
@@ -179,7 +181,7 @@ class CatalogReader:
 
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
-        item = self._dynamo.get(self._table, keys.named("storage", name))
+        item = self._dynamo.get(self._table, keys.catalog_entry("storage", name))
         if item is None:
             raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
         return Storage.read(item)
@@ -190,7 +192,7 @@ class CatalogReader:
         """Return the share's grant, and where the entries of a kind are; raises as `_granted` does."""
         unknown = f"share '{share}' not found"
         if schema is None:
-            return self._granted(recipient_id, share, keys.named("share", share), unknown), keys.in_share(
+            return self._granted(recipient_id, share, keys.catalog_entry("share", share), unknown), keys.in_share(
                 kind, share, after
             )
         held = self._granted(recipient_id, share, keys.schema(share, schema), unknown, f"schema '{schema}' not found")
@@ -262,7 +264,7 @@ def _listed(entry: _Listed, in_part: bool, restrictions: Restrictions) -> _Liste
 
     Nor is the folder shared where bytes are counted: nobody sees what credentials read.
     """
-    is_in_part = isinstance(entry, Table) and (entry.is_restricted or in_part)
+    is_in_part = isinstance(entry, Table) and (entry.is_filtered or in_part)
     if (is_in_part or restrictions.bytes_per_day) and hasattr(entry, "access_modes"):
         return replace(entry, access_modes=("url",))
     return entry

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from deltaic.identity.jose import Refused
+from deltaic.identity.jose import JwtRejected
 
 SKEW_SECONDS: Final = 60
 """By how much an issuer's clock may differ."""
@@ -16,23 +16,23 @@ SubjectClaim = Literal["sub", "oid", "azp", "groups"]
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> None:
-    """Raise Refused unless the token is in force: `exp` is a must, `nbf` and `iat` count where they stand."""
+    """Raise JwtRejected unless the token is in force: `exp` is a must, `nbf` and `iat` count where they stand."""
     ends = _time(claims, "exp")
     if ends is None:
-        raise Refused("it has no end")
+        raise JwtRejected("it has no end")
     if ends + SKEW_SECONDS <= now:
-        raise Refused("it has ended")
+        raise JwtRejected("it has ended")
     for name in ("nbf", "iat"):
         begins = _time(claims, name)
         if begins is not None and begins - SKEW_SECONDS > now:
-            raise Refused("it has not begun")
+            raise JwtRejected("it has not begun")
 
 
 def issuer_of(claims: Mapping[str, Any]) -> str:
-    """Return who the token says that it is from; raises Refused."""
+    """Return who the token says that it is from; raises JwtRejected."""
     issuer = claims.get("iss")
     if not isinstance(issuer, str) or not issuer:
-        raise Refused("it names no issuer")
+        raise JwtRejected("it names no issuer")
     return issuer
 
 
@@ -51,5 +51,5 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     value = claims[name]
     # Not by math.isfinite, which fails with an integer that no float holds.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LATEST:
-        raise Refused("one of its times is no number")
+        raise JwtRejected("one of its times is no number")
     return value

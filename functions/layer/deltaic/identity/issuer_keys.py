@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from deltaic.identity.jose import Jwk, Jwt, Refused, key_for
+from deltaic.identity.jose import Jwk, Jwt, JwtRejected, key_for
 from deltaic.identity.key_download import Unreachable
 
 AGAIN_SECONDS: Final = 60.0
@@ -39,7 +39,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def key(self, issuer: str, jwt: Jwt) -> Jwk:
-        """Return the key of the issuer that a token names; raises Refused. Ask of known issuers alone."""
+        """Return the key of the issuer that a token names; raises JwtRejected. Ask of known issuers alone."""
         with self._lock:
             kept = self._issuers.setdefault(issuer, _Kept())
         with kept.lock:
@@ -54,5 +54,5 @@ class IssuerKeys:
                     kept.failure = str(failure)
                 found = key_for(jwt, kept.keys)
             if found is None or now - kept.fetched_at >= LONGEST_SECONDS:
-                raise Refused(f"of its issuer: {kept.failure}")
+                raise JwtRejected(f"of its issuer: {kept.failure}")
             return found

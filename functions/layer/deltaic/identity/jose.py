@@ -34,7 +34,7 @@ Jwk = Mapping[str, Any]
 """A key as an issuer publishes it (RFC 7517)."""
 
 
-class Refused(Exception):
+class JwtRejected(Exception):
     """The token is nobody's; the message is for the log, and holds nothing of the token."""
 
 
@@ -48,19 +48,19 @@ class Jwt(NamedTuple):
 
 
 def read(token: str) -> Jwt:
-    """Return what a token says; nothing of it is proven yet. Raises Refused."""
+    """Return what a token says; nothing of it is proven yet. Raises JwtRejected."""
     if len(token) > LONGEST:
-        raise Refused("it is longer than 8 KB")
+        raise JwtRejected("it is longer than 8 KB")
     if not _FORM.fullmatch(token):
-        raise Refused("it is not three parts of base64url")
+        raise JwtRejected("it is not three parts of base64url")
     header, claims = (_part(part) for part in token.split(".")[:2])
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise Refused("its algorithm is none of those that are taken")
+        raise JwtRejected("its algorithm is none of those that are taken")
     if not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_KID:
-        raise Refused("it names no key")
+        raise JwtRejected("it names no key")
     if "crit" in header or "b64" in header:
-        raise Refused("its header asks for more than is known here")
+        raise JwtRejected("its header asks for more than is known here")
     return Jwt(token, algorithm, kid, claims)
 
 
@@ -70,7 +70,7 @@ def key_for(jwt: Jwt, keys: tuple[Jwk, ...]) -> Jwk | None:
 
 
 def check_signature(jwt: Jwt, key: Jwk) -> None:
-    """Raise Refused unless the token is signed by this key."""
+    """Raise JwtRejected unless the token is signed by this key."""
     from jwt import PyJWK, PyJWS
     from jwt.exceptions import PyJWTError
 
@@ -79,16 +79,16 @@ def check_signature(jwt: Jwt, key: Jwk) -> None:
         PyJWS().decode(jwt.token, PyJWK(public, jwt.algorithm), algorithms=[jwt.algorithm])
     except (PyJWTError, ValueError, TypeError):
         # A key that is none counts as a wrong one: its issuer published it.
-        raise Refused("its signature is not of the key that it names") from None
+        raise JwtRejected("its signature is not of the key that it names") from None
 
 
 def _part(text: str) -> dict[str, Any]:
     try:
         read: object = json.loads(decoded(text).decode())
     except (ValueError, RecursionError):
-        raise Refused("a part of it is no JSON") from None
+        raise JwtRejected("a part of it is no JSON") from None
     if not isinstance(read, dict):
-        raise Refused("a part of it is no object")
+        raise JwtRejected("a part of it is no object")
     return read
 
 

@@ -47,7 +47,7 @@ def check_issuer(issuer: str, *, loopback: bool) -> None:
         )
 
 
-class Published(NamedTuple):
+class IssuerMetadata(NamedTuple):
     """What is used of what an issuer publishes."""
 
     keys: tuple[Jwk, ...]
@@ -55,9 +55,9 @@ class Published(NamedTuple):
     """Where its clients get tokens; empty if it does not say."""
 
 
-def fetch(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> Published:
+def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> IssuerMetadata:
     """Return what an issuer publishes now; raises Unreachable after so many seconds at the latest."""
-    answers: SimpleQueue[Published | Unreachable] = SimpleQueue()
+    answers: SimpleQueue[IssuerMetadata | Unreachable] = SimpleQueue()
     fetching = _Fetching(time.monotonic() + seconds, loopback=loopback)
 
     def work() -> None:
@@ -92,7 +92,7 @@ class _Fetching:
             with suppress(OSError):
                 connected.shutdown(SHUT_RDWR)
 
-    def published(self, issuer: str) -> Published:
+    def published(self, issuer: str) -> IssuerMetadata:
         """Return what the two documents say; raises Unreachable."""
         told = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
         if told.get("issuer") != issuer:
@@ -104,7 +104,7 @@ class _Fetching:
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
             raise Unreachable(f"its key set has no list of at most {MOST_KEYS} keys")
         endpoint = told.get("token_endpoint")
-        return Published(
+        return IssuerMetadata(
             tuple(key for key in keys if isinstance(key, dict)), endpoint if isinstance(endpoint, str) else ""
         )
 

@@ -34,9 +34,9 @@ def endings_of_all(admin: CatalogAdmin, now: datetime, until: datetime) -> list[
     """Return what `endings` does; both tables are read for it (`Dynamo.scan`), not one recipient after another."""
     people = {one.id: one for one in admin.recipients.list() if not one.has_ended(now)}
     kinds: tuple[Iterator[Token | Invitation | Grant], ...] = (
-        admin.tokens.of_all(),
-        admin.invitations.of_all(),
-        admin.grants.of_all(with_an_end=True),
+        admin.tokens.list_all(),
+        admin.invitations.list_all(),
+        admin.grants.list_all(expiring=True),
     )
     return endings_of(
         chain(people.values(), (one for kind in kinds for one in kind if one.recipient_id in people)), now, until

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.items import Table
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.store import TableStore
@@ -42,11 +42,11 @@ def tell_endings(admin: CatalogAdmin, put: Put, days: int, now: datetime) -> int
 
 
 def tell_versions(
-    versions: TablePlaces,
-    log: Callable[[TablePlace], TableStore],
+    versions: SharedLocations,
+    log: Callable[[SharedLocation], TableStore],
     put: Put,
     remaining: Callable[[], float],
-    report: Callable[[TablePlace, Exception], None],
+    report: Callable[[SharedLocation, Exception], None],
 ) -> dict[str, int]:
     """Put an event for each shared table whose version is another than was told last; the first one seen is not told.
 
@@ -56,12 +56,12 @@ def tell_versions(
     are looked at all the same, in no order, so that none is left for ever. Raises what the catalog raises when it
     cannot say which tables are shared.
     """
-    entries: dict[TablePlace, list[Table]] = {}
+    entries: dict[SharedLocation, list[Table]] = {}
     for place, table in versions.entries():
         entries.setdefault(place, []).append(table)
     places = list(entries)
     random.shuffle(places)
-    known = versions.known(places)
+    known = versions.stored_versions(places)
     came = Counter(dict.fromkeys(("changed", "unchanged", "failed"), 0))
     for place in places:
         if remaining() < LEAST_SECONDS:
@@ -72,7 +72,7 @@ def tell_versions(
             if changed:
                 put(_changes(entries[place], segment, before))
             if before != segment.version:
-                versions.remember(place, segment.version)
+                versions.store_version(place, segment.version)
             came["changed" if changed else "unchanged"] += 1
         except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
             report(place, error)

@@ -110,7 +110,7 @@ def look(admin: CatalogAdmin, follow: Follow, means: FollowMeans, *, dry: bool =
     finally:
         if not dry and (failure or this.is_over):
             shared = came.pop("same") + came["added"] + came["back"]
-            admin.follows.looked(follow, {"shared": shared, **came}, reasons, failure)
+            admin.follows.record_check(follow, {"shared": shared, **came}, reasons, failure)
 
 
 class _Look:
@@ -131,7 +131,7 @@ class _Look:
         with ThreadPoolExecutor(READERS) as pool:
             for page in self._pages():
                 wanted = [one for one in page if not follow.excludes(one.name)]
-                there = self._admin.tables.some(follow.share, follow.schema_name, {one.name for one in wanted})
+                there = self._admin.tables.find_many(follow.share, follow.schema_name, {one.name for one in wanted})
                 entries = [there.get(one.name) for one in wanted]
                 seen |= {one.name for one, entry in zip(wanted, entries, strict=True) if _is(one, entry)}
                 yield from filter(None, pool.map(self._met, wanted, entries))
@@ -207,7 +207,7 @@ class _Look:
         """Write what was judged; return what came of it."""
         follow, entry = self._follow, outcome.entry
         if entry is not None and outcome.did in {"hidden", "back"}:
-            self._admin.tables.list_or_not(entry, outcome.why)
+            self._admin.tables.set_listed(entry, outcome.why)
         if outcome.did != "added":
             return outcome
         try:
@@ -242,7 +242,7 @@ class _Look:
         """Return them as they are when the first table is met that is new: the whole catalog is read for that."""
         with self._lock:
             if self._restricted is None:
-                self._restricted = list(self._admin.tables.restricted())
+                self._restricted = list(self._admin.tables.list_filtered())
             return self._restricted
 
     def _latest(self, location: str) -> Snapshot:

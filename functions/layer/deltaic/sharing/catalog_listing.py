@@ -57,7 +57,7 @@ def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_
     `serves_iceberg`: whether there is a catalog for Iceberg's clients.
     """
     catalog = sharing.catalog_for(caller)
-    table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listed
+    table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listing_entry
     formats = [table.format]
     if serves_iceberg and is_offered(table) and table.format == "delta":
         formats.append("iceberg")

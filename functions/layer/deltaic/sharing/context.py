@@ -65,7 +65,7 @@ class Sharing(msgspec.Struct, frozen=True):
     def catalog_for(self, caller: Caller) -> CatalogReader:
         """Return the catalog as one request of a recipient may read it: what it reads first, admits it."""
         admission = Admission(caller, self.counters, self.clock, fail_closed=self.limits_fail_closed)
-        return self.catalog.admitting(admission)
+        return self.catalog.with_admission(admission)
 
     def table(self, caller: Caller, name: RequestedTable) -> "SharedTable":
         """Return the granted table.
@@ -86,7 +86,7 @@ class Sharing(msgspec.Struct, frozen=True):
         )
         storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
         rights, start_version = ALL, entry.start_version
-        if entry.is_restricted or granted.grant.partition_filter:
+        if entry.is_filtered or granted.grant.partition_filter:
             # Few tables are: the others do not pay for the imports.
             from deltaic.sharing.rights.row_filters import filtered_rights
 

@@ -44,7 +44,7 @@ def _stores() -> tuple[Invitations, CatalogReader]:
 def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
     """Return what a link offers; nothing is used up. Raises LinkGone, and what `admit` raises."""
     invitations, reader = _stores()
-    invitation, catalog = invitations.find(secret), reader.admitting(admit)
+    invitation, catalog = invitations.find(secret), reader.with_admission(admit)
     shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
     tables: list[tuple[str, Sequence[Table]]] = []
     left, more = MOST_NAMES, len(shares) > MOST_NAMES

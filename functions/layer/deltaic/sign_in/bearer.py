@@ -34,18 +34,18 @@ def authenticate(bearer: str) -> "Token | Bearer":
 
     Raises Unauthenticated in the same words whatever is wrong with it; of a JWT the log says what.
     """
-    return whose(bearer, _tokens(), _jwt_bearers)
+    return identify(bearer, _tokens(), _jwt_bearers)
 
 
-def whose(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
+def identify(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
     """Return what `authenticate` does, by these stores; the second is asked for where a JWT comes."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
         return opaque.authenticate(bearer)
-    from deltaic.identity.jose import Refused
+    from deltaic.identity.jose import JwtRejected
 
     try:
         return jwts().authenticate(bearer)
-    except Refused as refusal:
+    except JwtRejected as refusal:
         import logging
 
         logging.getLogger(__name__).warning("a JWT is refused: %s", refusal)
@@ -62,13 +62,13 @@ def _jwt_bearers() -> "JwtBearers":
     from deltaic.catalog.credentials.oauth_clients import ClientStore
     from deltaic.catalog.credentials.policies import Policies
     from deltaic.identity.issuer_keys import IssuerKeys
-    from deltaic.identity.key_download import fetch
-    from deltaic.sign_in.jwt_bearers import JwtBearers, OwnClients
+    from deltaic.identity.key_download import download_metadata
+    from deltaic.sign_in.jwt_bearers import JwtBearers, ServerClients
 
     # On the embedded AWS an issuer may be on the same machine, without TLS.
     config, loopback = settings(), bool(settings().endpoint_url)
-    own = OwnClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_own_keys)) if config.oauth_key else None
-    keys = IssuerKeys(lambda issuer: fetch(issuer, loopback=loopback).keys)
+    own = ServerClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_own_keys)) if config.oauth_key else None
+    keys = IssuerKeys(lambda issuer: download_metadata(issuer, loopback=loopback).keys)
     return JwtBearers(Policies(config.tokens_table, dynamo()), keys, own)
 
 

@@ -12,7 +12,7 @@ from deltaic.catalog.credentials.policies import Policies
 from deltaic.catalog.items import OAuthClient, Policy
 from deltaic.identity import claims, jose
 from deltaic.identity.issuer_keys import IssuerKeys
-from deltaic.identity.jose import Refused
+from deltaic.identity.jose import JwtRejected
 from deltaic.identity.server_tokens import KID_PREFIX
 
 
@@ -25,7 +25,7 @@ class Bearer(NamedTuple):
     """Of the token, or what stands for it in every log: harmless, and the same for all JWTs of a policy."""
 
 
-class OwnClients(NamedTuple):
+class ServerClients(NamedTuple):
     """What tells the bearer of a JWT of ours: its clients, and the key that signs for them."""
 
     clients: ClientStore
@@ -39,7 +39,7 @@ class JwtBearers:
         self,
         policies: Policies,
         keys: IssuerKeys,
-        own: OwnClients | None = None,
+        own: ServerClients | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policies = policies
@@ -48,7 +48,7 @@ class JwtBearers:
         self._clock = clock
 
     def authenticate(self, token: str) -> Bearer:
-        """Return the bearer of a JWT; raises Refused, with the reason for the log.
+        """Return the bearer of a JWT; raises JwtRejected, with the reason for the log.
 
         Policies of two recipients that mean the same token let in neither: whose grants were they?
         """
@@ -58,7 +58,7 @@ class JwtBearers:
         issuer = claims.issuer_of(jwt.claims)
         policies = self._policies.of_issuer(issuer)
         if not policies:
-            raise Refused("no policy names its issuer")
+            raise JwtRejected("no policy names its issuer")
         claims.check_times(jwt.claims, self._clock())
         meaning = [
             policy
@@ -68,20 +68,20 @@ class JwtBearers:
             )
         ]  # fmt: skip
         if not meaning:
-            raise Refused("no policy on its issuer means its audience and its subject")
+            raise JwtRejected("no policy on its issuer means its audience and its subject")
         if len({policy.recipient_id for policy in meaning}) > 1:
-            raise Refused("policies of several recipients mean it: remove all but one recipient's")
+            raise JwtRejected("policies of several recipients mean it: remove all but one recipient's")
         jose.check_signature(jwt, self._keys.key(issuer, jwt))
         first = min(meaning, key=lambda policy: policy.id)
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
-    def _own_bearer(self, jwt: jose.Jwt, own: OwnClients) -> Bearer:
+    def _own_bearer(self, jwt: jose.Jwt, own: ServerClients) -> Bearer:
         """Return the bearer of a JWT of ours, whose key signs nothing else; its client must still be there."""
         claims.check_times(jwt.claims, self._clock())
         jose.check_signature(jwt, own.keys.key("", jwt))
         client = own.clients.get(str(jwt.claims.get("client_id")))
         if client is None:
-            raise Refused("its client is revoked")
+            raise JwtRejected("its client is revoked")
         return Bearer(client.recipient_id, client.recipient, logged_id(client))
 
 

@@ -9,11 +9,11 @@ from deltaic.storage.kms_key import KmsKey
 
 
 @cache
-def own_key() -> KmsKey:
+def server_key() -> KmsKey:
     """Return the key."""
     return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
 
 
 def public_key() -> Jwk:
     """Return its public half, as KMS has it now."""
-    return public_jwk(own_key().public_key())
+    return public_jwk(server_key().public_key())

@@ -16,7 +16,7 @@ from deltaic.catalog.process_connection import dynamo
 from deltaic.identity.jose import Jwk
 from deltaic.identity.server_tokens import signed_token
 from deltaic.settings import settings
-from deltaic.sign_in.signing_key import own_key, public_key
+from deltaic.sign_in.signing_key import public_key, server_key
 
 _MOST_BYTES: Final = 8192
 _MOST_FIELDS: Final = 20
@@ -87,7 +87,7 @@ published_key = cache(public_key)
 def token_issuing() -> TokenIssuing:
     """Return what makes the JWTs of this stack's clients."""
     clients = ClientStore(settings().tokens_table, dynamo())
-    return TokenIssuing(clients, published_key, own_key().sign, 60 * settings().token_minutes)
+    return TokenIssuing(clients, published_key, server_key().sign, 60 * settings().token_minutes)
 
 
 def _form(body: bytes) -> Mapping[str, str]:

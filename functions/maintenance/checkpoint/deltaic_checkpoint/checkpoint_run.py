@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal, get_args
 
-from deltaic.catalog.admin.table_locations import TablePlace, TablePlaces
+from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import find_segment, read_hint
@@ -36,9 +36,9 @@ Did = Literal["written", "not due", "held", "refused", "failed"]
 class Dependencies:
     """What a round works with."""
 
-    checkpointing: TablePlaces
+    checkpointing: SharedLocations
     leases: Leases
-    log: Callable[[TablePlace], tuple[TableStore, LogWriter]]
+    log: Callable[[SharedLocation], tuple[TableStore, LogWriter]]
     """Return the log of a place to read and to write; raises DeltaicError."""
 
     remaining: Callable[[], float]
@@ -70,7 +70,7 @@ def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome]
     table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when it
     cannot say which tables take part.
     """
-    counts, places = dict.fromkeys([*get_args(Did), "left"], 0), dependencies.checkpointing.to_checkpoint()
+    counts, places = dict.fromkeys([*get_args(Did), "left"], 0), dependencies.checkpointing.due_for_checkpoint()
     for number, place in enumerate(places):
         if dependencies.remaining() < LEAST_SECONDS:
             counts["left"] = len(places) - number
@@ -81,17 +81,17 @@ def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome]
     return counts
 
 
-def _outcome(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome:
+def _outcome(dependencies: Dependencies, place: SharedLocation, holder: str) -> Outcome:
     try:
         # Before it is tried: a table at which an invocation dies must not be the first one of every round.
-        dependencies.checkpointing.looked_at(place)
+        dependencies.checkpointing.record_check(place)
         return _tend(dependencies, place, holder)
     except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
         why = error.message if isinstance(error, DeltaicError) else "an unexpected failure"
         return Outcome(place.location, "failed", why=why, error=error)
 
 
-def _tend(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome:
+def _tend(dependencies: Dependencies, place: SharedLocation, holder: str) -> Outcome:
     store, writer = dependencies.log(place)
     segment = find_segment(store)
     if len(segment.commits) < COMMITS:
@@ -108,7 +108,7 @@ def _tend(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome
 
 
 def _checkpoint(
-    dependencies: Dependencies, place: TablePlace, holder: str, store: TableStore, writer: LogWriter
+    dependencies: Dependencies, place: SharedLocation, holder: str, store: TableStore, writer: LogWriter
 ) -> Outcome:
     """Make and send the checkpoint of the latest version, with the lease held."""
     segment = find_segment(store)

@@ -86,7 +86,7 @@ def settle(admin: CatalogAdmin, task: Task, refreshed: "RefreshResult", run_id: 
         "milliseconds": round(seconds * 1000),
         "versions": _versions(task.view, refreshed),
     }
-    return admin.views.record(task.view, done, wanted_still=bool(lacking(admin, task.table)))
+    return admin.views.record_refresh(task.view, done, keep_request=bool(lacking(admin, task.table)))
 
 
 def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:

@@ -139,7 +139,7 @@ def _catalog(target: Examined, stack: DeployedStack | None, only: tuple[str, str
     heads = table_reads.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
     yield from table_reads.logs(heads)
     yield from assets(beside, iceberg, target.schemas)
-    yield from folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared())
+    yield from folders(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
     recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
     for share, tables in shared.items():
         yield from filters(tables, [*admin.grants.of_share(share)], recipients, heads)

@@ -123,7 +123,7 @@ def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]
         raise InvalidParameter(f"{source} is a Delta table: use its parent folder, or share it by deltaic table create")
     with suppress(AlreadyExists):
         cli.admin.schemas.create(followed.share, followed.schema_name)
-    return cli.admin.follows.enter(followed.share, followed.schema_name, source, **options)
+    return cli.admin.follows.put(followed.share, followed.schema_name, source, **options)
 
 
 @contextmanager
@@ -159,7 +159,7 @@ _OUTCOMES: list[Column] = fields(TABLE="name", RESULT="did", LOCATION="location"
 
 def _end(cli: Operator, followed: Follow) -> None:
     """Stop following, and keep the tables that recipients see as manually shared tables."""
-    ended = cli.admin.follows.end(followed.share, followed.schema_name)
+    ended = cli.admin.follows.delete(followed.share, followed.schema_name)
     for table in list(cli.admin.tables.list(ended.share, ended.schema_name)):
         path = (table.share, table.schema_name, table.name)
         if table.followed and table.unlisted:

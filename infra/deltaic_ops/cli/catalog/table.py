@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import typer
-from deltaic.catalog.admin.table_admin import Fit
+from deltaic.catalog.admin.table_admin import Validate
 from deltaic.catalog.items import Table, TableFormat
 from deltaic.errors import InvalidParameter, NotFound
 
@@ -111,7 +111,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         format=format_,
         metadata_location=metadata_location,
         table_id=id_,
-        fit=_fit(cli, warnings, unchecked=unchecked),
+        validate=_validation(cli, warnings, unchecked=unchecked),
     )
     done = f"shared table '{created.title}'; next: deltaic grant create <recipient> {created.share}"
     cli.show(created, done, warnings)
@@ -192,7 +192,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         partition_filter=rows,
         hidden_columns=hidden,
         iceberg=None if iceberg is None else _stored(iceberg),
-        fit=_fit(cli, warnings, unchecked=unchecked),
+        validate=_validation(cli, warnings, unchecked=unchecked),
     )
     cli.show(changed, f"updated table '{changed.title}'", warnings)
 
@@ -209,19 +209,19 @@ def delete(cli: Operator, name: TableTitle) -> None:
     cli.show(deleted, f"deleted table '{deleted.title}'")
 
 
-def _fit(cli: Operator, warnings: list[str], *, unchecked: bool) -> Fit:
+def _validation(cli: Operator, warnings: list[str], *, unchecked: bool) -> Validate:
     """Return a function that validates a table against its filters and puts warnings into the list.
 
     It imports its modules when it is called.
     """
 
-    def fit(changed: Table, before: Table | None) -> Table:
+    def validate(changed: Table, before: Table | None) -> Table:
         from deltaic_ops.inspection.filter_checks import fitted
 
         stored, warnings[:] = fitted(cli.admin, lambda: cli.schemas, changed, before, unchecked=unchecked)
         return stored
 
-    return fit
+    return validate
 
 
 def _stored(iceberg: IcebergWay) -> str:

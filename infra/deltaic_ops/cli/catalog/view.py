@@ -102,7 +102,7 @@ def list_(
         ("DUE", lambda view: due(cli.admin, view)),
         *([("ID", lambda view: view.table_id)] if ids else []),
     ]
-    views = cli.admin.views.list(share) if share else cli.admin.views.of_all()
+    views = cli.admin.views.list(share) if share else cli.admin.views.list_all()
     cli.rows(views, columns, "no views yet; next: deltaic view create <view>")
 
 

@@ -17,7 +17,7 @@ from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName
 from deltaic_ops.rights.profile_file import client_profile, private_key_profile
 
 if TYPE_CHECKING:
-    from deltaic.identity.key_download import Published
+    from deltaic.identity.key_download import IssuerMetadata
 
 ProfileFile = Annotated[Path | None, typer.Option("--profile-file", metavar="FILE", help="Write a profile file.")]
 PolicyId = Annotated[str, typer.Argument(metavar="POLICY_ID", help="Id of the policy.")]
@@ -106,14 +106,14 @@ def unfederate(cli: Operator, name: RecipientName, policy_id: PolicyId) -> None:
     cli.show(removed, f"removed policy {removed.id} of '{removed.recipient}'")
 
 
-def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
+def _published(cli: Operator, issuer: str, *, needed: bool) -> "tuple[IssuerMetadata | None, list[str]]":
     """Return what the issuer publishes; a failure is a warning, or an error if a profile needs the result."""
-    from deltaic.identity.key_download import Unreachable, check_issuer, fetch
+    from deltaic.identity.key_download import Unreachable, check_issuer, download_metadata
 
     loopback = bool(cli.connection.environment.get("AWS_ENDPOINT_URL"))
     check_issuer(issuer, loopback=loopback)
     try:
-        published = fetch(issuer, loopback=loopback)
+        published = download_metadata(issuer, loopback=loopback)
     except Unreachable as failure:
         message = f"issuer '{issuer}' does not publish its keys: {failure}"
         if needed:

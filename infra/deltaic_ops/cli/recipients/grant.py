@@ -140,4 +140,4 @@ def _warnings(cli: Operator, grant: Grant) -> list[str]:
 def _grants(admin: CatalogAdmin, recipient: str | None, share: str | None) -> Iterator[Grant]:
     if share is not None:
         return admin.grants.of_share(share)
-    return admin.grants.of_all() if recipient is None else admin.grants.of_recipient(recipient)
+    return admin.grants.list_all() if recipient is None else admin.grants.of_recipient(recipient)

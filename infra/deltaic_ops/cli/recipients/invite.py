@@ -54,7 +54,7 @@ def invites(cli: Operator, name: OptionalRecipient = None) -> None:
     deltaic recipient invites alice
     """
     recipient = None if name is None else cli.admin.recipients.get(name)
-    tokens = cli.admin.tokens.of_all() if recipient is None else cli.admin.tokens.list(recipient.id)
+    tokens = cli.admin.tokens.list_all() if recipient is None else cli.admin.tokens.list(recipient.id)
     unread = {token.id for token in tokens if token.salt}
     columns = [
         *fields(RECIPIENT="recipient", ID="id"),
@@ -62,7 +62,7 @@ def invites(cli: Operator, name: OptionalRecipient = None) -> None:
         *fields(CREATED="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
     ]
     invitations = cli.admin.invitations
-    listed = invitations.of_all() if recipient is None else invitations.list(recipient.id)
+    listed = invitations.list_all() if recipient is None else invitations.list(recipient.id)
     cli.rows(listed, columns, "no invitations; next: deltaic recipient invite <recipient>")
 
 

@@ -77,7 +77,7 @@ class CatalogAdmin:
         for model in self.models.list(share):
             yield from self.models.versions(model.share, model.schema_name, model.name)
 
-    def unfinished(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def unfinished_deletions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield kind and path of what somebody began to delete and did not finish: it is neither there nor free."""
         for share in self._records.all(keys.all_of("share")):
             name = share["name"]
@@ -97,20 +97,20 @@ class CatalogAdmin:
 
     def finish_deletions(self) -> None:
         """Delete what is `unfinished`."""
-        for kind, path in list(self.unfinished()):
+        for kind, path in list(self.unfinished_deletions()):
             with suppress(NotFound):  # it went with what held it, or somebody else finished it
                 match kind:
                     case "share":
-                        self.shares.delete(*path, force=True, begun=True)
+                        self.shares.delete(*path, force=True, resume=True)
                     case "schema":
-                        self.schemas.delete(*path, force=True, begun=True)
+                        self.schemas.delete(*path, force=True, resume=True)
                     case "model":
-                        self.models.delete(*path, force=True, begun=True)
+                        self.models.delete(*path, force=True, resume=True)
                     case "view":
-                        self._records.existing(keys.asset("view", *path), "", begun=True)
+                        self._records.existing(keys.asset("view", *path), "", resume=True)
                         self.tables.delete(*path)
                     case _:
-                        self.recipients.delete(*path, begun=True)
+                        self.recipients.delete(*path, resume=True)
 
     def cut_off(self, name: str) -> Recipient:
         """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.

@@ -44,7 +44,7 @@ class FolderChanges(FolderSettings, total=False):
     facts: Facts
 
 
-class Entries(Generic[_Entry]):
+class EntryAdmin(Generic[_Entry]):
     """The entries of one kind. A schema counts all that it holds, a storage what lies in it."""
 
     def __init__(self, records: Records, item: type[_Entry]) -> None:

@@ -50,7 +50,7 @@ def check_iceberg(table: Table) -> None:
     if table.format == "iceberg":
         if not table.iceberg:
             raise InvalidParameter("an Iceberg table is open to Iceberg clients alone: by 'signed' or by 'vended'")
-        if table.is_restricted or table.start_version or table.checkpoint:
+        if table.is_filtered or table.start_version or table.checkpoint:
             raise InvalidParameter(
                 "an Iceberg table is shared whole: without filter, hidden columns, start version and checkpoints"
             )
@@ -83,7 +83,7 @@ def check_folders(
     changed = [entered] if entered else overlaps.concerned()
     for entry in changed:
         overlaps.check(entry)
-    for wide, narrow in overlaps.opened(changed):
+    for wide, narrow in overlaps.conflicts(changed):
         if isinstance(wide, Folder):
             how, remedy = f"'{wide.title}' shares all", "move one of them elsewhere"
         else:
@@ -143,7 +143,7 @@ class Overlaps:
 
     def check(self, entry: Entry) -> None:
         """Raise InvalidParameter for a folder of the stack's own, and for a view in a share with filtered grants."""
-        own = {place.bucket for place in self.places(entry)}.intersection(self._records.buckets.own())
+        own = {place.bucket for place in self.places(entry)}.intersection(self._records.buckets.stack_buckets())
         if own:
             raise InvalidParameter(
                 f"'{entry.title}' would share the bucket '{min(own)}', which holds the stack's own files: name a "
@@ -155,7 +155,7 @@ class Overlaps:
                 "has a filter: put the view into another share, or grant the share without a filter"
             )
 
-    def opened(self, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
+    def conflicts(self, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
         """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
 
         Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the
@@ -178,7 +178,7 @@ class Overlaps:
                     ):
                         yield wide, narrow
 
-    def uncompared(self) -> Iterator[Entry]:
+    def incomparable(self) -> Iterator[Entry]:
         """Yield entries that should be compared with others but cannot, since their bucket is unknown."""
         for entry in entries_of(self._records):
             unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
@@ -198,7 +198,7 @@ class Overlaps:
 
     def is_narrow(self, entry: Entry) -> bool:
         """Return whether some recipient may not see all of a table."""
-        return isinstance(entry, Table) and (entry.is_restricted or self._is_filtered(entry.share))
+        return isinstance(entry, Table) and (entry.is_filtered or self._is_filtered(entry.share))
 
     def places(self, entry: Entry) -> list[Location]:
         """Return the folders of an entry, with known buckets in place of access points."""

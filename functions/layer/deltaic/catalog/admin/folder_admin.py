@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
-from deltaic.catalog.admin.entry_admin import CHECKED, Entries, Facts, FolderChanges, FolderSettings
+from deltaic.catalog.admin.entry_admin import CHECKED, EntryAdmin, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.records import checked
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.dynamo import Attributes
@@ -13,7 +13,7 @@ from deltaic.storage.locations import Location
 _Folder = TypeVar("_Folder", bound=Folder)
 
 
-class FolderAdmin(Entries[_Folder]):
+class FolderAdmin(EntryAdmin[_Folder]):
     """Creates, gets, lists, updates and deletes the entries of volumes, or of skills."""
 
     def create(  # noqa: PLR0913 -- what an entry holds

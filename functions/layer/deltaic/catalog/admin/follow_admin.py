@@ -80,7 +80,7 @@ class FollowAdmin:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def enter(  # noqa: PLR0913 -- what a follow holds
+    def put(  # noqa: PLR0913 -- what a follow holds
         self,
         share: str,
         schema: str,
@@ -139,13 +139,15 @@ class FollowAdmin:
         self._records.share(share)
         return (Follow.read(item) for item in self._records.all(keys.of_share("follow", share)))
 
-    def looked(self, follow: Follow, came: Mapping[str, int], reasons: Mapping[str, str], failure: str = "") -> None:
+    def record_check(
+        self, follow: Follow, came: Mapping[str, int], reasons: Mapping[str, str], failure: str = ""
+    ) -> None:
         """Record how a look went; of one that has ended nothing."""
         told = {"came": dict(came), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
         key, same = keys.share_entry("follow", follow.share, follow.schema_name), {"created_at": follow.created_at}
         self._records.attempt([self._records.update(key, assign=told, expect=same)])
 
-    def end(self, share: str, schema: str) -> Follow:
+    def delete(self, share: str, schema: str) -> Follow:
         """Follow no more; tables that were entered stay. Raises NotFound."""
         missing = _missing(share, schema)
         while True:

@@ -47,7 +47,7 @@ class GrantAdmin:
         )
         try:
             writes = [
-                self._records.check(keys.named("share", entry.name), {"id": entry.id, "state": ABSENT}),
+                self._records.check(keys.catalog_entry("share", entry.name), {"id": entry.id, "state": ABSENT}),
                 self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
                 self._records.put_new(keys.recipient_entry("grant", holder.id, entry.name), grant.attributes()),
                 self._records.put_new(keys.share_entry("grant", entry.name, holder.id), grant.attributes()),
@@ -107,9 +107,9 @@ class GrantAdmin:
         """Yield the grants of a share, by the recipients' ids, which an excerpt goes by too; raises NotFound."""
         return self._in(keys.of_share("grant", self._records.share(share).name), excerpt)
 
-    def of_all(self, *, with_an_end: bool = False) -> Iterator[Grant]:
+    def list_all(self, *, expiring: bool = False) -> Iterator[Grant]:
         """Yield the grants of all recipients, or those that have an end, those of one together (`Dynamo.scan`)."""
-        return map(Grant.read, self._records.everywhere(keys.ENDING_GRANTS if with_an_end else keys.GRANTS))
+        return map(Grant.read, self._records.everywhere(keys.ENDING_GRANTS if expiring else keys.GRANTS))
 
     def remove_all(self, stretch: keys.KeyRange) -> None:
         """Delete both sides of every grant of a stretch, for a share or a recipient to which no more can be made."""

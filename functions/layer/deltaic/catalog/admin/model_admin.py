@@ -5,7 +5,7 @@ from typing import Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entry_admin import CHECKED, Entries, Facts, FolderChanges, FolderSettings
+from deltaic.catalog.admin.entry_admin import CHECKED, EntryAdmin, Facts, FolderChanges, FolderSettings
 from deltaic.catalog.admin.records import DELETING, Records, checked
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -17,7 +17,7 @@ from deltaic.protocol import names
 _LATEST: Final = 2**63 - 1
 
 
-class ModelAdmin(Entries[Model]):
+class ModelAdmin(EntryAdmin[Model]):
     """Creates, gets, lists, updates and deletes models and their versions. A model counts its versions."""
 
     def __init__(self, records: Records) -> None:
@@ -34,7 +34,7 @@ class ModelAdmin(Entries[Model]):
         assign = checked(CHECKED, {"comment": comment})
         return self._change(share, schema, name, lambda _: assign)
 
-    def delete(self, share: str, schema: str, name: str, *, force: bool = False, begun: bool = False) -> Model:
+    def delete(self, share: str, schema: str, name: str, *, force: bool = False, resume: bool = False) -> Model:
         """Delete a model, with versions only by force, and them with it; raises NotFound, Conflict.
 
         `begun` as for shares.
@@ -43,7 +43,7 @@ class ModelAdmin(Entries[Model]):
         it again.
         """
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        found = Model.read(self._records.existing(key, missing, begun=begun))
+        found = Model.read(self._records.existing(key, missing, resume=resume))
         try:
             if force:
                 self._records.transact([self._records.update(key, assign={"state": DELETING}, expect={"id": found.id})])

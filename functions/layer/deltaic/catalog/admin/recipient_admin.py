@@ -56,7 +56,7 @@ class RecipientAdmin:
         )
         try:
             self._records.transact([
-                self._records.put_new(keys.named("recipient", name), recipient.attributes()),
+                self._records.put_new(keys.catalog_entry("recipient", name), recipient.attributes()),
                 self._records.put_new(
                     keys.recipient_id(recipient.id), {"recipient": name, "properties": recipient.properties}
                 ),
@@ -121,9 +121,9 @@ class RecipientAdmin:
             return [self._records.update(keys.recipient_id(before["id"]), assign=assign)] if assign else []
 
         missing = f"recipient '{name}' not found"
-        return Recipient.read(self._records.change(keys.named("recipient", name), missing, change, also=both))
+        return Recipient.read(self._records.change(keys.catalog_entry("recipient", name), missing, change, also=both))
 
-    def delete(self, name: str, *, begun: bool = False) -> Recipient:
+    def delete(self, name: str, *, resume: bool = False) -> Recipient:
         """Delete a recipient, its grants and all that it gets in by; raises NotFound.
 
         `begun` as for shares.
@@ -131,8 +131,8 @@ class RecipientAdmin:
         From the first step on nothing of these can be made for it. What was interrupted is finished by doing it
         again.
         """
-        key = keys.named("recipient", name)
-        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found", begun=begun))
+        key = keys.catalog_entry("recipient", name)
+        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found", resume=resume))
         same = {"id": recipient.id}
         mark = {"state": DELETING}
         try:

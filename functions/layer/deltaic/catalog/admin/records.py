@@ -30,16 +30,16 @@ class Excerpt(NamedTuple):
 
     after: str | None = None
     """Those that come strictly after this name."""
-    begins: str = ""
+    prefix: str = ""
     """Those whose names begin so, in any case."""
-    most: int | None = None
+    limit: int | None = None
     """So many at most; no more are read than it takes to find them."""
 
     def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
         """Return what of a whole listing, such as `keys.all_of("share")`, is wanted."""
-        first = f"{stretch.low}{keys.segment(self.begins)}"
+        first = f"{stretch.low}{keys.segment(self.prefix)}"
         low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
-        return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.begins else stretch.high)
+        return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.prefix else stretch.high)
 
 
 EVERY: Final = Excerpt()
@@ -68,7 +68,7 @@ class Records:
 
     def share(self, name: str) -> Share:
         """Return a share; raises NotFound."""
-        return Share.read(self.present(keys.named("share", name), f"share '{name}' not found"))
+        return Share.read(self.present(keys.catalog_entry("share", name), f"share '{name}' not found"))
 
     def schema(self, share: str, name: str) -> Schema:
         """Return a schema; raises NotFound."""
@@ -76,15 +76,15 @@ class Records:
 
     def recipient(self, name: str) -> Recipient:
         """Return a recipient; raises NotFound."""
-        return Recipient.read(self.present(keys.named("recipient", name), f"recipient '{name}' not found"))
+        return Recipient.read(self.present(keys.catalog_entry("recipient", name), f"recipient '{name}' not found"))
 
-    def existing(self, key: Key, missing: str, *, begun: bool = False) -> Attributes:
+    def existing(self, key: Key, missing: str, *, resume: bool = False) -> Attributes:
         """Return an entry, one whose deletion has begun included, or only such a one if `begun`.
 
         Raises NotFound with the message `missing`.
         """
         item = self._dynamo.get(self.table, key)
-        if item is None or (begun and "state" not in item):
+        if item is None or (resume and "state" not in item):
             raise NotFound(missing)
         return item
 
@@ -92,15 +92,15 @@ class Records:
         """Return an entry whose deletion has not begun; raises NotFound, which begins with the message `missing`."""
         item = self.existing(key, missing)
         if "state" in item:
-            raise NotFound(f"{missing}: its deletion was begun and not finished, so delete it again")
+            raise NotFound(f"{missing}: its deletion was resume and not finished, so delete it again")
         return item
 
     def all(
         self, stretch: keys.KeyRange, excerpt: Excerpt = EVERY, *, with_those_in_deletion: bool = True
     ) -> Iterator[Attributes]:
         """Yield the entries of a whole listing, or an excerpt, in the order of their keys."""
-        found = self._dynamo.query(self.table, excerpt.of(stretch), at_once=excerpt.most)
-        return islice((item for item in found if with_those_in_deletion or "state" not in item), excerpt.most)
+        found = self._dynamo.query(self.table, excerpt.of(stretch), at_once=excerpt.limit)
+        return islice((item for item in found if with_those_in_deletion or "state" not in item), excerpt.limit)
 
     def everywhere(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
         """Yield the entries of a kind in no order; the whole table is read for that (`Dynamo.scan`)."""
@@ -112,7 +112,7 @@ class Records:
 
     def uses(self, storage: str, count: int) -> Writes:
         """Return what counts so many more users of a storage; nothing where it is AWS S3, which has no name."""
-        return [self.update(keys.named("storage", storage), add={"tables": count})] if storage else []
+        return [self.update(keys.catalog_entry("storage", storage), add={"tables": count})] if storage else []
 
     def moves(self, left: str, entered: str) -> Writes:
         """Return what counts a user in another storage than before; nothing where it stays."""

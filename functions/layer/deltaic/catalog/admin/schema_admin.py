@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entry_admin import Entries
+from deltaic.catalog.admin.entry_admin import EntryAdmin
 from deltaic.catalog.admin.follow_admin import FollowAdmin
 from deltaic.catalog.admin.records import DELETING, EVERY, Excerpt, Records
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -17,7 +17,7 @@ from deltaic.protocol import names
 class SchemaAdmin:
     """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
 
-    def __init__(self, records: Records, held: Sequence[FollowAdmin | Entries[Any]]) -> None:
+    def __init__(self, records: Records, held: Sequence[FollowAdmin | EntryAdmin[Any]]) -> None:
         self._records = records
         self._held = held
 
@@ -36,7 +36,7 @@ class SchemaAdmin:
         try:
             self._records.transact([
                 self._records.put_new(keys.schema(share, name), {**schema.attributes(), "tables": 0}),
-                self._records.update(keys.named("share", share), add={"schemas": 1}, expect=same),
+                self._records.update(keys.catalog_entry("share", share), add={"schemas": 1}, expect=same),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 1:
@@ -59,7 +59,7 @@ class SchemaAdmin:
         missing = f"schema '{share}.{name}' not found"
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
-    def delete(self, share: str, name: str, *, force: bool = False, begun: bool = False) -> Schema:
+    def delete(self, share: str, name: str, *, force: bool = False, resume: bool = False) -> Schema:
         """Delete a schema; one that holds anything only by force, and all of it. Raises NotFound, Conflict.
 
         `begun` as for shares.
@@ -67,9 +67,9 @@ class SchemaAdmin:
         From the first step of a forced deletion on nothing can be made in it. What was interrupted is finished by
         doing it again.
         """
-        key = keys.schema(share, name)
+        key, parent = keys.schema(share, name), keys.catalog_entry("share", share)
         missing = f"schema '{share}.{name}' not found"
-        schema = Schema.read(self._records.existing(key, missing, begun=begun))
+        schema = Schema.read(self._records.existing(key, missing, resume=resume))
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:
@@ -78,7 +78,7 @@ class SchemaAdmin:
                     kind.remove_all(share, name)
             self._records.transact([
                 self._records.delete(key, {**same, "tables": 0}),
-                self._records.update(keys.named("share", share), add={"schemas": -1}, expect={"id": schema.share_id}),
+                self._records.update(parent, add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)

@@ -55,7 +55,7 @@ class ShareAdmin:
         )
         try:
             self._records.transact(
-                [self._records.put_new(keys.named("share", name), {**share.attributes(), "schemas": 0})]
+                [self._records.put_new(keys.catalog_entry("share", name), {**share.attributes(), "schemas": 0})]
             )
         except ConditionFailed:
             raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
@@ -84,9 +84,9 @@ class ShareAdmin:
             assign = checked(_CHECKED, {"display_name": display_name, "comment": comment})
             return {**assign, "properties": merged_properties(item["properties"], add_properties, remove_properties)}
 
-        return Share.read(self._records.change(keys.named("share", name), f"share '{name}' not found", change))
+        return Share.read(self._records.change(keys.catalog_entry("share", name), f"share '{name}' not found", change))
 
-    def delete(self, name: str, *, force: bool = False, begun: bool = False) -> Share:
+    def delete(self, name: str, *, force: bool = False, resume: bool = False) -> Share:
         """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
 
         `begun`: only one whose deletion has begun, and no other that has its name by now.
@@ -94,9 +94,9 @@ class ShareAdmin:
         From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
         doing it again.
         """
-        key = keys.named("share", name)
+        key = keys.catalog_entry("share", name)
         missing = f"share '{name}' not found"
-        share = Share.read(self._records.existing(key, missing, begun=begun))
+        share = Share.read(self._records.existing(key, missing, resume=resume))
         same = {"id": share.id}
         empty = {**same, "schemas": 0}
         try:

@@ -71,7 +71,7 @@ class StorageAdmin:
             secret="" if access_keys is None else self._secret(name),
             created_at=now(),
         )
-        key = keys.named("storage", name)
+        key = keys.catalog_entry("storage", name)
         try:
             self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
@@ -86,7 +86,7 @@ class StorageAdmin:
 
     def get(self, name: str) -> Storage:
         """Return a storage, which never holds the keys; raises NotFound."""
-        return Storage.read(self._records.present(keys.named("storage", name), f"storage '{name}' not found"))
+        return Storage.read(self._records.present(keys.catalog_entry("storage", name), f"storage '{name}' not found"))
 
     def list(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
@@ -109,13 +109,15 @@ class StorageAdmin:
             return writes
 
         missing = f"storage '{name}' not found"
-        return Storage.read(self._records.change(keys.named("storage", name), missing, lambda _: assign, check=check))
+        return Storage.read(
+            self._records.change(keys.catalog_entry("storage", name), missing, lambda _: assign, check=check)
+        )
 
     def delete(self, name: str) -> Storage:
         """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""
         storage = self.get(name)
         try:
-            self._records.transact([self._records.delete(keys.named("storage", name), {"tables": 0})])
+            self._records.transact([self._records.delete(keys.catalog_entry("storage", name), {"tables": 0})])
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)
             if not left:

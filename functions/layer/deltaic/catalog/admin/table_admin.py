@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, cast
 
 from deltaic.catalog import keys
-from deltaic.catalog.admin.entry_admin import DECISIVE, Entries, checked_access_modes, checked_location
+from deltaic.catalog.admin.entry_admin import DECISIVE, EntryAdmin, checked_access_modes, checked_location
 from deltaic.catalog.admin.filter_rules import (
     Overlaps,
     check_access,
@@ -37,7 +37,7 @@ _WHOLE: Final = {
 }
 """What an entry of a whole table does not store: the role of jobs may name none of it."""
 
-Fit = Callable[[Table, Table | None], Table]
+Validate = Callable[[Table, Table | None], Table]
 """From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
 may be spelled otherwise. Raises DeltaicError for one that may not be."""
 
@@ -69,7 +69,7 @@ def _as_it_is(wanted: Table, _before: Table | None) -> Table:
     return wanted
 
 
-class TableAdmin(Entries[Table]):
+class TableAdmin(EntryAdmin[Table]):
     """Creates, gets, lists, updates and deletes table entries. The tables themselves are never touched.
 
     A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
@@ -87,13 +87,12 @@ class TableAdmin(Entries[Table]):
         location: str,
         *,
         table_id: str | None = None,
-        fit: Fit = _as_it_is,
+        validate: Validate = _as_it_is,
         **settings: Unpack[TableSettings],
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
 
-        `fit` compares what narrows it with the table itself, which the catalog does not know; nothing is stored if it
-        raises.
+        `validate` compares the filter and the hidden columns with the table's log. If it raises, nothing is stored.
         """
         table = Table.read(
             {
@@ -103,18 +102,18 @@ class TableAdmin(Entries[Table]):
         )
         check_iceberg(table)
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        return self.enter(fit(table, None))
+        return self.enter(validate(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
         return self._enter(table, to_item(table), also)
 
     def update(
-        self, share: str, schema: str, name: str, *, fit: Fit = _as_it_is, **changes: Unpack[TableChanges]
+        self, share: str, schema: str, name: str, *, validate: Validate = _as_it_is, **changes: Unpack[TableChanges]
     ) -> Table:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
 
-        Filter and hidden columns of a view cannot be changed. `fit` is as in `create`.
+        Filter and hidden columns of a view cannot be changed. `validate` is as in `create`.
         """
         assign = checked(_CHECKED, changes)
 
@@ -127,17 +126,17 @@ class TableAdmin(Entries[Table]):
                 )
             check_iceberg(after)
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            hidden = fit(after, Table.read(before)).hidden_columns
+            hidden = validate(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         return self._change(share, schema, name, checked_change)
 
-    def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
+    def find_many(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
         found = self._records.several(keys.asset("table", share, schema, name) for name in wanted)
         return {table.key: table for table in map(Table.read, found.values())}
 
-    def list_or_not(self, table: Table, unlisted: str) -> None:
+    def set_listed(self, table: Table, unlisted: str) -> None:
         """Take a followed table out of what recipients see, for a reason, or (for none) bring it back.
 
         Nothing happens to one that was changed meanwhile: who looks again sees what became of it.
@@ -149,9 +148,9 @@ class TableAdmin(Entries[Table]):
             self._records.update(key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect=expect)
         ])  # fmt: skip
 
-    def restricted(self) -> Iterator[Table]:
+    def list_filtered(self) -> Iterator[Table]:
         """Yield every table of which not all is shared, the views among them."""
-        return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_restricted)
+        return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_filtered)
 
     @property
     def overlaps(self) -> Overlaps:

@@ -14,14 +14,14 @@ from deltaic.errors import NotFound
 from deltaic.storage.locations import Location
 
 
-class TablePlace(msgspec.Struct, frozen=True):
+class SharedLocation(msgspec.Struct, frozen=True):
     """A location as `s3://bucket/folder`, and the name of its storage (empty: AWS S3)."""
 
     location: str
     storage: str
 
 
-class TablePlaces:
+class SharedLocations:
     """The locations of shared tables, when each was last checked for a checkpoint, and its stored version."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
@@ -29,7 +29,7 @@ class TablePlaces:
         self._dynamo = dynamo or Dynamo()
         self._clock = clock
 
-    def entries(self) -> Iterator[tuple[TablePlace, Table]]:
+    def entries(self) -> Iterator[tuple[SharedLocation, Table]]:
         """Yield each listed Delta table of shares that are not being deleted; tables can have the same location."""
         for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
@@ -38,41 +38,41 @@ class TablePlaces:
                 table = Table.read(item)
                 if table.format != "delta" or table.unlisted:
                     continue
-                yield TablePlace(Location.parse(table.location).uri, table.storage), table
+                yield SharedLocation(Location.parse(table.location).uri, table.storage), table
 
     def storage(self, name: str) -> Storage:
         """Return a storage; raises NotFound."""
-        item = self._dynamo.get(self._table, keys.named("storage", name))
+        item = self._dynamo.get(self._table, keys.catalog_entry("storage", name))
         if item is None:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)
 
-    def to_checkpoint(self) -> list[TablePlace]:
+    def due_for_checkpoint(self) -> list[SharedLocation]:
         """Return the locations whose checkpoints the stack writes, without duplicates.
 
         Locations that were never checked come first, then those unchecked for longest.
         """
         wanted = {
-            place: keys.place("checkpoint", place.location, place.storage)
+            place: keys.location_state("checkpoint", place.location, place.storage)
             for place, table in self.entries()
             if table.checkpoint
         }
         looked = self._dynamo.batch_get(self._table, list(wanted.values()))
         return sorted(wanted, key=lambda place: looked.get(wanted[place], {}).get("looked", 0))
 
-    def looked_at(self, place: TablePlace) -> None:
+    def record_check(self, place: SharedLocation) -> None:
         """Record that a location was checked now, so that the others come first next time."""
         self._keep("checkpoint", place, {"looked": int(self._clock() * 1000)})
 
-    def known(self, places: Sequence[TablePlace]) -> dict[TablePlace, int]:
+    def stored_versions(self, places: Sequence[SharedLocation]) -> dict[SharedLocation, int]:
         """Return the stored versions; a location without one is not in the result."""
-        wanted = {keys.place("version", place.location, place.storage): place for place in places}
+        wanted = {keys.location_state("version", place.location, place.storage): place for place in places}
         return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
 
-    def remember(self, place: TablePlace, version: int) -> None:
+    def store_version(self, place: SharedLocation, version: int) -> None:
         """Store the newest version that was reported."""
         self._keep("version", place, {"version": version})
 
-    def _keep(self, kind: str, place: TablePlace, facts: Mapping[str, int]) -> None:
-        key, assign = keys.place(kind, place.location, place.storage), {"location": place.location, **facts}
+    def _keep(self, kind: str, place: SharedLocation, facts: Mapping[str, int]) -> None:
+        key, assign = keys.location_state(kind, place.location, place.storage), {"location": place.location, **facts}
         self._dynamo.transact([update(self._table, key, assign=assign, create=True)])

@@ -116,7 +116,7 @@ class ViewAdmin:
         self._records.share(share)
         return (View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item)
 
-    def of_all(self) -> Iterator[View]:
+    def list_all(self) -> Iterator[View]:
         """Yield the views of all shares, share by share: few have any, and most of the catalog is tables."""
         for share in self._records.all(keys.all_of("share")):
             found = self._records.all(keys.of_share("view", share["name"]))
@@ -171,14 +171,14 @@ class ViewAdmin:
             raise NotFound(f"'{share}.{schema}.{name}' is a table and no view: deltaic table delete")
         return self._tables.delete(share, schema, name)
 
-    def request(self, share: str, schema: str, name: str) -> View:
+    def request_refresh(self, share: str, schema: str, name: str) -> View:
         """Say that a refresh is wanted from now on; raises NotFound."""
         return self._requests.request(share, schema, name)
 
-    def record(self, view: View, done: Mapping[str, Any], *, wanted_still: bool) -> View:
+    def record_refresh(self, view: View, done: Mapping[str, Any], *, keep_request: bool) -> View:
         """Keep what a refresh did that began with `view` as it was read then.
 
-        The request that it served is over, unless another one came meanwhile, the SQL changed, or `wanted_still`.
+        The request that it served is over, unless another one came meanwhile, the SQL changed, or `keep_request`.
         Raises NotFound when the view is gone, Conflict when another has its name.
         """
 
@@ -188,7 +188,7 @@ class ViewAdmin:
                 raise Conflict(f"'{view.title}' was made anew: refresh it again")
             moment = now()
             assign: dict[str, Any] = {"refreshed_at": moment, "last_refresh": dict(done)}
-            if wanted_still or stored.sql != view.sql:
+            if keep_request or stored.sql != view.sql:
                 assign["requested_at"] = stored.requested_at or moment
             elif stored.requested_at == view.requested_at:
                 assign["requested_at"] = None
@@ -196,7 +196,7 @@ class ViewAdmin:
 
         return self._change(view, change)
 
-    def failed(self, view: View, reason: str) -> View:
+    def record_failure(self, view: View, reason: str) -> View:
         """Keep why a refresh failed beside what the last one did; raises NotFound."""
         failure = {"failure": reason, "failed_at": int(now().timestamp())}
         return self._change(view, lambda item: {"last_refresh": {**item["last_refresh"], **failure}})

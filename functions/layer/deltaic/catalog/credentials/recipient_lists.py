@@ -31,7 +31,7 @@ class RecipientList(ABC, Generic[_Listed]):
         found = map(self._item.read, self._entries(recipient_id))
         return sorted(found, key=lambda one: (one.created_at, one.id), reverse=True)
 
-    def of_all(self) -> Iterator[_Listed]:
+    def list_all(self) -> Iterator[_Listed]:
         """Yield what all recipients have, that of one together (`Dynamo.scan`)."""
         return map(self._item.read, self._dynamo.scan(self._table, keys.KeyPrefix("recipient/", f"{self.kind}/")))
 

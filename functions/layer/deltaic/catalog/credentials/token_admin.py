@@ -112,7 +112,7 @@ class TokenAdmin:
         tokens = [from_item(entry) for entry in self._read(recipient_id).entries]
         return sorted(tokens, key=lambda token: (token.created_at, token.id), reverse=True)
 
-    def of_all(self) -> Iterator[Token]:
+    def list_all(self) -> Iterator[Token]:
         """Yield the tokens of all recipients, those of one together (`Dynamo.scan`)."""
         return map(from_item, self._dynamo.scan(self._tokens, keys.TOKEN_ENTRIES))
 

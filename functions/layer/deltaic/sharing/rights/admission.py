@@ -52,7 +52,7 @@ class Admission:
         recipient, requests = self._caller.recipient_id, restrictions.requests_per_minute
         full = False
         if restrictions.bytes_per_day:
-            used = self._counters.used(recipient, now)
+            used = self._counters.usage(recipient, now)
             if used.bytes >= restrictions.bytes_per_day:
                 raise _OverLimit(
                     "you have asked for as many bytes as your share provider allows in a day (UTC)", now, DAY
