@@ -55,8 +55,8 @@ COMMANDS = {
     "pipeline": _Command("jobs.pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
     "export": _Command("declared.declared", "export", _SHARE, "Write the catalog as YAML files."),
     "drift": _Command("declared.declared", "drift", _SHARE, "Compare the catalog with files and report differences."),
-    "plan": _Command("declared.applying", "plan", _SHARE, "Show how apply would change the catalog."),
-    "apply": _Command("declared.applying", "apply", _SHARE, "Change the catalog to match files."),
+    "plan": _Command("declared.apply", "plan", _SHARE, "Show how apply would change the catalog."),
+    "apply": _Command("declared.apply", "apply", _SHARE, "Change the catalog to match files."),
     "schema-file": _Command(
         "declared.declared", "schema_file", _SHARE, "Print the JSON Schema of the files for plan and apply."
     ),
@@ -66,10 +66,10 @@ COMMANDS = {
     "grant": _Command("recipients.grant", "app", _RECIPIENTS, "Manage grants: which recipient can read which share."),
     "token": _Command("recipients.token", "app", _RECIPIENTS, "Manage bearer tokens and their profile files."),
     "access": _Command(
-        "recipients.rights", "access", _RECIPIENTS, "Explain why a recipient can or cannot read a table."
+        "recipients.access", "access", _RECIPIENTS, "Explain why a recipient can or cannot read a table."
     ),
     "expiring": _Command(
-        "recipients.used", "expiring", _RECIPIENTS, "List what expires soon: tokens, grants, recipients."
+        "recipients.credential_use", "expiring", _RECIPIENTS, "List what expires soon: tokens, grants, recipients."
     ),
     "usage": _Command("jobs.usage", "app", _RECIPIENTS, "Report requests and downloaded bytes by recipient and table."),
     "pull": _Command("pull", "pull", _RECIPIENTS, "Download shared tables, volumes, skills or models."),
