@@ -1,1 +1,1 @@
-"""Scripts around what the product ships besides its own code."""
+"""Scripts for third-party code that the product ships: bills of materials, licences and a bundle."""

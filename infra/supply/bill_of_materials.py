@@ -1,4 +1,4 @@
-"""Write what the product ships besides its own code: bills of materials, and a page of licences.
+"""Write bills of materials for third-party code of the product, and a page of licences.
 
 uv run python -m supply.bill_of_materials dist        # dist/deltaic-PRODUCT.cdx.json (CycloneDX 1.5, with licences)
 uv run python -m supply.bill_of_materials --page      # infra/licences.md

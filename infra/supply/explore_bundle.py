@@ -20,7 +20,7 @@ UNUSED = {"hysnappy"}
 """WebAssembly, which the page's content policy blocks: in the lock, but not in the bundle."""
 
 
-class Package(NamedTuple):
+class VendoredPackage(NamedTuple):
     """A package of the bundle."""
 
     name: str
@@ -28,11 +28,11 @@ class Package(NamedTuple):
     licence: str
 
 
-def packages() -> list[Package]:
+def packages() -> list[VendoredPackage]:
     """Return the packages of the bundle, as the lock names them."""
     locked = json.loads(LOCK.read_text(encoding="utf-8"))["packages"]
     return [
-        Package(path.removeprefix("node_modules/"), entry["version"], entry["license"])
+        VendoredPackage(path.removeprefix("node_modules/"), entry["version"], entry["license"])
         for path, entry in sorted(locked.items())
         if path and not entry.get("dev") and path.removeprefix("node_modules/") not in UNUSED
     ]

@@ -11,7 +11,7 @@ from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.job_command import Tell, conduct
@@ -104,7 +104,7 @@ def test_what_the_table_cannot_have_is_refused_before_the_first_commit(  # noqa:
     with pytest.raises(PipelineError, match=message):
         build(spark, wrong, catalog, silent)
     with pytest.raises(PipelineError, match=message):
-        plan(spark, wrong)
+        plan_run(spark, wrong)
     assert tell() == before
 
 

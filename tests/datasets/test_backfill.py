@@ -13,8 +13,8 @@ import pytest
 import yaml
 from datasets.files import dataset, json_source
 from deltaic.errors import InvalidParameter
-from deltaic_datasets.run.step_execution import Detail, Outcome, carry_out
-from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
+from deltaic_datasets.run.step_execution import Detail, StepResult, run_steps
+from deltaic_datasets.run.time_steps import Backfill, BackfillStep, backfill_of
 from deltaic_pipeline.failures import StepsFailed, exit_code
 from deltaic_pipeline.table.catalog_entry import Catalog
 from hypothesis import given, settings
@@ -68,7 +68,7 @@ def test_days_of_a_timestamp_begin_at_its_time() -> None:
 def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_started() -> None:
     [north] = backfill("2026-01-01", "2026-01-01", given={"site": "north"}).steps
     [south] = backfill("2026-01-01", "2026-01-01", given={"site": "south"}).steps
-    [again] = backfill("2026-01-01", "2026-01-01", named="again").steps
+    [again] = backfill("2026-01-01", "2026-01-01", run_id_prefix="again").steps
     assert len({north.run_id, south.run_id, "doses-2026-01-01"}) == 3
     assert again.run_id == "again-2026-01-01"
     long = FILE.replace("name: doses", f"name: _{'d' * 90}")
@@ -83,9 +83,9 @@ def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_sta
     [
         ({"first": "soon"}, "--from 'soon' is not of the type date"),
         ({"last": "2025-01-01"}, "--from 2026-01-01 is after --to 2025-01-01"),
-        ({"variable": "site"}, "--variable site is no date or timestamp of the dataset, which are: day, hour"),
-        ({"variable": ""}, "say by --variable which is stepped through; dates and timestamps are day, hour"),
-        ({"given": {"day": "2026-01-01"}}, "--set day is given a value for each step"),
+        ({"variable": "site"}, "--variable site is no date or timestamp of the dataset: choose from day, hour"),
+        ({"variable": ""}, "the dataset needs --variable with one date or timestamp: choose from day, hour"),
+        ({"given": {"day": "2026-01-01"}}, "--set day is not allowed, because each step sets day"),
         ({"last": "2200-01-01"}, "more than 10,000 steps"),
     ],
 )
@@ -115,15 +115,15 @@ def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], fol
     ran: list[str] = []
     events: list[dict[str, Any]] = []
 
-    def run(step: Step, detail: Detail) -> Outcome:
+    def run(step: BackfillStep, detail: Detail) -> StepResult:
         detail("running")
         ran.append(step.value)
         state = states[int(step.value[-2:]) - 1]
-        return Outcome(state, "as asked", 3 if state == "failed" else 0)
+        return StepResult(state, "as asked", 3 if state == "failed" else 0)
 
     failed: list[str] = []
     with pytest.raises(StepsFailed) if "failed" in states else nullcontext() as raised:
-        carry_out(steps, run, lambda _, event: events.append(event), as_json=True)
+        run_steps(steps, run, lambda _, event: events.append(event), as_json=True)
     if raised:
         assert exit_code(raised.value) == 3
         failed = [line.partition(":")[0] for line in raised.value.message.splitlines()[:-1]]
@@ -140,11 +140,11 @@ def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], fol
 
 
 def test_what_ends_a_step_for_no_reason_of_its_own_ends_them_all() -> None:
-    def run(step: Step, _: Detail) -> Outcome:
+    def run(step: BackfillStep, _: Detail) -> StepResult:
         raise KeyboardInterrupt if step.value.endswith("01") else AssertionError(step)
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out(backfill("2026-01-01", "2026-01-02"), run, lambda *_: None, as_json=True)
+        run_steps(backfill("2026-01-01", "2026-01-02"), run, lambda *_: None, as_json=True)
 
 
 class Days:
@@ -195,7 +195,7 @@ def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
     os.killpg(first.pid, signal.SIGINT)
     shown, said = first.communicate(timeout=60)
     assert first.returncode == 130, said
-    assert "the same command goes on" in json.loads(shown.splitlines()[-1])["message"]
+    assert "run the same command again to continue" in json.loads(shown.splitlines()[-1])["message"]
 
     code, told, said = days.ended(4)
     assert code == 1

@@ -13,7 +13,7 @@ from datasets.files import dataset, json_source, run_of
 from delta.tables import DeltaTable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.job import summary_lines
 from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
@@ -172,7 +172,7 @@ def test_warnings_of_single_rows_are_counted_in_the_pass_that_writes(
         expectations=[{"expect": "range", "column": "id", "max": 6, "action": "warn"}],
     )
     summary = build(spark, run_of(content), catalog, silent)
-    assert (summary.written, [one.told for one in summary.verdicts]) == (10, ["range_id (3 of 10 rows)"])
+    assert (summary.written, [verdict.text for verdict in summary.verdicts]) == (10, ["range_id (3 of 10 rows)"])
     assert rows_of(spark, place.location, "id") == [(n,) for n in range(10)]
 
 
@@ -268,7 +268,7 @@ def test_every_kind_of_source_is_read(
     }
     union = " UNION ALL ".join(f"(FROM {name} SELECT '{name}' AS source, id, name)" for name in sources)
     run = run_of(dataset(place.location, sources=sources, steps=[{"view": "everything", "sql": union}]))
-    assert "not in any log" not in plan(spark, run).spark_plan
+    assert "not in any log" not in plan_run(spark, run).spark_plan
     build(spark, run, catalog, silent)
     found = rows_of(spark, place.location, "source", "id", "name")
     odd, even = range(1, 10, 2), range(0, 10, 2)
@@ -284,7 +284,7 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
         return dataset(place.location, sources={"s": source}, write={"mode": "merge", "keys": ["id"]}, **more)
 
     first = content([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
-    told = plan(spark, run_of(first))
+    told = plan_run(spark, run_of(first))
     assert (told.new, told.rows, told.effect) == (True, 2, {})
     build(spark, run_of(first), catalog, silent)
 
@@ -294,7 +294,7 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
 
     before, steps = keys(), list[Step]()
     more = [{"id": 1, "name": "a", "age": 3}, {"id": 2, "name": "B", "age": 4}, {"id": 3, "name": "c", "age": -1}]
-    told = plan(
+    told = plan_run(
         spark,
         run_of(
             content(
@@ -414,7 +414,7 @@ def test_a_dry_run_finds_current_states_by_any_name(spark: "SparkSession", tmp_p
     states.write.format("delta").save(f"{tmp_path}/states")
     source = json_source(tmp_path, "rows", [{"id": 1, "name": "b"}], "id INT, name STRING")
     write = {"mode": "scd2", "keys": ["id"], "current": "is`current"}
-    told = plan(spark, run_of(dataset(f"{tmp_path}/states", sources={"s": source}, write=write)))
+    told = plan_run(spark, run_of(dataset(f"{tmp_path}/states", sources={"s": source}, write=write)))
     assert told.effect == {"new": 0, "changed": 1, "unchanged": 0}
 
 

@@ -16,9 +16,9 @@ from deltaic_datasets.file.dataset_model import FileSource, json_schema
 from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
 from deltaic_datasets.file.file_text import text_of
 from deltaic_datasets.file.schedule import check_schedule
-from deltaic_datasets.file.sql_text import refused_outputs
+from deltaic_datasets.file.sql_text import output_name_mistakes
 from deltaic_datasets.run.job import main, summary_lines
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.jobs.job_files import DatasetFile
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.location_checks import Places
@@ -85,7 +85,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "mode: PERMISSIVE",
             7,
             "sources.inbox.options.mode",
-            "by the field `malformed`",
+            "use the field `malformed` instead",
             id="mode that makes nulls",
         ),
         pytest.param(
@@ -220,7 +220,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "write: {mode: merge, keys: [id], delete_missing: true}\n",
             8,
             "sources.inbox.malformed",
-            "whose keys nobody has read",
+            "leaves out rows with unknown keys",
             id="missing and malformed",
         ),
         pytest.param(
@@ -238,7 +238,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "stream: {source: inbox, checkpoint: s3://lake/cp}\n",
             12,
             "write.delete_missing",
-            "is for full extracts",
+            "needs full extracts",
             id="missing in a stream",
         ),
         pytest.param(
@@ -438,7 +438,7 @@ def test_a_column_of_steps_that_delta_refuses_is_told_before_spark_starts(
     assert main([str(file)]) == 1
     assert message in capsys.readouterr().err
     for taken in ("SELECT id AS a FROM inbox", "SELECT * EXCEPT (`dose (mg)`) FROM inbox", "SELECT a.id FROM inbox a"):
-        assert not list(refused_outputs(dataset_of(file.read_text().replace(json.dumps(sql), taken), "")[0]))
+        assert not list(output_name_mistakes(dataset_of(file.read_text().replace(json.dumps(sql), taken), "")[0]))
 
 
 @pytest.mark.parametrize("paths", ["a.parquet", "*.parquet", "", "*"])
@@ -699,7 +699,9 @@ def test_a_file_is_checked_without_spark() -> None:
 
 def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> None:
     counts = {"numFiles": 1, "numOutputBytes": 1234}
-    done = Summary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=3, quarantined=2, metrics=counts)
+    done = RunSummary(
+        "r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=3, quarantined=2, metrics=counts
+    )
     assert summary_lines(done, "s3://lake/aside") == [
         "run           r",
         "table         s3://lake/t",
@@ -710,7 +712,7 @@ def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> 
         'read them by  deltalake.DeltaTable("s3://lake/aside").to_pandas()',
         "numFiles      1",
     ]
-    done = Summary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=5)
+    done = RunSummary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=5)
     assert "read them by" not in "".join(summary_lines(done, "s3://lake/aside"))
 
 

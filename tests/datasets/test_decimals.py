@@ -48,7 +48,7 @@ def as_spark_reads(spark: "SparkSession", url: str, precision: int, scale: int) 
     ("url", "precision", "scale"), [(POSTGRES, 0, 0), (POSTGRES, 50, 2), (POSTGRES, 60, 45), (ORACLE, 0, 0)]
 )
 def test_digits_that_spark_would_round_are_refused(spark: "SparkSession", url: str, precision: int, scale: int) -> None:
-    with pytest.raises(PipelineError, match=r"amount would be decimal\(38,\d+\). Read them by `query`, with a cast"):
+    with pytest.raises(PipelineError, match=r"amount would be decimal\(38,\d+\). Use `query` and cast them"):
         refuse_rounded(as_spark_reads(spark, url, precision, scale))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog
@@ -45,7 +45,7 @@ class Arrivals:
         return build(self._spark, self.run(rows, **parts), self._catalog, silent)
 
     def plan(self, rows: Sequence[Mapping[str, Any]], **parts: Any) -> Any:
-        return plan(self._spark, self.run(rows, **parts))
+        return plan_run(self._spark, self.run(rows, **parts))
 
     def table(self, *columns: str) -> list[tuple[Any, ...]]:
         table = self._spark.read.format("delta").load(self._place.spark_location)

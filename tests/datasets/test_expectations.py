@@ -8,7 +8,7 @@ import yaml
 from datasets.files import dataset
 from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.expectations import Expectations, refuse_failed
-from deltaic_datasets.run.quality import measured
+from deltaic_datasets.run.quality import measure
 from deltaic_pipeline.failures import ExpectationFailed
 
 if TYPE_CHECKING:
@@ -71,25 +71,25 @@ def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], f
     rows = session.sql(ROWS)
     for action in ("drop", "quarantine"):
         expectations = of({**expectation, "action": action})
-        flagged = expectations.flagged(rows)
-        [verdict], counts = measured(flagged, expectations)
+        flagged = expectations.add_flags(rows)
+        [verdict], counts = measure(flagged, expectations)
         aside, dropped = (len(failing), 0) if action == "quarantine" else (0, len(failing))
         assert verdict.failing == len(failing)
         assert (counts.rows, counts.kept, counts.quarantined) == (5, 5 - len(failing), aside)
         assert counts.dropped == dropped
-        assert expectations.kept(flagged).columns == rows.columns
-        assert ids(expectations.kept(flagged)) == [number for number in range(1, 6) if number not in failing]
-    put_aside = expectations.quarantined(flagged, "r1")
+        assert expectations.passing_rows(flagged).columns == rows.columns
+        assert ids(expectations.passing_rows(flagged)) == [number for number in range(1, 6) if number not in failing]
+    put_aside = expectations.quarantine_rows(flagged, "r1")
     assert ids(put_aside) == failing
     assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in put_aside.collect())
     warned = of({**expectation, "action": "warn"})
-    told = warned.flagged(rows)
-    [warning], counts = measured(told, warned)
+    told = warned.add_flags(rows)
+    [warning], counts = measure(told, warned)
     assert (warning.failing, warning.refused, counts.kept) == (len(failing), False, 5)
-    assert warned.kept(told, breaking=True).count() == 5
-    assert warned.kept(told).columns == rows.columns
+    assert warned.passing_rows(told, stop_at_failure=True).count() == 5
+    assert warned.passing_rows(told).columns == rows.columns
     fatal = of(expectation)
-    verdicts, _ = measured(fatal.flagged(rows), fatal)
+    verdicts, _ = measure(fatal.add_flags(rows), fatal)
     assert [one.failing for one in verdicts] == [len(failing)]
     if failing:
         with pytest.raises(ExpectationFailed, match=rf"{verdicts[0].name} \({len(failing)} of 5 rows\)"):
@@ -116,7 +116,7 @@ def test_what_all_rows_together_show(
     spark: "SparkSession", expectation: dict[str, Any], fails: bool, said: str
 ) -> None:
     expectations = of(expectation)
-    found: Any = expectations.flagged(spark.sql(ROWS)).agg(*expectations.measures()).first()
+    found: Any = expectations.add_flags(spark.sql(ROWS)).agg(*expectations.aggregates()).first()
     now = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(days=4, hours=12)
     [verdict] = expectations.verdicts(found.asDict(), now)
     assert verdict.refused == fails
@@ -138,18 +138,20 @@ def test_above_its_limit_an_expectation_fails_the_run(spark: "SparkSession", act
     failing = {"range": 1, "unique": 2}[expect]
     for limit in LIMITS:
         expectations = of({**one[expect], "action": action, "at_most": limit})
-        assert not expectations.only_of_rows
-        flagged = expectations.flagged(spark.sql(ROWS))
-        [verdict], _ = measured(flagged, expectations)
+        assert not expectations.fits_one_pass
+        flagged = expectations.add_flags(spark.sql(ROWS))
+        [verdict], _ = measure(flagged, expectations)
         number = float(limit.rstrip("% rows"))
         assert verdict.refused == (failing > (number * 5 / 100 if "%" in limit else number)), limit
         assert verdict.said == f"{failing} of 5 rows, at most {limit}"
-        assert expectations.kept(flagged, breaking=True).count() == 5 - (failing if action != "fail" else 0)
+        assert expectations.passing_rows(flagged, stop_at_failure=True).count() == 5 - (
+            failing if action != "fail" else 0
+        )
 
 
 def test_a_limit_of_no_rows_is_kept(spark: "SparkSession") -> None:
     expectations = of({"expect": "not_null", "columns": ["id"], "at_most": "0 %"})
-    verdicts, _ = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
+    verdicts, _ = measure(expectations.add_flags(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
     refuse_failed(verdicts)
 
 
@@ -157,7 +159,7 @@ def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
     expectations = of(
         {"expect": "freshness", "column": "day", "within": "5 days"}, {"expect": "not_null", "columns": ["id"]}
     )
-    verdicts, counts = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
+    verdicts, counts = measure(expectations.add_flags(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
     assert counts.rows == 0
     assert [(one.refused, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
 
@@ -168,7 +170,7 @@ def test_a_row_has_all_its_reasons(spark: "SparkSession") -> None:
         {"expect": "not_null", "columns": ["name"], "action": "quarantine"},
         {"expect": "sql", "name": "even", "condition": "id % 2 = 0", "action": "drop"},
     )
-    aside = expectations.quarantined(expectations.flagged(spark.sql(ROWS)), "r")
+    aside = expectations.quarantine_rows(expectations.add_flags(spark.sql(ROWS)), "r")
     assert {row["id"]: row["_reasons"] for row in aside.collect()} == {
         4: ["range_id", "not_null_name"],
         5: ["range_id"],

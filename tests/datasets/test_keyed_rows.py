@@ -32,7 +32,7 @@ from datasets.kinds import (
 )
 from delta.tables import DeltaTable, IdentityGenerator
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.merging import Validity, keyed
@@ -280,7 +280,7 @@ def test_a_csv_file_that_spark_takes_for_other_types_changes_nothing(
     (place.folder / "rows.csv").write_text(content)
     source = {"format": "csv", "paths": [f"{place.folder}/rows.csv"], "options": {"inferSchema": True}}
     run = run_of(dataset(place.location, sources={"s": source}, write=WRITES[mode]))
-    for attempt in (lambda: build(spark, run, catalog, silent), lambda: plan(spark, run)):
+    for attempt in (lambda: build(spark, run, catalog, silent), lambda: plan_run(spark, run)):
         with pytest.raises(PipelineError, match=message) as refusal:
             attempt()
         assert "\n" not in refusal.value.message
@@ -297,7 +297,7 @@ def test_fields_go_by_their_names_whatever_their_order(
         rows = [{"id": 1, "said": {"opt_in": 1 - paid, "paid": paid}, "doses": [{"a": a, "b": 3 - a}]}]
         source = json_source(place.folder, name, rows, schema)
         content = dataset(place.location, sources={"s": source}, write=WRITES[mode])
-        told = plan(spark, run_of(content))
+        told = plan_run(spark, run_of(content))
         assert not told.differences
         assert build(spark, run_of(content, name), catalog, silent).version is not None
         return told.effect

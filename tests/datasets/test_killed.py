@@ -160,7 +160,7 @@ def test_a_limit_of_missing_keys_belongs_to_a_dataset_that_deletes_them(
     file = place.folder / "kept.yaml"
     file.write_text(yaml.safe_dump(content(place, "s", FIRST) | {"write": {"mode": "merge", "keys": ["id"]}}))
     [told] = refused(str(file), job_environment, "run", "--delete-at-most=50%")
-    assert told == "error: --delete-at-most is for datasets with write.delete_missing, which this one has not."
+    assert told == "error: --delete-at-most is only for datasets with write.delete_missing: remove the option."
     *_, told = refused(str(file), job_environment, "run", "--delete-at-most=half", code=2)
     assert "'half' is not a limit such as 50% or '100 rows'" in told
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, run_of
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
-from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.dry_run import plan_run
+from deltaic_datasets.run.expectations import ExpectationVerdict
 from deltaic_datasets.run.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
@@ -247,11 +247,11 @@ def test_a_run_fails_by_default_and_says_where(
     file = place.folder / "in" / "a.csv"
     assert refusal.value.message == (
         f"sources.arrivals: 3 of 8 rows do not fit the schema, the first is {file}:3: dose is not DECIMAL(6,2); "
-        "put the files right, or say in `malformed` where such rows go."
+        "correct the files, or choose in `malformed` what happens to such rows."
     )
     assert exit_code(refusal.value) == 1
     with pytest.raises(PipelineError, match=r"3 of 8 rows .*a\.csv:3: dose is not"):
-        plan(spark, run_of(content))
+        plan_run(spark, run_of(content))
     assert not exists(spark, Target(place.location))
 
 
@@ -260,7 +260,7 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
     expected = [{"expect": "range", "column": "id", "max": 7, "action": "quarantine"}]
     source = arrivals(place.folder, "quarantine")
     content = dataset(place.location, sources={"arrivals": source}, write=WRITES[mode], expectations=expected)
-    told = plan(spark, run_of(content))
+    told = plan_run(spark, run_of(content))
     assert (told.rows, told.written, told.quarantined, told.dropped) == (8, 4, 4, 0)
     assert "expectation sources.arrivals.malformed (quarantine): 3 of 8 rows" in told.lines()
     runs = ("one",) if mode == "merge" else ("one", "two")
@@ -268,7 +268,7 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
         summary = build(spark, run_of(content, run_id), catalog, silent)
         assert (summary.rows, summary.quarantined, summary.dropped) == (8, 4, 0)
         assert summary.written + summary.unchanged == 4
-        verdict = Verdict("sources.arrivals.malformed", "quarantine", 3, "3 of 8 rows")
+        verdict = ExpectationVerdict("sources.arrivals.malformed", "quarantine", 3, "3 of 8 rows")
         assert summary.verdicts[0] == verdict
         again = build(spark, run_of(content, run_id), catalog, silent)
         assert again.repeated == summary.committed
@@ -286,7 +286,7 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
 
 def test_rows_are_left_out_and_counted(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     content = dataset(place.location, sources={"arrivals": arrivals(place.folder, "drop")})
-    told = plan(spark, run_of(content))
+    told = plan_run(spark, run_of(content))
     assert (told.rows, told.written, told.quarantined, told.dropped) == (8, 5, 0, 3)
     summary = build(spark, run_of(content), catalog, silent)
     assert (summary.rows, summary.written, summary.quarantined, summary.dropped) == (8, 5, 0, 3)

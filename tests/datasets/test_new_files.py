@@ -18,8 +18,8 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.dry_run import plan_run
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
@@ -62,18 +62,18 @@ def deliver(s3: "S3Client", place: Place, name: str, *numbers: int) -> None:
 def test_each_file_is_read_once(spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client") -> None:
     written = content(place)
 
-    def run(run_id: str) -> Summary:
+    def run(run_id: str) -> RunSummary:
         return build(spark, run_of(written, run_id), catalog, silent)
 
     deliver(s3, place, "first.csv", 1, 2)
     deliver(s3, place, "a b+c%20.csv", 3)
-    assert (plan(spark, run_of(written)).rows, run("a").rows) == (3, 3)
+    assert (plan_run(spark, run_of(written)).rows, run("a").rows) == (3, 3)
     nothing = run("b")
     assert (nothing.rows, nothing.version, nothing.repeated) == (0, None, False)
-    assert plan(spark, run_of(written)).rows == 0
+    assert plan_run(spark, run_of(written)).rows == 0
     deliver(s3, place, "second.csv", 4)
     deliver(s3, place, "first.csv", 5, 6, 7)  # what is written anew was read
-    assert plan(spark, run_of(written)).rows == 1
+    assert plan_run(spark, run_of(written)).rows == 1
     assert (run("c").rows, run("a").rows) == (1, 0)
     s3.delete_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/first.csv")
     assert run("d").rows == 0
@@ -97,12 +97,12 @@ def test_a_dry_run_shows_new_files_of_every_format(
     folder = f"{place.spark_location}-inbox"
     written = content(place, suffix, source={"paths": [f"{place.location}-inbox/"]})
     spark.range(3).selectExpr("CAST(id AS INT)", "'n' AS note").write.format(suffix).save(folder)
-    assert plan(spark, run_of(written)).rows == 3
+    assert plan_run(spark, run_of(written)).rows == 3
     build(spark, run_of(written, "a"), catalog, silent)
     spark.range(5).selectExpr("CAST(id AS INT)", "'n' AS note").write.mode("append").format(suffix).save(folder)
-    assert plan(spark, run_of(written)).rows == 5
+    assert plan_run(spark, run_of(written)).rows == 5
     assert build(spark, run_of(written, "b"), catalog, silent).rows == 5
-    assert plan(spark, run_of(written)).rows == 0
+    assert plan_run(spark, run_of(written)).rows == 0
 
 
 def test_by_key_and_with_a_side_table(spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client") -> None:
@@ -128,7 +128,10 @@ def test_a_checkpoint_that_has_outlived_its_table_is_refused(
         s3.delete_object(Bucket=BUCKET, Key=item["Key"])
     jvm: Any = spark.sparkContext._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    with pytest.raises(PipelineError, match=r"_checkpoint/tried remembers what was read .*: delete the checkpoint too"):
+    with pytest.raises(
+        PipelineError,
+        match=r"_checkpoint/tried belongs to a table that no longer exists at .*: delete the checkpoint too",
+    ):
         build(spark, run_of(content(place), "b"), catalog, silent)
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from datasets.test_expectations import of
-from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass, observed
+from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass, wait_for_metrics
 from deltaic_pipeline.spark.jvm import java_class
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ FROM range(20)
 
 def test_what_is_put_aside_is_what_was_read(spark: "SparkSession", tmp_path: "Path") -> None:
     expectations = of({"expect": "range", "column": "grade", "max": 1, "action": "quarantine"})
-    flagged = expectations.flagged(spark.sql(KINDS).repartition(3, "id"))
+    flagged = expectations.add_flags(spark.sql(KINDS).repartition(3, "id"))
     watched = ObservedPass(flagged, expectations)
-    expectations.kept(watched.rows).write.format("delta").save(str(tmp_path / "kept"))
-    counts, aside = watched.counts(), watched.aside()
+    expectations.passing_rows(watched.rows).write.format("delta").save(str(tmp_path / "kept"))
+    counts, aside = watched.counts(), watched.quarantined_rows()
     assert counts is not None
     assert (counts["rows"], counts["kept"], counts["aside"]) == (20, 14, 6)
     assert aside is not None
@@ -55,11 +55,11 @@ def test_what_is_put_aside_is_what_was_read(spark: "SparkSession", tmp_path: "Pa
 )
 def test_what_memory_does_not_hold_is_read_again(spark: "SparkSession", rows: int, text: str) -> None:
     expectations = of({"expect": "sql", "condition": "id < 0", "action": "quarantine"})
-    flagged = expectations.flagged(spark.range(rows, numPartitions=1).selectExpr("id", f"{text} AS text"))
+    flagged = expectations.add_flags(spark.range(rows, numPartitions=1).selectExpr("id", f"{text} AS text"))
     watched = ObservedPass(flagged, expectations)
     assert watched.rows.selectExpr("count(*)").collect()
     assert (watched.counts() or {})["aside"] == rows
-    assert watched.aside() is None
+    assert watched.quarantined_rows() is None
 
 
 def test_an_observation_without_a_result_has_no_counts(spark: "SparkSession") -> None:
@@ -68,4 +68,4 @@ def test_an_observation_without_a_result_has_no_counts(spark: "SparkSession") ->
     observation = Observation()
     spark.range(1).observe(observation, functions.count("*").alias("rows"))
     observation._jo.setMetricsAndNotify(java_class("org.apache.spark.sql.Row").empty())  # type: ignore[union-attr]
-    assert observed(observation) is None
+    assert wait_for_metrics(observation) is None

@@ -62,7 +62,7 @@ def test_what_is_right_is_right_for_the_schema_too(name: str) -> None:
 
 def lines_of(written: dict[str, Any]) -> dict[str, str]:
     text = yaml.safe_dump(written, sort_keys=False)
-    return {f"{found.line}:{found.field}": found.message for found in check(text).mistakes}
+    return {f"{mistake.line}:{mistake.field}": mistake.message for mistake in check(text).mistakes}
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
@@ -72,14 +72,24 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
     "no duration": (marked(overlap="long"), {"write": MERGE}, "sources.s.watermark.overlap", "write a whole number"),
     "negative": (marked(overlap=-1), {"write": MERGE}, "sources.s.watermark.overlap", "a number above 0"),
     "infinite": (marked(start=float("inf")), {}, "sources.s.watermark.start", "write a date"),
-    "kinds": (marked(start=1, overlap="1 day"), {"write": MERGE}, "sources.s.watermark.overlap", "is a number where"),
-    "append": (marked(overlap="1 day"), {}, "sources.s.watermark.overlap", "append would add twice: merge or scd2"),
-    "overwrite": (marked(), {"write": {"mode": "overwrite"}}, "sources.s.watermark", "which mode overwrite would put"),
+    "kinds": (marked(start=1, overlap="1 day"), {"write": MERGE}, "sources.s.watermark.overlap", "must be a number if"),
+    "append": (
+        marked(overlap="1 day"),
+        {},
+        "sources.s.watermark.overlap",
+        "append would add twice: use mode merge or scd2",
+    ),
+    "overwrite": (
+        marked(),
+        {"write": {"mode": "overwrite"}},
+        "sources.s.watermark",
+        "which mode overwrite would replace all others with",
+    ),
     "partitions": (
         marked(),
         {"write": {"mode": "overwrite_partitions", "where": "true"}},
         "sources.s.watermark",
-        "which mode overwrite_partitions would put",
+        "which mode overwrite_partitions would replace all others with",
     ),
     "forgotten": (
         marked(),
@@ -91,16 +101,21 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
         {**DATABASE, "table": None, "query": "SELECT * FROM v WHERE site = {{site}}", "watermark": {"column": "at"}},
         {"variables": {"site": {"type": "integer", "default": 1}}},
         "sources.s.query",
-        "with another 'site' would never give its rows",
+        "would miss rows below the watermark for another 'site'",
     ),
     "files overwritten": (FILES, {"write": {"mode": "overwrite"}}, "sources.s.only_new", "which mode overwrite would"),
-    "files without a schema": ({**FILES, "schema": None}, {}, "sources.s.schema", "where new files are followed"),
+    "files without a schema": (
+        {**FILES, "schema": None},
+        {},
+        "sources.s.schema",
+        "is required for a source of a stream",
+    ),
     "files of two globs": ({**FILES, "paths": ["a/*", "b/*"]}, {}, "sources.s.paths", "give a glob"),
     "files twice": (
         FILES,
         {"stream": {"source": "s", "checkpoint": "s3://lake/c"}},
         "sources.s.only_new",
-        "is what `stream` does already",
+        "does the same as `stream`",
     ),
 }
 
@@ -109,9 +124,9 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
     source, parts, field, message = WRONG[name]
     source = {name: value for name, value in source.items() if value is not None}
-    found = lines_of(content({"s": source}, **parts))
-    assert {place.partition(":")[2] for place in found} == {field}, found
-    place, told = next(iter(found.items()))
+    mistake = lines_of(content({"s": source}, **parts))
+    assert {place.partition(":")[2] for place in mistake} == {field}, mistake
+    place, told = next(iter(mistake.items()))
     assert message in told
     text = yaml.safe_dump(content({"s": source}, **parts), sort_keys=False).splitlines()
     last = field.rpartition(".")[2] if "delta." not in field else "delta.setTransactionRetentionDuration"
@@ -121,31 +136,31 @@ def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
 
 @pytest.mark.parametrize(("source", "field"), [(FILES, "only_new"), (marked(), "watermark")])
 def test_what_is_new_is_no_full_extract(source: dict[str, Any], field: str) -> None:
-    found = lines_of(content({"s": source}, write={**MERGE, "delete_missing": True}))
-    told = {place.partition(":")[2]: message for place, message in found.items()}
+    mistake = lines_of(content({"s": source}, write={**MERGE, "delete_missing": True}))
+    told = {place.partition(":")[2]: message for place, message in mistake.items()}
     assert "write.delete_missing would delete all other keys" in told[f"sources.s.{field}"]
 
 
 def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
     both = lines_of(content({"files": FILES, "rows": marked()}))
-    assert [message for message in both.values() if "declare a dataset for each" in message]
+    assert [message for message in both.values() if "declare a separate dataset for each" in message]
     two = lines_of(content({"one": FILES, "two": FILES}))
-    assert "is for one source of a dataset, which is 'one'" in two.values()
+    assert "works for one source of a dataset, here 'one': use a separate dataset" in two.values()
     assert lines_of(content({"rows": marked(), "others": marked()})) == {}
 
 
 def test_files_that_are_read_once_are_followed_with_a_checkpoint_beside_the_target() -> None:
-    found, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
-    assert found.stream is not None
-    assert found.stream.source == "s"
-    assert found.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
+    mistake, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
+    assert mistake.stream is not None
+    assert mistake.stream.source == "s"
+    assert mistake.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
     assert dataset_of(yaml.safe_dump(content({"s": {**FILES, "only_new": False}})), "v.yaml")[0].stream is None
 
 
 @pytest.mark.parametrize("source", [FILES, marked()])
 def test_a_backfill_is_refused(source: dict[str, Any]) -> None:
     text = yaml.safe_dump(content({"s": source}, variables={"day": {"type": "date"}}))
-    with pytest.raises(InvalidParameter, match=r"v.yaml (follows its source|reads what lies above a watermark)"):
+    with pytest.raises(InvalidParameter, match=r"v.yaml has a (stream|watermark), .*a backfill cannot"):
         backfill_of(text, "v.yaml", {}, first="2026-01-01", last="2026-01-02", unit="day")
 
 
@@ -163,4 +178,4 @@ def test_any_mark_is_taken_or_told(mark: dict[str, Any], mode: str) -> None:
     write = {"mode": mode, **({"keys": ["id"]} if mode == "merge" else {})}
     checked = check(yaml.safe_dump(content({"s": {**DATABASE, "watermark": mark}}, write=write)))
     assert (checked.dataset is None) == bool(checked.mistakes)
-    assert all(found.line > 1 and found.field for found in checked.mistakes)
+    assert all(mistake.line > 1 and mistake.field for mistake in checked.mistakes)

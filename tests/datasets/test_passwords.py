@@ -6,7 +6,7 @@ import os
 import boto3
 import pytest
 from deltaic_datasets.file.dataset_model import Password
-from deltaic_datasets.run.database import password
+from deltaic_datasets.run.database import read_password
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import PipelineError
 
@@ -28,8 +28,8 @@ def secrets(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, request:
 
 def test_a_secret_is_the_password_or_a_field_of_it(request: pytest.FixtureRequest) -> None:
     name = request.node.name
-    assert password(Password(secret=f"plain-{name}")) == SECRET
-    assert password(Password(secret=f"object-{name}", field="password")) == SECRET
+    assert read_password(Password(secret=f"plain-{name}")) == SECRET
+    assert read_password(Password(secret=f"object-{name}", field="password")) == SECRET
 
 
 @pytest.mark.parametrize(
@@ -45,6 +45,6 @@ def test_a_secret_that_is_not_there_is_told_by_its_name(
 ) -> None:
     name = f"{secret}-{request.node.name}"
     with pytest.raises(PipelineError, match=told) as refusal:
-        password(Password(secret=name, field=field))
+        read_password(Password(secret=name, field=field))
     assert name in refusal.value.message
     assert SECRET not in refusal.value.message

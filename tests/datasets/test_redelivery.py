@@ -9,7 +9,7 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.delivery import delivery_of
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.location_checks import Places
 from deltaic_terminal.progress import Progress, Step, silent
@@ -40,7 +40,7 @@ class Deliveries:
     def content(self, **parts: Any) -> dict[str, Any]:
         return dataset(self.place.location, **{"sources": {"s": self._source}, "write": MERGE, **parts})
 
-    def run(self, progress: Progress = silent, **parts: Any) -> Summary:
+    def run(self, progress: Progress = silent, **parts: Any) -> RunSummary:
         self._number += 1
         return build(self.spark, run_of(self.content(**parts), f"run{self._number}"), self._catalog, progress)
 

@@ -16,7 +16,7 @@ from deltaic.settings import settings
 from deltaic_datasets.file.file_checks import check
 from deltaic_datasets.run import job as run
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
@@ -106,7 +106,12 @@ def test_where_deltalake_is_not_installed_spark_writes_the_same_row(
 
 
 def test_the_table_has_a_column_for_whatever_becomes_of_a_row() -> None:
-    counts = {"read", "written", "changed", *Summary("r", "s3://b/t", 0, repeated=False, rows=0, seconds=0.0).apart}
+    counts = {
+        "read",
+        "written",
+        "changed",
+        *RunSummary("r", "s3://b/t", 0, repeated=False, rows=0, seconds=0.0).other_counts,
+    }
     assert {name for name in schema().names if name.startswith("rows_")} == {f"rows_{name}" for name in counts}
 
 
@@ -125,7 +130,7 @@ def test_the_table_of_runs_is_not_in_another_one(runs: str, right: bool) -> None
 def test_rows_put_aside_do_not_go_where_runs_are() -> None:
     content = dataset("s3://b/t", sources={"s": {"format": "json", "paths": ["s3://b/s"]}}, quarantine="s3://b/t_runs")
     [found] = check(yaml.safe_dump(content)).mistakes
-    assert (found.field, "each run has a row" in found.message) == ("quarantine", True)
+    assert (found.field, "is the location of the table of runs" in found.message) == ("quarantine", True)
 
 
 class Told:

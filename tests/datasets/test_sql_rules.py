@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.expectations import Expectations
-from deltaic_datasets.run.sql_steps import answer_of
+from deltaic_datasets.run.sql_steps import read_dataset
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.publish import transform
 from deltaic_pipeline.spark.sql_rules import drop_reaching
@@ -156,7 +156,7 @@ def answered(door: str, session: "SparkSession", folder: Path, sql: str) -> "Dat
         case "a dataset":
             source = json_source(folder, "rows", [{"a": 1}], "a BIGINT")
             steps = [{"view": "step", "sql": sql}]
-            return answer_of(session, run_of(dataset("/tmp/none", sources={"source": source}, steps=steps))).rows
+            return read_dataset(session, run_of(dataset("/tmp/none", sources={"source": source}, steps=steps))).rows
         case "publish --sql":
             return transform(rows, sql)
         case _:
@@ -229,7 +229,7 @@ def test_a_condition_reads_the_row_alone(session: "SparkSession", folder: Path, 
     def refused(**parts: Any) -> None:
         run = run_of(dataset(f"{tmp_path}/table", sources={"source": source}, **parts))
         with pytest.raises(PipelineError, match=r"dataset\.yaml|a condition is an expression over one row's columns"):
-            plan(session, run)
+            plan_run(session, run)
 
     assert folder.exists()
     refused(expectations=[{"expect": "sql", "condition": QUERY}])
@@ -240,6 +240,6 @@ def test_a_condition_reads_the_row_alone(session: "SparkSession", folder: Path, 
         dataset("/tmp/none", sources={"source": source}, expectations=[{"expect": "sql", "condition": QUERY}])
     )
     with pytest.raises(PipelineError, match="has no SELECT"):
-        Expectations(expected.dataset.expectations).flagged(rows)
+        Expectations(expected.dataset.expectations).add_flags(rows)
     with pytest.raises(PipelineError, match="has no SELECT"):
         check_new_properties(session, Target(f"{tmp_path}/new", properties={"delta.constraints.few": QUERY}))

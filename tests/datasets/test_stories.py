@@ -28,7 +28,7 @@ from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic.sign_in.activation import profile
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
 from deltaic_pipeline.table.catalog_entry import Catalog
@@ -140,7 +140,7 @@ class Play:
         file.write_text(profile(self.server.endpoint, admin.tokens.create(account)), encoding="utf-8")
         return Reader(f"{file}#{share}.d.t", site)
 
-    def run(self, number: int, delivery: Delivery, more: str = "") -> Summary:
+    def run(self, number: int, delivery: Delivery, more: str = "") -> RunSummary:
         """Run the dataset over one delivery; one that is to die is started again by its id, as its provider would."""
         suffix = self.story.format
         options = write_file(delivery, suffix, self.folder / f"day{number}.{suffix}")
@@ -365,7 +365,7 @@ def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed:
             play.check_viewers()
 
 
-def check_counts(summary: Summary, wanted: Counted, told: str) -> None:
+def check_counts(summary: RunSummary, wanted: Counted, told: str) -> None:
     found = Counted(summary.rows, summary.written, summary.quarantined, summary.dropped, summary.unchanged)
     found.deleted = summary.deleted
     assert found == wanted, told

@@ -6,7 +6,7 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
@@ -35,7 +35,7 @@ class Table:
         self.spark, self._catalog, self.place = spark, catalog, place
         self._number = 0
 
-    def take(self, rows: list[dict[str, Any]], **parts: Any) -> Summary:
+    def take(self, rows: list[dict[str, Any]], **parts: Any) -> RunSummary:
         self._number += 1
         source = json_source(self.place.folder, "s", rows, parts.pop("schema", SCHEMA))
         content = dataset(self.place.location, sources={"s": source}, **parts)

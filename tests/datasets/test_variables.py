@@ -11,7 +11,7 @@ import yaml
 from datasets.files import json_source
 from deltaic_datasets.file.dataset_model import Condition, FileSource, JdbcSource, json_schema
 from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
-from deltaic_datasets.file.variable_values import literal, value_of
+from deltaic_datasets.file.variable_values import literal, parse_value
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.table.catalog_entry import Catalog
@@ -97,18 +97,32 @@ def test_what_a_run_will_need_is_a_doubt_until_it_is_to_run() -> None:
         pytest.param("  least", "  run_date", {}, 5, "variables.run_date.type", "date or timestamp", id="run_date"),
         pytest.param("north}", "north, oops: 1}", {}, 4, "variables.site.oops", "is not a field here", id="field"),
         pytest.param("day >= {{ day }}", "day >= {{ dya }}", {}, 23, "steps[0].sql", "mean day", id="name"),
-        pytest.param("day >= {{ day }}", "day >= '{{ day }}'", {}, 23, "steps[0].sql", "within quotes", id="quotes"),
+        pytest.param("day >= {{ day }}", "day >= '{{ day }}'", {}, 23, "steps[0].sql", "without quotes", id="quotes"),
         pytest.param("day >= {{ day }}", "day >= {{ day|upper }}", {}, 23, "steps[0].sql", "write {{ na", id="filter"),
-        pytest.param("day >= {{ day }}", "day >= x{{ day }}", {}, 23, "steps[0].sql", "or a name", id="in a name"),
-        pytest.param("day >= {{ day }}", "day >= {{ day:%Y }}", {}, 23, "steps[0].sql", "is for paths", id="form"),
+        pytest.param(
+            "day >= {{ day }}", "day >= x{{ day }}", {}, 23, "steps[0].sql", "not within a name", id="in a name"
+        ),
+        pytest.param("day >= {{ day }}", "day >= {{ day:%Y }}", {}, 23, "steps[0].sql", "is only for paths", id="form"),
         pytest.param("least > {{ least }}", "s = {{ site }}", {}, 17, "sources.orders.query", "string", id="database"),
-        pytest.param('= {{ day }}"}', '= `{{ day }}`"}', {}, 24, "write.where", "within quotes", id="where"),
+        pytest.param('= {{ day }}"}', '= `{{ day }}`"}', {}, 24, "write.where", "without quotes", id="where"),
         pytest.param("<= {{ run", "<= {{ rn", {}, 27, "expectations[0].condition", "mean run_date", id="condition"),
-        pytest.param("{{ hour:%H }}", "{{ hour }}", {}, 12, "sources.inbox.paths[1]", "needs a form", id="hours"),
-        pytest.param("{{ hour:%H }}", "{{ hour:%c }}", {}, 12, "sources.inbox.paths[1]", "no form", id="other form"),
-        pytest.param("{{ hour:%H }}", "{{ least:%H }}", {}, 12, "sources.inbox.paths[1]", "no form", id="number's"),
+        pytest.param("{{ hour:%H }}", "{{ hour }}", {}, 12, "sources.inbox.paths[1]", "needs a format", id="hours"),
+        pytest.param(
+            "{{ hour:%H }}", "{{ hour:%c }}", {}, 12, "sources.inbox.paths[1]", "invalid format", id="other form"
+        ),
+        pytest.param(
+            "{{ hour:%H }}", "{{ least:%H }}", {}, 12, "sources.inbox.paths[1]", "invalid format", id="number's"
+        ),
         pytest.param("s3://inbox", "x{{ site }}://inbox", {}, 11, "sources.inbox.paths[0]", "scheme", id="scheme"),
-        pytest.param("name: doses", 'name: "{{ site }}"', {}, 1, "name", "no variable is put here", id="elsewhere"),
+        pytest.param(
+            "name: doses",
+            'name: "{{ site }}"',
+            {},
+            1,
+            "name",
+            "variables are only for paths, queries and conditions",
+            id="elsewhere",
+        ),
         *(
             pytest.param("", "", {"site": text}, 11, "sources.inbox.paths[0]", "no name within a path", id=repr(text))
             for text in (
@@ -212,10 +226,10 @@ VALUES: dict[str, tuple[list[object], list[object]]] = {
 def test_a_value_is_of_its_type_or_refused(kind: Any) -> None:
     right, wrong = VALUES[kind]
     for each in right:
-        value_of(kind, each)  # type: ignore[arg-type]
+        parse_value(kind, each)  # type: ignore[arg-type]
     for each in wrong:
         with pytest.raises(ValueError, match=f"is not of the type {kind}: write such as"):
-            value_of(kind, each)  # type: ignore[arg-type]
+            parse_value(kind, each)  # type: ignore[arg-type]
 
 
 def test_editors_know_variables_by_the_schema() -> None:

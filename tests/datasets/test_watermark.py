@@ -21,9 +21,9 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.job import summary_lines
-from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.run_state import RunSummary
 from deltaic_datasets.run.watermark import Advance, advances
 from deltaic_datasets.run.windows import Window
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -115,7 +115,7 @@ def test_only_rows_above_the_highest_value_committed_are_read(
     column = COLUMNS[name]
     database.run(f'CREATE TABLE seen (id INT, "at" {column.kind})')
 
-    def run(number: int, location: str = "", **mark: Any) -> Summary:
+    def run(number: int, location: str = "", **mark: Any) -> RunSummary:
         source = database.source("seen", watermark={"column": "AT", **mark}, options=column.options)
         write = MERGE if "overlap" in mark else {"mode": "append"}
         content = dataset(f"{place.location}{location}", sources={"s": source}, write=write)
@@ -256,12 +256,12 @@ def test_a_dry_run_shows_what_would_be_read(
 ) -> None:
     database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1), (2)")
     content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
-    first = plan(spark, run_of(content))
+    first = plan_run(spark, run_of(content))
     assert (first.rows, list(first.windows)) == (2, ["s: ID from the start, up to 2"])
     build(spark, run_of(content, "a"), catalog, silent)
-    assert list(plan(spark, run_of(content)).windows) == ["s: ID above 2, nothing new"]
+    assert list(plan_run(spark, run_of(content)).windows) == ["s: ID above 2, no new rows"]
     database.run("INSERT INTO seen VALUES (9)")
-    later = plan(spark, run_of(content))
+    later = plan_run(spark, run_of(content))
     assert "reads s: ID above 2, up to 9" in list(later.lines())
     assert (later.rows, commits(spark, place.location)) == (1, 1)
     # The database leaves out what is not read.
@@ -270,16 +270,16 @@ def test_a_dry_run_shows_what_would_be_read(
 
 WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
     "no such column": ("id INT", "1", {"column": "at"}, r"sources.s.watermark: the column at is not among .*ID"),
-    "a double": ("id DOUBLE", "1", {}, "ID is DOUBLE: a mark is a timestamp, a date"),
+    "a double": ("id DOUBLE", "1", {}, "ID is DOUBLE: a watermark needs a timestamp, a date"),
     "a text": ("id VARCHAR(9)", "'a'", {}, "ID is STRING"),
     "nulls": ("id INT", "NULL", {}, "rows have no value in ID"),
-    "the future": ("id DATE", "'9999-12-31'", {}, "lies in the future"),
-    "start of another kind": ("id DATE", "'2026-01-01'", {"start": 1}, "start is no date"),
+    "the future": ("id DATE", "'9999-12-31'", {}, "is in the future"),
+    "start of another kind": ("id DATE", "'2026-01-01'", {"start": 1}, "the column is a date, but start is not"),
     "start within a day": (
         "id DATE",
         "'2026-01-01'",
         {"start": datetime(2026, 1, 1, 1, tzinfo=UTC)},
-        "start is no date",
+        "the column is a date, but start is not",
     ),
 }
 
@@ -296,7 +296,7 @@ def test_a_mark_that_cannot_be_is_refused_before_anything_is_written(
         build(spark, run_of(content), catalog, silent)
     assert "9999" not in refusal.value.message
     with pytest.raises(PipelineError, match=message):
-        plan(spark, run_of(content))
+        plan_run(spark, run_of(content))
     assert advances(spark, run_of(content), Target(place.location)) == []
 
 
@@ -310,10 +310,10 @@ def test_another_column_needs_another_name_and_a_table_that_forgets_is_refused(
         return run_of(dataset(place.location, sources={name: source}, write={"mode": "merge", "keys": ["ID"]}), column)
 
     build(spark, content("id"), catalog, silent)
-    with pytest.raises(PipelineError, match="has its mark by ID, a number, and not by DAY, a date"):
+    with pytest.raises(PipelineError, match="has its watermark by ID, a number, and not by DAY, a date"):
         build(spark, content("day"), catalog, silent)
     build(spark, content("day", "other"), catalog, silent)
-    with pytest.raises(PipelineError, match="overlap is of whole days for a column that is a date"):
+    with pytest.raises(PipelineError, match="overlap must be of whole days for a column that is a date"):
         build(spark, replace(content("day", "other", overlap="1 hour"), run_id="third"), catalog, silent)
     forgetting = "SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')"
     spark.sql(f"ALTER TABLE delta.`{place.spark_location}` {forgetting}")

@@ -1,1 +1,1 @@
-"""Spark jobs on EMR Serverless as the operator sees them: their package, their runs, their schedules."""
+"""Manage Spark jobs on EMR Serverless: their package, files, runs and schedules."""

@@ -1,4 +1,4 @@
-"""Files that a job reads by itself (its dataset, drivers of databases), put where it finds them, named by content."""
+"""Upload the files that a job reads (its dataset file and drivers of databases), named by their content."""
 
 import hashlib
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from deltaic_pipeline.failures import PipelineError
 
-from deltaic_ops.jobs.service_errors import asking
+from deltaic_ops.jobs.service_errors import translate_errors
 
 if TYPE_CHECKING:
     from deltaic_datasets.file.dataset_model import Dataset
@@ -18,41 +18,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFile:
-    """A dataset file that was read and checked."""
+    """A dataset file without mistakes."""
 
     dataset: "Dataset"
     content: bytes
     variables: Collection[str] = ()
-    """The names of those that it uses."""
+    """Names of the variables that the file uses."""
 
     @classmethod
-    def read(cls, file: str, given: Mapping[str, str] = MappingProxyType({})) -> Self:
-        """Read and check a file that a cluster is to read; raises PipelineError with every mistake.
+    def read(cls, file: str, set_values: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Read and check a dataset file for a job on a cluster; raises PipelineError with all mistakes.
 
-        `given` are the texts of its variables.
+        `set_values` are texts of its variables, from --set.
         """
         from deltaic_datasets.file.file_checks import dataset_of
         from deltaic_datasets.file.file_text import text_of
 
         text = text_of(file)
-        dataset, document = dataset_of(text, file, given)
+        dataset, document = dataset_of(text, file, set_values)
         for name, source in document.value["sources"].items():
             for number, path in enumerate(source.get("paths", ())):
                 if "://" not in path:
-                    place = document.place(("sources", name, "paths", number))
-                    raise PipelineError(
-                        f"{file}:{place.line}: {place.field}: a cluster has neither this machine's files nor this "
-                        "file's folder: write s3://bucket/..."
-                    )
+                    position = document.place(("sources", name, "paths", number))
+                    origin = f"{file}:{position.line}: {position.field}"
+                    message = "a cluster has neither this machine's files nor the dataset file's folder"
+                    raise PipelineError(f"{origin}: {message}: write s3://bucket/...")
         return cls(dataset, text.encode(), document.used)
 
     def put(self, client: "S3Client", bucket: str) -> str:
-        """Put what was checked into the bucket and return its URL; a job keeps its file, whatever is put after it."""
+        """Upload the file and return its URL, under which its content never changes."""
         return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
 
 
 def jar(client: "S3Client", bucket: str, file: str) -> str:
-    """Put a database's driver into the bucket and return its URL; an s3:// URL stays what it is."""
+    """Upload a database's driver and return its URL; an s3:// URL is returned unchanged."""
     if file.startswith("s3://"):
         return file
     try:
@@ -64,6 +63,6 @@ def jar(client: "S3Client", bucket: str, file: str) -> str:
 
 def _put(client: "S3Client", bucket: str, name: str, suffix: str, content: bytes) -> str:
     key = f"{name}/{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
-    with asking(f"the bucket {bucket}"):
+    with translate_errors(f"the bucket {bucket}"):
         client.put_object(Bucket=bucket, Key=key, Body=content)
     return f"s3://{bucket}/{key}"

@@ -1,4 +1,4 @@
-"""Runs of jobs on EMR Serverless: started by the stack's own function, found by name, watched, read, cancelled."""
+"""Start, find, follow and cancel runs of jobs on EMR Serverless."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, Unavailable
 
 from deltaic_ops.deploy.outputs import JobsOutputs
-from deltaic_ops.jobs.service_errors import asking
+from deltaic_ops.jobs.service_errors import translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_emr_serverless import EMRServerlessClient
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 POLL_SECONDS = 5.0
 STREAMS = "jobs"
-"""What the names of a job's log streams begin with (functions/pipeline/submit)."""
+"""Prefix of the names of jobs' log streams (functions/pipeline/submit)."""
 
 _REFUSALS: dict[str, type[DeltaicError]] = {"InvalidParameter": InvalidParameter, "NotFound": NotFound}
 _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:? *(\d{1,3})")
@@ -29,13 +29,13 @@ _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:? *(\d{1,3})")
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run as EMR Serverless knows it."""
+    """A run of a job on EMR Serverless."""
 
     job_run_id: str
-    """EMR's own."""
+    """Id that EMR Serverless assigned."""
 
     name: str
-    """Job, what it is about, the run's id; empty for a run that somebody else started."""
+    """Job, its dataset or table, and run id; empty if the stack's function did not start the run."""
 
     state: str
     details: str
@@ -47,106 +47,108 @@ class JobRun:
 
     @property
     def exit_code(self) -> int:
-        """What the job would have ended with on this machine; 1 where EMR does not tell."""
+        """Exit code of the job; 1 if the run failed and EMR Serverless does not report a code."""
         if self.state == "SUCCESS":
             return 0
-        told = _EXIT_CODE.search(self.details)
-        return int(told[1]) or 1 if told else 1
+        match = _EXIT_CODE.search(self.details)
+        return int(match[1]) or 1 if match else 1
 
 
 class JobRuns:
-    """The job runs of one stack; every method raises a DeltaicError for what AWS refuses."""
+    """The job runs of a stack; every method raises a DeltaicError for errors of AWS."""
 
-    def __init__(self, where: JobsOutputs, client: Callable[[str], Any]) -> None:
-        self._where = where
+    def __init__(self, outputs: JobsOutputs, client: Callable[[str], Any]) -> None:
+        self._outputs = outputs
         self._emr: EMRServerlessClient = client("emr-serverless")
         self._lambda: LambdaClient = client("lambda")
         self._logs: CloudWatchLogsClient = client("logs")
 
     def start(self, request: dict[str, Any]) -> str:
-        """Start a job (functions/pipeline/submit says what a request holds); return the id of its run."""
-        with asking("the function that starts jobs"):
-            answer = self._lambda.invoke(FunctionName=self._where.submit_arn, Payload=json.dumps(request))
-            said = json.loads(answer["Payload"].read())
+        """Start a job with a request for functions/pipeline/submit, and return the id of the run."""
+        with translate_errors("the function that starts jobs"):
+            answer = self._lambda.invoke(FunctionName=self._outputs.submit_arn, Payload=json.dumps(request))
+            content = json.loads(answer["Payload"].read())
         if answer.get("FunctionError"):
-            message = str(said.get("errorMessage") or "the function that starts jobs failed: see its log")
-            raise _REFUSALS.get(str(said.get("errorType")), Unavailable)(message)
-        return str(said["jobRunId"])
+            message = str(content.get("errorMessage") or "the function that starts jobs failed: read its log")
+            raise _REFUSALS.get(str(content.get("errorType")), Unavailable)(message)
+        return str(content["jobRunId"])
 
     def architecture(self) -> str:
-        """Return the application's processor, in the template's words."""
-        with asking(f"the application {self._where.application_id}"):
-            said = self._emr.get_application(applicationId=self._where.application_id)["application"]
-        return str(said.get("architecture", "X86_64")).lower()
+        """Return the application's architecture, spelled as in the template."""
+        with translate_errors(f"the application {self._outputs.application_id}"):
+            application = self._emr.get_application(applicationId=self._outputs.application_id)["application"]
+        return str(application.get("architecture", "X86_64")).lower()
 
     def get(self, job_run_id: str) -> JobRun:
-        """Return a run by EMR's own id of it."""
-        with asking(f"the job run {job_run_id}"):
-            return _run(self._emr.get_job_run(applicationId=self._where.application_id, jobRunId=job_run_id)["jobRun"])
+        """Return a run by the id that EMR Serverless assigned."""
+        with translate_errors(f"the job run {job_run_id}"):
+            return _run(
+                self._emr.get_job_run(applicationId=self._outputs.application_id, jobRunId=job_run_id)["jobRun"]
+            )
 
     def recent(self, since: timedelta) -> Iterator[JobRun]:
-        """Yield the runs that were begun in that time, as EMR lists them."""
+        """Yield the runs that started within this time, in the order of EMR Serverless."""
         query: dict[str, Any] = {
-            "applicationId": self._where.application_id,
+            "applicationId": self._outputs.application_id,
             "createdAtAfter": datetime.now(UTC) - since,
         }
         while True:
-            with asking(f"the application {self._where.application_id}"):
+            with translate_errors(f"the application {self._outputs.application_id}"):
                 page = self._emr.list_job_runs(**query)
             yield from map(_run, page["jobRuns"])
             if not page.get("nextToken"):
                 return
             query["nextToken"] = page["nextToken"]
 
-    def find(self, named: str, since: timedelta = timedelta(days=30)) -> JobRun:
-        """Return the latest run with this id of EMR, this run id, or this dataset; raises NotFound."""
-        called = [run for run in self.recent(since) if named == run.job_run_id or named in run.name.split(" ")]
-        if called:
-            return self.get(max(called, key=lambda run: run.created).job_run_id)
-        raise NotFound(f"no run of the last {since.days} days is called '{named}': see `deltaic pipeline list`")
+    def find(self, name: str, since: timedelta = timedelta(days=30)) -> JobRun:
+        """Return the latest run with this job run id, run id or dataset; raises NotFound."""
+        matches = [run for run in self.recent(since) if name == run.job_run_id or name in run.name.split(" ")]
+        if matches:
+            return self.get(max(matches, key=lambda run: run.created).job_run_id)
+        raise NotFound(f"no run of '{name}' in the last {since.days} days: `deltaic pipeline list` shows the runs")
 
     def cancel(self, job_run_id: str) -> None:
-        """End a run; what it had not committed is not in its table."""
-        with asking(f"the job run {job_run_id}"):
-            self._emr.cancel_job_run(applicationId=self._where.application_id, jobRunId=job_run_id)
+        """Cancel a run. Rows that it has not committed are not in its table."""
+        with translate_errors(f"the job run {job_run_id}"):
+            self._emr.cancel_job_run(applicationId=self._outputs.application_id, jobRunId=job_run_id)
 
     def lines(self, job_run_id: str) -> Iterator[str | None]:
-        """Yield the lines that the run prints, and None whenever there is nothing new at this moment; has no end."""
-        prefix = f"{STREAMS}/applications/{self._where.application_id}/jobs/{job_run_id}/"
-        asked: dict[str, Any] = {"logGroupName": self._where.log_group, "logStreamNamePrefix": prefix}
-        seen: dict[str, int] = {}
+        """Yield the lines that the run prints, and None when there are no new lines; never ends."""
+        prefix = f"{STREAMS}/applications/{self._outputs.application_id}/jobs/{job_run_id}/"
+        query: dict[str, Any] = {"logGroupName": self._outputs.log_group, "logStreamNamePrefix": prefix}
+        event_times: dict[str, int] = {}
         latest = 0
         while True:
-            page: dict[str, Any] = dict(asked, startTime=latest)
+            page: dict[str, Any] = dict(query, startTime=latest)
             while True:
-                with asking(f"the log group {self._where.log_group}"):
+                with translate_errors(f"the log group {self._outputs.log_group}"):
                     answer = self._logs.filter_log_events(**page)
                 for event in answer["events"]:
-                    # Emulators leave the id out, and the prefix aside.
+                    # Emulators send no event id, and ignore the prefix.
                     event_id = (
                         event.get("eventId") or f"{event['logStreamName']} {event['timestamp']} {event['message']}"
                     )
-                    if event_id not in seen and event["logStreamName"].startswith(prefix):
-                        seen[event_id] = event["timestamp"]
+                    if event_id not in event_times and event["logStreamName"].startswith(prefix):
+                        event_times[event_id] = event["timestamp"]
                         latest = max(latest, event["timestamp"])
                         yield event["message"].rstrip("\n")
                 if not answer.get("nextToken"):
                     break
                 page["nextToken"] = answer["nextToken"]
-            seen = {event_id: at for event_id, at in seen.items() if at >= latest}
+            event_times = {event_id: at for event_id, at in event_times.items() if at >= latest}
             yield None
 
     def follow(self, job_run_id: str, show: Callable[[str], None], pause: float = POLL_SECONDS) -> JobRun:
-        """Show what the run prints until it ends, and once more after that; return how it ended."""
-        said = self.lines(job_run_id)
+        """Show the run's lines until it ends, then read the log once more; return the ended run."""
+        lines = self.lines(job_run_id)
         ended: JobRun | None = None
         while True:
-            while (line := next(said)) is not None:
+            while (line := next(lines)) is not None:
                 show(line)
             if ended is not None:
                 return ended
-            now = self.get(job_run_id)
-            ended = now if now.state in ENDED else None
+            run = self.get(job_run_id)
+            ended = run if run.state in ENDED else None
             time.sleep(pause)
 
 

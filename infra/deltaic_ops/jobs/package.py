@@ -1,7 +1,7 @@
-"""The package that jobs run with: their Python environment, the script they enter by, one jar; named by its content.
+"""Build and upload the code of jobs: a Python environment, the start script and a jar, named by their content.
 
-An environment made for another processor and another Python, without a container: a folder of packages, and a `python`
-that finds the cluster's own interpreter and puts the folder before what that knows. Spark itself is the cluster's.
+The environment is built without a container for the cluster's processor and Python version. It is a folder of packages
+and a script `python`, which starts the cluster's interpreter with this folder first on its path. The cluster has Spark.
 """
 
 import gzip
@@ -26,25 +26,25 @@ from deltaic_terminal.environment import machine
 
 from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.deploy.sam_template import ROOT
-from deltaic_ops.jobs.service_errors import asking
+from deltaic_ops.jobs.service_errors import translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 ENVIRONMENT, SCRIPT, AVRO_JAR = "environment.tar.gz", "job.py", "spark-avro.jar"
 CURRENT = "jobs/current"
-"""The object that names the folder of the package that jobs run with; written last."""
+"""Object with the name of the folder of the current package; written last."""
 
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
-"""The images of emr-spark-8.x are Amazon Linux 2023, which has glibc 2.34."""
+"""The images of emr-spark-8.x use Amazon Linux 2023, which has glibc 2.34."""
 
-LEFT_OUT = {".lock", "__pycache__", "tests", "include", "examples", "RECORD"}
-"""What no job needs, or what names the machine that built it."""
+EXCLUDED = {".lock", "__pycache__", "tests", "include", "examples", "RECORD"}
+"""Files that no job needs, or that contain the name of the machine that built them."""
 
 PYTHON = """#!/bin/sh
-# The cluster's Python {version} with the packages beside this file.
+# The cluster's Python {version} with the packages of this archive.
 command -v python{version} >/dev/null || {{
-    echo "this package of jobs is for Python {version}, which is not here: deltaic pipeline package --python ..." >&2
+    echo "Python {version} of this package is missing on the cluster: use deltaic pipeline package --python ..." >&2
     exit 127
 }}
 PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd)${{PYTHONPATH:+:$PYTHONPATH}}" exec python{version} "$@"
@@ -56,27 +56,27 @@ Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Package:
-    """What was built, in files on this machine."""
+class JobPackage:
+    """A built package, as files on this machine."""
 
     digest: str
     files: Mapping[str, Path]
-    """By the name that each has in S3."""
+    """By their names in S3."""
 
 
-def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) -> Package:
-    """Build the package for a processor and a Python into a folder; the same sources give the same digest.
+def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) -> JobPackage:
+    """Build the package in a folder for a processor and a Python version; the same sources have the same digest.
 
-    Raises Unavailable when a part cannot be had, with what the tool said.
+    Raises Unavailable with the tool's message if a part cannot be downloaded or installed.
     """
     report(f"fetching packages for {target.architecture} and Python {target.python}")
     requirements = ROOT / "functions" / "pipeline" / "requirements.txt"
     lib = folder / "lib"
     platform = ("--python-platform", PLATFORMS[target.architecture], "--python-version", target.python)
-    into = ("pip", "install", "--target", str(lib), *platform, "--only-binary", ":all:", "--no-deps")
-    _uv(*into, "--require-hashes", "--requirement", str(requirements))
-    for code in (deltaic, deltaic_datasets, deltaic_pipeline, deltaic_terminal):
-        source = Path(code.__path__[0])
+    install = ("pip", "install", "--target", str(lib), *platform, "--only-binary", ":all:", "--no-deps")
+    _uv(*install, "--require-hashes", "--requirement", str(requirements))
+    for package in (deltaic, deltaic_datasets, deltaic_pipeline, deltaic_terminal):
+        source = Path(package.__path__[0])
         shutil.copytree(source, lib / source.name)
     report("packing")
     environment = folder / ENVIRONMENT
@@ -91,18 +91,18 @@ def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) ->
     for name, file in files.items():
         digest.update(f"{name} {file.stat().st_size}\n".encode())
         digest.update(file.read_bytes())
-    return Package(digest.hexdigest()[:32], files)
+    return JobPackage(digest.hexdigest()[:32], files)
 
 
-def upload(client: "S3Client", bucket: str, package: Package, report: Report = lambda _: None) -> bool:
-    """Put the package where jobs find it, and name it the current one; tell whether it was not there before.
+def upload(client: "S3Client", bucket: str, package: JobPackage, report: Report = lambda _: None) -> bool:
+    """Upload the package and make it the current one; return whether a file had to be uploaded.
 
-    Jobs that run meanwhile, and their repetitions, keep the one that they began with.
+    Running jobs and their retries keep the package that they started with.
     """
     folder = f"jobs/{package.digest}"
-    with asking(f"the bucket {bucket}"):
-        listed = client.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/").get("Contents", [])
-        sizes = {said["Key"]: said["Size"] for said in listed}
+    with translate_errors(f"the bucket {bucket}"):
+        objects = client.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/").get("Contents", [])
+        sizes = {item["Key"]: item["Size"] for item in objects}
         missing = {
             name: file for name, file in package.files.items() if sizes.get(f"{folder}/{name}") != file.stat().st_size
         }
@@ -115,7 +115,7 @@ def upload(client: "S3Client", bucket: str, package: Package, report: Report = l
 
 
 def _pack(archive: Path, lib: Path, python: str) -> None:
-    """Write the environment, file by file in order and without a time, so that its bytes are those of its content."""
+    """Write the environment with sorted files and without times, so that the same content has the same bytes."""
     with (
         archive.open("wb") as raw,
         gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=_LEVEL, mtime=0) as packed,
@@ -127,7 +127,7 @@ def _pack(archive: Path, lib: Path, python: str) -> None:
         tar.addfile(script, io.BytesIO(content))
         for file in sorted(lib.rglob("*")):
             inside = file.relative_to(lib)
-            if file.is_dir() or LEFT_OUT & set(inside.parts) or inside.parts[0] == "bin":
+            if file.is_dir() or EXCLUDED & set(inside.parts) or inside.parts[0] == "bin":
                 continue
             entry_of_file = tarfile.TarInfo(f"lib/{inside.as_posix()}")
             entry_of_file.size = file.stat().st_size
@@ -139,7 +139,7 @@ def _pack(archive: Path, lib: Path, python: str) -> None:
 def _uv(*arguments: str) -> None:
     program = shutil.which("uv")
     if program is None:
-        raise Unavailable("uv is not on the PATH: `pip install uv`")
+        raise Unavailable("uv is not on the PATH: install it with `pip install uv`")
     run = subprocess.run(
         [program, *arguments, "--quiet"],
         stdin=subprocess.DEVNULL,

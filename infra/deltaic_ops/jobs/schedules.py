@@ -1,4 +1,4 @@
-"""The declared schedules of datasets, as EventBridge Scheduler keeps them in the stack's group."""
+"""Create, list and delete schedules of datasets in the stack's group of EventBridge Scheduler."""
 
 import hashlib
 import json
@@ -6,68 +6,68 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from deltaic_ops.deploy.outputs import JobsOutputs
-from deltaic_ops.jobs.service_errors import asking
+from deltaic_ops.jobs.service_errors import translate_errors
 
 if TYPE_CHECKING:
     from deltaic_datasets.file.dataset_model import Schedule
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
 
-WHEN = "<aws.scheduler.scheduled-time>"
-"""Scheduler writes the time here for which it fires: a firing that is repeated has the same run id."""
+SCHEDULED_TIME = "<aws.scheduler.scheduled-time>"
+"""Scheduler replaces this by the scheduled time, so that a repeated invocation has the same run id."""
 
 _LONGEST_NAME = 64
 
 
 class Schedules:
-    """The schedules of one stack; every method raises a DeltaicError for what AWS refuses."""
+    """The schedules of a stack; every method raises a DeltaicError for errors of AWS."""
 
-    def __init__(self, where: JobsOutputs, client: Callable[[str], Any]) -> None:
-        self._where = where
+    def __init__(self, outputs: JobsOutputs, client: Callable[[str], Any]) -> None:
+        self._outputs = outputs
         self._client: EventBridgeSchedulerClient = client("scheduler")
 
     def put(self, dataset: str, schedule: "Schedule", request: dict[str, Any]) -> bool:
-        """Let a dataset be built as its schedule says; tell whether it had none before."""
-        wanted: Any = {
+        """Create or update a dataset's schedule; return whether it was created."""
+        properties: Any = {
             "Name": name_of(dataset),
-            "GroupName": self._where.schedule_group,
+            "GroupName": self._outputs.schedule_group,
             "Description": f"builds {dataset}",
             "ScheduleExpression": schedule.expression,
             "ScheduleExpressionTimezone": schedule.timezone,
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "Target": {
-                "Arn": self._where.submit_arn,
-                "RoleArn": self._where.schedule_role_arn,
-                "Input": json.dumps({**request, "runId": WHEN}),
+                "Arn": self._outputs.submit_arn,
+                "RoleArn": self._outputs.schedule_role_arn,
+                "Input": json.dumps({**request, "runId": SCHEDULED_TIME}),
             },
         }
-        with asking(f"the schedule group {self._where.schedule_group}"):
+        with translate_errors(f"the schedule group {self._outputs.schedule_group}"):
             try:
-                self._client.create_schedule(**wanted)
+                self._client.create_schedule(**properties)
             except self._client.exceptions.ConflictException:
-                self._client.update_schedule(**wanted)
+                self._client.update_schedule(**properties)
                 return False
         return True
 
     def remove(self, dataset: str) -> None:
-        """Take a dataset's schedule away; raises NotFound when it has none."""
-        with asking(f"a schedule of {dataset}"):
-            self._client.delete_schedule(Name=name_of(dataset), GroupName=self._where.schedule_group)
+        """Delete a dataset's schedule; raises NotFound if it has none."""
+        with translate_errors(f"a schedule of {dataset}"):
+            self._client.delete_schedule(Name=name_of(dataset), GroupName=self._outputs.schedule_group)
 
     def all(self) -> Iterator[dict[str, str]]:
-        """Yield the schedules by name, as scripts see them."""
-        with asking(f"the schedule group {self._where.schedule_group}"):
-            for page in self._client.get_paginator("list_schedules").paginate(GroupName=self._where.schedule_group):
-                for name in (one["Name"] for one in page["Schedules"]):
-                    said = self._client.get_schedule(Name=name, GroupName=self._where.schedule_group)
-                    zone = said.get("ScheduleExpressionTimezone", "UTC")
+        """Yield the schedules by name, in the form of --json."""
+        with translate_errors(f"the schedule group {self._outputs.schedule_group}"):
+            for page in self._client.get_paginator("list_schedules").paginate(GroupName=self._outputs.schedule_group):
+                for name in (schedule["Name"] for schedule in page["Schedules"]):
+                    details = self._client.get_schedule(Name=name, GroupName=self._outputs.schedule_group)
+                    zone = details.get("ScheduleExpressionTimezone", "UTC")
                     yield {
-                        "dataset": name, "expression": said["ScheduleExpression"], "timezone": zone,
-                        "state": said["State"],
+                        "dataset": name, "expression": details["ScheduleExpression"], "timezone": zone,
+                        "state": details["State"],
                     }  # fmt: skip
 
 
 def name_of(dataset: str) -> str:
-    """Return the name of a dataset's schedule: its own, cut and made unique where it is longer than Scheduler takes."""
+    """Return the name of a dataset's schedule: the dataset's name; a longer one is cut and ends with its hash."""
     if len(dataset) <= _LONGEST_NAME:
         return dataset
     return f"{dataset[: _LONGEST_NAME - 17]}-{hashlib.sha256(dataset.encode()).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""What a refusal of the services around jobs is called: the catalog's words for AWS's errors, and two more."""
+"""Translate errors of the AWS services for jobs into the errors of the catalog."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,8 @@ MISSING = frozenset({"ResourceNotFoundException", "NoSuchBucket", "404"})
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Run a block that asks AWS; raises a DeltaicError, which names what was asked for if AWS does not know it."""
+def translate_errors(resource: str) -> Iterator[None]:
+    """Run a block that calls AWS; raises a DeltaicError, which names the resource if it does not exist."""
     from botocore.exceptions import ClientError
 
     try:
@@ -19,11 +19,10 @@ def asking(what: str) -> Iterator[None]:
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "")
         if code in MISSING:
-            raise NotFound(
-                f"{what} does not exist here: see `deltaic pipeline list`, and that --stack is right"
-            ) from None
+            message = f"{resource} does not exist in this stack: check --stack and `deltaic pipeline list`"
+            raise NotFound(message) from None
         if code == "ConflictException":
-            raise Conflict(f"{what} is being changed by somebody else: try again in a moment") from None
+            raise Conflict(f"another process is changing {resource}: try again in a minute") from None
         raise refused(error) from error
     except Exception as error:
         raise refused(error) from error

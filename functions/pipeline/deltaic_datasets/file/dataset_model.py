@@ -1,4 +1,4 @@
-"""The model of a dataset file: sources, SQL steps, a target, how it is written, what is expected of the rows, when."""
+"""Fields of a dataset file as pydantic models: sources, SQL steps, target, write mode, expectations and schedule."""
 
 import math
 import re
@@ -22,34 +22,34 @@ _PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")
 
 
 def duration(text: str) -> timedelta:
-    """Read `5 minutes`; raises ValueError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    """Parse `5 minutes`; raises ValueError."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError("write a whole number and seconds, minutes, hours or days, such as '5 minutes'")
-    return timedelta(**{f"{found[2]}s": int(found[1])})
+    return timedelta(**{f"{match[2]}s": int(match[1])})
 
 
-def _duration(text: str) -> str:
+def _check_duration(text: str) -> str:
     duration(text)
     return text
 
 
-def _start(value: Any) -> int | float | date:
+def _check_start(value: Any) -> int | float | date:
     finite = math.isfinite(value) if isinstance(value, float) else isinstance(value, int | date)
     if isinstance(value, bool) or not finite:
-        raise ValueError("write a date, a timestamp or a number, as the column has them")
+        raise ValueError("write a date, a timestamp or a number, according to the column's type")
     return value  # type: ignore[no-any-return]
 
 
-def _overlap(value: Any) -> int | float | str:
+def _check_overlap(value: Any) -> int | float | str:
     if isinstance(value, str):
-        return _duration(value)
+        return _check_duration(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ValueError("write a duration such as '2 hours', or for a column of numbers a number above 0")
     return value
 
 
-def _zone(name: str) -> str:
+def _check_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -57,7 +57,7 @@ def _zone(name: str) -> str:
     return name
 
 
-def _share(name: str) -> str:
+def _check_share(name: str) -> str:
     try:
         share, schema, table = split_table_name(name)
         return f"{check_name('share', share)}.{check_name('schema', schema)}.{check_name('table', table)}"
@@ -65,33 +65,33 @@ def _share(name: str) -> str:
         raise ValueError(refusal.message) from None
 
 
-def _location(text: str) -> str:
-    """Take `s3://bucket/folder` and absolute paths: a relative one would be another folder for every caller."""
+def _check_location(text: str) -> str:
+    """Accept URLs and absolute paths: a relative path would be another folder for every caller."""
     scheme, separator, rest = text.partition("://")
-    named = separator and scheme in {"s3", "s3a", "file"} and "/" in rest.strip("/") + ("/" if scheme == "file" else "")
-    if not named and not PurePosixPath(text).is_absolute():
+    is_url = separator and scheme in {"s3", "s3a", "file"} and "/" in rest.strip("/") + "/" * (scheme == "file")
+    if not is_url and not PurePosixPath(text).is_absolute():
         raise ValueError("write s3://bucket/folder")
     return text.rstrip("/")
 
 
-def _ddl(text: str) -> str:
+def _check_ddl(text: str) -> str:
     try:
         columns_of(text)
     except WrongDdl as wrong:
-        raise PydanticCustomError("wrong_ddl", "{told}", {"told": wrong.message, "line": wrong.line}) from None
+        raise PydanticCustomError("wrong_ddl", "{message}", {"message": wrong.message, "line": wrong.line}) from None
     return text
 
 
-def _jdbc_url(url: str) -> str:
+def _check_jdbc_url(url: str) -> str:
     if not url.startswith("jdbc:"):
         raise ValueError("a JDBC address begins with jdbc:, such as jdbc:postgresql://host/database")
     if _PASSWORD_IN_URL.search(url):
-        raise ValueError("a password does not belong into the file: give user and password of the source instead")
+        raise ValueError("the URL contains a password: use the source's fields user and password instead")
     return url
 
 
-def _scalar(value: Any) -> Any:
-    """Write YAML's plain scalars as Spark's options are written."""
+def _option_text(value: Any) -> Any:
+
     match value:
         case bool():
             return str(value).lower()
@@ -101,7 +101,7 @@ def _scalar(value: Any) -> Any:
             return value
 
 
-def _without_password(options: dict[str, str]) -> dict[str, str]:
+def _check_jdbc_options(options: dict[str, str]) -> dict[str, str]:
     for name in options:
         if name.lower() in {"user", "password", "url"}:
             raise ValueError(f"'{name}' is not an option: it is a field of the source")
@@ -109,67 +109,67 @@ def _without_password(options: dict[str, str]) -> dict[str, str]:
 
 
 Action = Literal["fail", "drop", "quarantine"]
-MOST = 500
-"""Of sources, of steps and of expectations, which bounds what it takes to check a file."""
+MOST_ITEMS = 500
+"""Limit of sources, of steps and of expectations, so that checking a file takes limited time."""
 
-Word = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
-"""A name that SQL takes without quotes."""
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
+"""A name that SQL accepts without quotes."""
 
 Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, AfterValidator(_check_duration)]
 Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({LIMIT.pattern})$"}), AfterValidator(limit)]
 Start = Annotated[
-    int | float | date | datetime, PlainValidator(_start, json_schema_input_type=int | float | date | datetime)
+    int | float | date | datetime, PlainValidator(_check_start, json_schema_input_type=int | float | date | datetime)
 ]
-Overlap = Annotated[int | float | str, PlainValidator(_overlap, json_schema_input_type=int | float | str)]
-Options = dict[str, Annotated[str, BeforeValidator(_scalar, json_schema_input_type=str | int | float | bool)]]
-Location = Annotated[str, AfterValidator(_location)]
+Overlap = Annotated[int | float | str, PlainValidator(_check_overlap, json_schema_input_type=int | float | str)]
+Options = dict[str, Annotated[str, BeforeValidator(_option_text, json_schema_input_type=str | int | float | bool)]]
+Location = Annotated[str, AfterValidator(_check_location)]
 Ddl = Annotated[
     str,
     Field(min_length=1, description="Columns in Spark's DDL: id BIGINT NOT NULL, day DATE."),
-    AfterValidator(_ddl),
+    AfterValidator(_check_ddl),
 ]
 
 
 class Part(BaseModel):
-    """A part of the file: unknown fields are refused, and nothing is converted silently."""
+    """A part of the file, which refuses unknown fields and converts no types silently."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class Variable(Part):
-    """A value that a run is given, or has by default; `{{ name }}` stands for it in paths, queries and conditions."""
+    """A variable: `{{ name }}` in paths, queries and conditions is replaced by its value."""
 
     type: Kind
     default: str | int | float | bool | date | datetime | None = None
-    """Without it every run names a value: --set name=value. `run_date` is the schedule's day, by hand today's (UTC)."""
+    """Without it every run needs --set name=value. `run_date` is the schedule's day, or today (UTC) if run by hand."""
 
 
 class FileSource(Part):
-    """Files found by globs; a broken file, or one with other columns than the schema's, ends the run."""
+    """A source of files that match globs; a broken file, or other columns than the schema's, end the run."""
 
     format: Literal["csv", "json", "parquet", "avro"]
     paths: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    """Files, folders or globs; relative ones lead from the folder of the dataset file."""
+    """Files, folders or globs. Relative paths start at the folder of the dataset file."""
 
     ddl: Ddl | None = Field(default=None, alias="schema")
-    """What the files hold; NOT NULL is enforced. Without it columns and types are found out by reading the files."""
+    """Columns of the files; NOT NULL is enforced. Without it Spark infers columns and types from the files."""
 
     only_new: bool = False
-    """Files that no run has read yet, each once, whatever becomes of it later. What was read is remembered beside the
-    target, in `<location>_checkpoint`."""
+    """Read only files that no run has read, each once, even if a file changes later. `<location>_checkpoint`, next to
+    the target, records what was read."""
 
     malformed: Action = "fail"
     """Rows of CSV and JSON that do not fit the schema. fail: nothing is written. drop: they are left out. quarantine:
-    they go to the side table as text, with the reason."""
+    they go to the quarantine table as text, with the reason."""
 
     options: Options = {}
     """Options of Spark's reader, such as `sep`."""
 
 
 class DeltaSource(Part):
-    """A Delta table, as it is now or at a version."""
+    """A Delta table, at its latest version or another one."""
 
     format: Literal["delta"]
     path: Location
@@ -178,7 +178,7 @@ class DeltaSource(Part):
 
 
 class Password(Part):
-    """Where a password is: never in this file."""
+    """Reference to a password, in an environment variable or a secret: this file never contains one."""
 
     environment: str | None = None
     """The name of an environment variable."""
@@ -187,75 +187,75 @@ class Password(Part):
     """The name or ARN of a secret in Secrets Manager."""
 
     field: str | None = None
-    """The secret is a JSON object, and the password this field of it."""
+    """Field with the password, if the secret is a JSON object."""
 
 
 class Partitions(Part):
-    """How a JDBC source is read in parallel: by ranges of a numeric, date or timestamp column."""
+    """Ranges of a numeric, date or timestamp column, by which a JDBC source is read in parallel."""
 
     column: Column
     lower: int | date | datetime
     upper: int | date | datetime
-    """Bounds of the ranges, not of the rows: rows beyond them are read too."""
+    """Bounds of the ranges. Rows beyond them are read too."""
 
     count: Annotated[int, Field(ge=1, le=10_000)]
 
 
 class Watermark(Part):
-    """Of a table or query only rows are read that lie above the highest value that a run has committed."""
+    """Read only the rows above the highest value that an earlier run has committed."""
 
     column: Column
     """A column that grows, such as `updated_at`: a timestamp, a date, an integer or a decimal, and never null."""
 
     start: Start | None = None
-    """Where the first run begins, this value with it; without it, with the first row."""
+    """Lowest value that the first run reads; without it, the run reads all rows."""
 
     overlap: Overlap | None = None
-    """So far below the mark rows are read again, since some become visible late: `2 hours`, or a number."""
+    """How far below the watermark rows are read again, because some become visible late: `2 hours`, or a number."""
 
 
 class JdbcSource(Part):
     """A table or query of a database."""
 
     format: Literal["jdbc"]
-    url: Annotated[str, Field(max_length=2000), AfterValidator(_jdbc_url)]
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_check_jdbc_url)]
     table: str | None = None
     query: str | None = None
     user: str | None = None
     password: Password | None = None
     driver: str | None = None
-    """The driver's Java class; its jar is given to the job with --jar."""
+    """The driver's Java class. Pass its jar to the job with --jar."""
 
     watermark: Watermark | None = None
     partitions: Partitions | None = None
     fetch_size: Annotated[int, Field(ge=1)] = 10_000
-    """Rows per round trip, which bounds what a task holds."""
+    """Rows per round trip, which limits the memory of a task."""
 
-    options: Annotated[Options, AfterValidator(_without_password)] = {}
+    options: Annotated[Options, AfterValidator(_check_jdbc_options)] = {}
 
 
 Source: TypeAlias = Annotated[FileSource | DeltaSource | JdbcSource, Field(discriminator="format")]
 
 
-class Step(Part):
-    """A query over the sources and earlier steps, whose answer later steps see as a view."""
+class SqlStep(Part):
+    """A query over the sources and earlier steps. Later steps can read its result as a view."""
 
-    view: Word
+    view: Identifier
     sql: Annotated[str, Field(min_length=1)]
 
 
-class Target(Part):
+class DatasetTarget(Part):
     """The Delta table that is written, and the name under which it is shared."""
 
     location: Location
-    share: Annotated[str, AfterValidator(_share)] | None = None
+    share: Annotated[str, AfterValidator(_check_share)] | None = None
     """SHARE.SCHEMA.TABLE; without it nothing is shared."""
 
     create_share: bool = False
-    """Make the share if there is none; else a share that is not there is taken for a typo."""
+    """Create the share if it does not exist. Without this setting, an unknown share counts as a typo."""
 
     storage: str = ""
-    """The catalog's storage that the location lies in; AWS S3 if none is named."""
+    """Name of the catalog's storage for the location; AWS S3 if empty."""
 
     history: bool = True
     """Recipients may read earlier versions and the change feed."""
@@ -266,7 +266,7 @@ class Target(Part):
 
     partition_by: list[Column] = []
     cluster_by: Annotated[list[Column], Field(max_length=4)] = []
-    """Liquid clustering; Delta takes four columns at most."""
+    """Columns for liquid clustering; Delta accepts four at most."""
 
     properties: Options = {}
     """Table properties, such as `delta.deletedFileRetentionDuration`."""
@@ -277,59 +277,59 @@ class Target(Part):
 
 
 class Overwrite(Part):
-    """The rows become the whole table."""
+    """Replace all rows of the table."""
 
     mode: Literal["overwrite"]
 
 
 class OverwritePartitions(Part):
-    """The rows replace the partitions that they fall into, or all rows that a condition names."""
+    """Replace the partitions of the new rows, or the table's rows that satisfy a condition."""
 
     mode: Literal["overwrite_partitions"]
     where: str | None = None
-    """Rows of the table for which this holds are replaced; new rows must all satisfy it."""
+    """The table's rows that satisfy this condition are replaced. All new rows must satisfy it too."""
 
 
 class Append(Part):
-    """The rows are added."""
+    """Add the rows to the table."""
 
     mode: Literal["append"]
 
 
 class Keyed(Part):
-    """Rows are found by their keys."""
+    """Write modes that compare rows by their keys."""
 
     keys: Columns
     delete_when: Annotated[str, Field(min_length=1)] | None = None
-    """A condition in SQL, such as `op = 'D'`: a row for which it holds deletes its key (scd2: ends its state). Columns
-    that it names are not written, unless the table has them or `keys`, `at` or `target` names them."""
+    """A condition in SQL, such as `op = 'D'`: a row that satisfies it deletes its key (scd2: ends its state). The
+    condition's columns are not written, unless the table has them or `keys`, `at` or `target` name them."""
 
     delete_missing: bool = False
-    """The rows are all that there are: keys of the table that are not among them are deleted (scd2: their states end).
-    Rows that expectations leave out are there. A run that has no rows at all is refused."""
+    """Delete the table's keys that the rows lack (scd2: end their states), because each run reads the complete data.
+    Rows that expectations leave out count as present. A run without any rows is refused."""
 
     at_most: Limit | None = None
-    """So many of the table's current keys may be missing, such as `5 %`, which it is if nothing is said, or `100 rows`;
-    where more are, nothing is written."""
+    """How many of the table's current keys may be missing: `5 %` by default, or `100 rows` for example. If more are
+    missing, nothing is written."""
 
     @property
     def missing_at_most(self) -> str | None:
-        """The limit of missing keys; None: they stay."""
+        """The limit of missing keys; None if missing keys stay in the table."""
         return (self.at_most or "5 %") if self.delete_missing else None
 
 
 class Merge(Keyed):
-    """New keys are inserted, known ones updated where something changed."""
+    """Insert new keys, and update the existing keys whose values changed."""
 
     mode: Literal["merge"]
 
 
 class Scd2(Keyed):
-    """Every state of a key is kept with the time for which it held (slowly changing dimension, type 2)."""
+    """Keep every state of a key with its period (slowly changing dimension, type 2)."""
 
     mode: Literal["scd2"]
     at: Column | None = None
-    """The column that says since when a row holds; without it a row holds since the run."""
+    """The column with the time from which a row is valid; without it, the time of the run."""
 
     valid_from: Column = "valid_from"
     valid_to: Column = "valid_to"
@@ -339,53 +339,53 @@ class Scd2(Keyed):
 Write: TypeAlias = Annotated[Overwrite | OverwritePartitions | Append | Merge | Scd2, Field(discriminator="mode")]
 
 
-class Stream(Part):
-    """One source is followed: every batch of it goes through the steps and is written exactly once."""
+class StreamSettings(Part):
+    """Follow one source: every batch of it passes through the steps and is written exactly once."""
 
-    source: Word
+    source: Identifier
     checkpoint: Location
-    """The folder that remembers what was read. It belongs to this dataset alone."""
+    """Folder that records what was read. Use a separate folder for each dataset."""
 
 
 Bound: TypeAlias = int | float | date | datetime | str
 
 
 class Expectation(Part):
-    """What is expected of the rows. A null satisfies everything but `not_null`, as in a CHECK constraint."""
+    """A rule for the rows. A null satisfies every rule except `not_null`, as in a CHECK constraint."""
 
-    name: Word | None = None
+    name: Identifier | None = None
     action: Literal["fail", "drop", "quarantine", "warn"] = "fail"
-    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the side table, with the reason.
-    warn: it is written, counted and told."""
+    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the quarantine table with the reason.
+    warn: it is written, counted and reported."""
 
     @property
     def title(self) -> str:
-        """The name, or what it expects of which columns."""
+        """The name, or the kind of expectation and its columns."""
         return self.name or "_".join([self.expect, *self.about])  # type: ignore[attr-defined]
 
     @property
     def about(self) -> list[str]:
-        """The columns that it speaks of."""
+        """The columns that the expectation checks."""
         return list(getattr(self, "columns", ())) or [column for column in (getattr(self, "column", ""),) if column]
 
 
 class RowExpectation(Expectation):
-    """What a row satisfies or not."""
+    """An expectation that each row satisfies or fails."""
 
     at_most: Limit | None = None
-    """Of a run's rows (a stream: of a batch's) so many may fail, as `1 %` or `100 rows`: with `fail` they are written,
-    with `drop` and `quarantine` they go there. Where more fail nothing is written."""
+    """How many rows of a run (of a batch, in a stream) may fail, for example `1 %` or `100 rows`. With `fail` they are
+    written, with `drop` and `quarantine` they are left out. If more rows fail, nothing is written."""
 
 
 class NotNull(RowExpectation):
-    """No column is null."""
+    """None of the columns is null."""
 
     expect: Literal["not_null"]
     columns: Columns
 
 
 class Unique(RowExpectation):
-    """No two rows of this run have the same values; with drop or quarantine all rows that share them go."""
+    """The rows of a run have different values; drop and quarantine leave out all rows with equal values."""
 
     expect: Literal["unique"]
     columns: Columns
@@ -409,15 +409,15 @@ class AcceptedValues(RowExpectation):
 
 
 class Reference(RowExpectation):
-    """The values are found in another source or step."""
+    """The values exist in another source or step."""
 
     expect: Literal["reference"]
     columns: Columns
-    to: Word
+    to: Identifier
     """A source or step."""
 
     to_columns: list[Column] = []
-    """Its columns, in the same order; the same names if none are given."""
+    """Columns of `to`, in the order of `columns`; by default the same names."""
 
 
 class Condition(RowExpectation):
@@ -428,7 +428,7 @@ class Condition(RowExpectation):
 
 
 class RowCount(Expectation):
-    """The run has so many rows."""
+    """The number of a run's rows is between `min` and `max`."""
 
     expect: Literal["row_count"]
     min: Annotated[int, Field(ge=0)] | None = None
@@ -436,8 +436,8 @@ class RowCount(Expectation):
     action: Literal["fail", "warn"] = "fail"
 
 
-class Freshness(Expectation):
-    """The latest value of a time column is not older than this."""
+class FreshnessExpectation(Expectation):
+    """The latest value of a time column is not older than `within`."""
 
     expect: Literal["freshness"]
     column: Column
@@ -446,73 +446,73 @@ class Freshness(Expectation):
 
 
 AnyExpectation: TypeAlias = Annotated[
-    NotNull | Unique | Range | AcceptedValues | Reference | Condition | RowCount | Freshness,
+    NotNull | Unique | Range | AcceptedValues | Reference | Condition | RowCount | FreshnessExpectation,
     Field(discriminator="expect"),
 ]
 
 
 class Schedule(Part):
-    """When the dataset is built, in the words of EventBridge Scheduler."""
+    """Expression of EventBridge Scheduler, and its time zone."""
 
     expression: Annotated[str, AfterValidator(check_schedule)]
-    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
 
 
 class Dataset(Part):
-    """A dataset: where its rows come from, what they become, and what must be true of them."""
+    """A dataset: the sources of its rows, the steps and expectations, and the table that is written."""
 
-    name: Word
-    variables: Annotated[dict[Word, Variable], Field(max_length=MOST)] = {}
-    """By name; `{{ run_date }}` is there without being declared."""
+    name: Identifier
+    variables: Annotated[dict[Identifier, Variable], Field(max_length=MOST_ITEMS)] = {}
+    """By name. `{{ run_date }}` exists in every dataset."""
 
-    sources: Annotated[dict[Word, Source], Field(min_length=1, max_length=MOST)]
-    """By name; steps see each as a view."""
+    sources: Annotated[dict[Identifier, Source], Field(min_length=1, max_length=MOST_ITEMS)]
+    """By name. Steps read each source as a view."""
 
-    steps: Annotated[list[Step], Field(max_length=MOST)] = []
-    """Queries in order; the last one's answer is written. Without steps the only source is."""
+    steps: Annotated[list[SqlStep], Field(max_length=MOST_ITEMS)] = []
+    """Queries in order. The result of the last step is written; without steps, the rows of the only source."""
 
-    target: Target
+    target: DatasetTarget
     write: Write
-    stream: Stream | None = None
-    expectations: Annotated[list[AnyExpectation], Field(max_length=MOST)] = []
+    stream: StreamSettings | None = None
+    expectations: Annotated[list[AnyExpectation], Field(max_length=MOST_ITEMS)] = []
     quarantine: Location | None = None
-    """The side table of quarantined rows; the target's location with `_quarantine` if none is named."""
+    """Location of the quarantine table; by default the target's location with `_quarantine`."""
 
     schedule: Schedule | None = None
 
     @property
     def quarantine_location(self) -> str:
-        """Where quarantined rows go."""
+        """Location of the quarantine table."""
         return self.quarantine or f"{self.target.location}_quarantine"
 
     @property
     def runs_location(self) -> str:
-        """Where each run has a row, unless another table is named."""
+        """Default location of the table of runs."""
         return f"{self.target.location}_runs"
 
     @property
     def quarantines(self) -> bool:
-        """Whether rows may go to the side table."""
+        """True if a source or an expectation can quarantine rows."""
         actions = {getattr(source, "malformed", "fail") for source in self.sources.values()}
-        return "quarantine" in actions | {one.action for one in self.expectations}
+        return "quarantine" in actions | {expectation.action for expectation in self.expectations}
 
     @property
-    def marked(self) -> bool:
-        """Whether runs remember how far they have read a database."""
+    def has_watermark(self) -> bool:
+        """True if a source has a watermark."""
         return any(getattr(source, "watermark", None) for source in self.sources.values())
 
     @property
     def only_new(self) -> list[str]:
-        """The sources whose files are read once."""
+        """Names of the sources of which each file is read once."""
         return [name for name, source in self.sources.items() if getattr(source, "only_new", False)]
 
     @property
-    def followed(self) -> Stream | None:
-        """What is followed: as `stream` says, or a source whose files are read once."""
+    def effective_stream(self) -> StreamSettings | None:
+        """The field `stream`, or the settings that `only_new` of a source implies."""
         if self.stream is not None or not self.only_new:
             return self.stream
         checkpoint = f"{self.target.location}_checkpoint/{self.name}"
-        return Stream(source=self.only_new[0], checkpoint=checkpoint)
+        return StreamSettings(source=self.only_new[0], checkpoint=checkpoint)
 
     @property
     def last_view(self) -> str:
@@ -521,5 +521,5 @@ class Dataset(Part):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a dataset file, by which editors complete and check it."""
+    """Return the JSON Schema of dataset files. Editors use it to complete and check them."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Dataset.model_json_schema()}

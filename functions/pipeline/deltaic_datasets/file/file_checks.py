@@ -1,4 +1,4 @@
-"""Decides whether a dataset file can be run, as far as that is known without Spark, and names every mistake."""
+"""Check a dataset file without Spark, and report all mistakes with their lines."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from pydantic import BaseModel, ValidationError
 
 from deltaic_datasets.file import dataset_model
 from deltaic_datasets.file.dataset_model import Dataset, FileSource, JdbcSource, Keyed
-from deltaic_datasets.file.file_text import beside
-from deltaic_datasets.file.named_columns import misnamed, refused_name
-from deltaic_datasets.file.sql_text import columns_named, sql_mistakes
+from deltaic_datasets.file.file_text import resolve_path
+from deltaic_datasets.file.named_columns import column_mistakes, name_refusal
+from deltaic_datasets.file.sql_text import condition_columns, sql_mistakes
 from deltaic_datasets.file.variable_binding import RUN_DATE, bind
 
 FIELDS = sorted(
@@ -39,13 +39,13 @@ FIELDS = sorted(
 
 OVERWRITING = frozenset({"overwrite", "overwrite_partitions"})
 
-MOST_TOLD = 100
-"""Mistakes of one kind in one file; whoever has put them right is told the others."""
+MOST_MISTAKES = 100
+"""Limit of reported mistakes of one kind. The next check reports the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was read: the dataset if nothing is wrong with the file, and what was found."""
+    """Result of a check: the findings, and the dataset if the file has no mistakes."""
 
     dataset: Dataset | None
     findings: Sequence[Mistake]
@@ -53,8 +53,8 @@ class Checked:
 
     @property
     def mistakes(self) -> Sequence[Mistake]:
-        """What refuses the file."""
-        return [found for found in self.findings if not found.doubtful]
+        """The findings for which the file is refused."""
+        return [finding for finding in self.findings if not finding.doubtful]
 
 
 class WrongFile(PipelineError):
@@ -67,45 +67,45 @@ class WrongFile(PipelineError):
         self.mistakes = mistakes
 
 
-def check(text: str, given: Mapping[str, str] | None = None) -> Checked:
-    """Read a dataset file and find everything that is wrong with it, in the order of its lines.
+def check(text: str, set_values: Mapping[str, str] | None = None) -> Checked:
+    """Check the text of a dataset file; findings are in the order of its lines.
 
-    `given` are the texts of variables of the run that is to come; None: no run is, and what it will need is a doubt.
+    `set_values` are texts of variables, from --set. None means that no run follows: missing values are only warnings.
     """
     try:
-        written = Document.read(text)
+        unbound = Document.read(text)
     except Unreadable as unreadable:
-        return Checked(None, unreadable.mistakes[:MOST_TOLD])
-    bound = bind(written, given)
-    document = written.bound(bound.content, bound.used)
-    misplaced = bound.mistakes[:MOST_TOLD]
+        return Checked(None, unreadable.mistakes[:MOST_MISTAKES])
+    bound = bind(unbound, set_values)
+    document = unbound.bound(bound.content, bound.used)
+    binding_mistakes = bound.mistakes[:MOST_MISTAKES]
     try:
         dataset = Dataset.model_validate(document.value)
-    except ValidationError as refused:
-        found = {mistake_of(document, error, FIELDS) for error in refused.errors()[:MOST_TOLD]}
-        found |= {*sql_mistakes(document), *misplaced}
-        return Checked(None, sorted(found, key=lambda mistake: (mistake.line, mistake.field)), document)
-    dataset = dataset.model_copy(update={"stream": dataset.followed})
-    findings = [*misplaced, *sql_mistakes(document)]
-    for path, message in islice(_contradictions(dataset, document), MOST_TOLD):
-        place = document.place(path)
-        findings.append(Mistake(place.line, place.field, message))
-    findings += islice(_refused_names(dataset, document), MOST_TOLD)
+    except ValidationError as error:
+        mistakes = {mistake_of(document, detail, FIELDS) for detail in error.errors()[:MOST_MISTAKES]}
+        mistakes |= {*sql_mistakes(document), *binding_mistakes}
+        return Checked(None, sorted(mistakes, key=lambda mistake: (mistake.line, mistake.field)), document)
+    dataset = dataset.model_copy(update={"stream": dataset.effective_stream})
+    findings = [*binding_mistakes, *sql_mistakes(document)]
+    for path, message in islice(_check_fields(dataset, document), MOST_MISTAKES):
+        position = document.place(path)
+        findings.append(Mistake(position.line, position.field, message))
+    findings += islice(_check_column_names(dataset, document), MOST_MISTAKES)
     findings.sort(key=lambda mistake: (mistake.line, mistake.field))
     wrong = any(not mistake.doubtful for mistake in findings)
     return Checked(None if wrong else dataset, findings, document)
 
 
-def dataset_of(text: str, file: str, given: Mapping[str, str] = MappingProxyType({})) -> tuple[Dataset, Document]:
-    """Return the dataset of a file, whose relative paths lead from its folder; raises WrongFile with every mistake.
+def dataset_of(text: str, file: str, set_values: Mapping[str, str] = MappingProxyType({})) -> tuple[Dataset, Document]:
+    """Return the dataset of a file, with relative paths resolved; raises WrongFile with all mistakes.
 
-    `given` are the texts of its variables.
+    `set_values` are texts of its variables, from --set.
     """
-    checked = check(text, given)
+    checked = check(text, set_values)
     if checked.dataset is None or checked.document is None:
         raise WrongFile(file, checked.mistakes)
     sources = {
-        name: source.model_copy(update={"paths": [beside(file, path) for path in source.paths]})
+        name: source.model_copy(update={"paths": [resolve_path(file, path) for path in source.paths]})
         if isinstance(source, FileSource)
         else source
         for name, source in checked.dataset.sources.items()
@@ -113,102 +113,101 @@ def dataset_of(text: str, file: str, given: Mapping[str, str] = MappingProxyType
     return checked.dataset.model_copy(update={"sources": sources}), checked.document
 
 
-def _contradictions(dataset: Dataset, document: Document) -> Iterator[tuple[Path, str]]:
+def _check_fields(dataset: Dataset, document: Document) -> Iterator[tuple[Path, str]]:
     for name, source in dataset.sources.items():
         if isinstance(source, JdbcSource):
-            yield from _jdbc(name, source)
-            yield from _watermark(dataset, name, source, document)
+            yield from _check_jdbc(name, source)
+            yield from _check_watermark(dataset, name, source, document)
         for option, message in unknown_options(source.format, source.options):
             yield ("sources", name, "options", option), message
         if isinstance(source, FileSource):
-            yield from _malformed(name, source)
+            yield from _check_malformed(name, source)
         if isinstance(source, FileSource) and source.ddl is None and dataset.stream and dataset.stream.source == name:
             yield (
                 ("sources", name, "schema"),
-                "is required where new files are followed, for columns must not change with them",
+                "is required for a source of a stream: declare the columns, so that new files cannot change them",
             )
     if not dataset.steps and len(dataset.sources) > 1:
-        yield ("steps",), "are required where there are several sources: the last step's rows are written"
+        yield ("steps",), "are required for several sources: add a step that joins them, because its rows are written"
     views = {name.lower() for name in dataset.sources}
     for number, step in enumerate(dataset.steps):
         if step.view.lower() in views:
-            yield ("steps", number, "view"), f"'{step.view}' is the name of a source or an earlier step"
+            yield ("steps", number, "view"), f"'{step.view}' is the name of a source or an earlier step: choose another"
         views.add(step.view.lower())
-    yield from _writing(dataset)
-    yield from _streaming(dataset)
-    yield from _expectations(dataset, views)
-    yield from _columns(dataset)
+    yield from _check_write(dataset)
+    yield from _check_stream(dataset)
+    yield from _check_expectations(dataset, views)
+    yield from _check_columns(dataset)
 
 
-def _refused_names(dataset: Dataset, document: Document) -> Iterator[Mistake]:
-    """Find columns of a declared schema that go to the table as they are, and that Delta refuses."""
+def _check_column_names(dataset: Dataset, document: Document) -> Iterator[Mistake]:
     source = None if dataset.steps else dataset.sources[dataset.last_view]
     if isinstance(source, FileSource) and source.ddl:
         path = ("sources", dataset.last_view, "schema")
         for column in columns_of(source.ddl):
-            if message := refused_name(column.name, dataset.target.properties):
+            if message := name_refusal(column.name, dataset.target.properties):
                 line = document.line_of_sql(path, column.line)
                 yield Mistake(line, document.place(path).field, message)
 
 
-def _malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]]:
-    here: Path = ("sources", name, "malformed")
+def _check_malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]]:
+    path: Path = ("sources", name, "malformed")
     if source.format in {"csv", "json"}:
         for option, message in refused_options(source.options):
-            yield ("sources", name, "options", option), f"{message}: say where such rows go by the field `malformed`"
+            yield ("sources", name, "options", option), f"{message}: use the field `malformed` instead"
     if source.malformed == "fail":
         return
     if source.format not in {"csv", "json"}:
-        yield here, "is for CSV and JSON: of other formats a file that cannot be read ends the run"
+        yield path, "is only for CSV and JSON: remove it; an unreadable file of another format ends the run"
     elif source.ddl is None:
-        yield here, "says where rows go that do not fit the schema: declare one"
-    elif source.format == "json" and _whole(source.options):
-        yield here, "is for rows, and with multiLine a JSON file is read as a whole: it ends the run"
+        yield path, "compares rows with `schema`, which is missing: declare one"
+    elif source.format == "json" and _is_multiline(source.options):
+        yield path, "does not work with multiLine, which reads a JSON file as a whole: remove one of them"
 
 
-def _whole(options: Mapping[str, str]) -> bool:
+def _is_multiline(options: Mapping[str, str]) -> bool:
     return any(name.lower() == "multiline" and value.lower() == "true" for name, value in options.items())
 
 
-def _writing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     target, write = dataset.target, dataset.write
     if target.partition_by and target.cluster_by:
-        yield ("target", "cluster_by"), "a table is partitioned or clustered, not both"
+        yield ("target", "cluster_by"), "conflicts with partition_by: a table is partitioned or clustered, not both"
     if write.mode == "overwrite_partitions" and write.where is None and not target.partition_by:
-        yield ("write", "where"), "is required where target.partition_by is not given"
+        yield ("write", "where"), "is required without target.partition_by: set one of them"
     if write.mode == "scd2":
         names = [write.valid_from, write.valid_to, write.current]
         if len({name.lower() for name in [*names, *write.keys]}) < len(names) + len(write.keys):
-            yield ("write",), "keys, valid_from, valid_to and current are columns of their own"
-    yield from _missing(dataset)
+            yield ("write",), "keys, valid_from, valid_to and current must be different columns"
+    yield from _check_delete_missing(dataset)
     if dataset.quarantine_location == target.location or dataset.quarantine_location.startswith(f"{target.location}/"):
-        yield ("quarantine",), "is a table of its own, outside the target's location"
+        yield ("quarantine",), "is within the target: choose a location outside the target's location"
     if dataset.quarantine_location == dataset.runs_location:
-        yield ("quarantine",), "is where each run has a row: give it another name"
+        yield ("quarantine",), "is the location of the table of runs: choose another"
     for name, message in unknown_properties(target.properties):
         yield ("target", "properties", name), message
 
 
-def _missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Find what deletes keys for want of a row where rows may be lacking that are in the source."""
-    here: Path = ("write", "delete_missing")
+def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Yield settings with which delete_missing would delete keys although the source has their rows."""
+    path: Path = ("write", "delete_missing")
     write = dataset.write
     if not isinstance(write, Keyed) or not write.delete_missing:
         if isinstance(write, Keyed) and write.at_most is not None:
-            yield ("write", "at_most"), "is a limit of delete_missing, which is not there"
+            yield ("write", "at_most"), "limits delete_missing, which is not set: set it, or remove the limit"
         return
     if dataset.stream is not None:
-        yield here, "is for full extracts, and a batch of a stream has only what is new"
+        yield path, "needs full extracts, but a batch of a stream has only new rows: remove one of them"
     for name, source in dataset.sources.items():
         for option, message in partial_options(source.options):
             yield ("sources", name, "options", option), f"{message}, which write.delete_missing would delete"
         if isinstance(source, FileSource) and source.malformed != "fail":
-            message = "leaves out rows whose keys nobody has read, and which write.delete_missing would delete"
+            message = "leaves out rows with unknown keys, which write.delete_missing would delete: set it to fail"
             yield ("sources", name, "malformed"), message
 
 
-def _columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Find columns that a declared schema lacks; what steps give is known to Spark only."""
+def _check_columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Yield columns that a declared schema lacks. Only Spark knows the columns of steps."""
     declared: dict[str, dict[str, str]] = {}
     for name, source in dataset.sources.items():
         if isinstance(source, FileSource) and source.ddl:
@@ -216,117 +215,115 @@ def _columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     if not dataset.steps and dataset.last_view.lower() in declared:
         evolving = dataset.target.evolve_schema
         rows = declared[dataset.last_view.lower()]
-        yield from misnamed(dataset, rows, None if evolving else ())
-        for column in sorted(columns_named(getattr(dataset.write, "delete_when", None) or "", dataset.last_view)):
+        yield from column_mistakes(dataset, rows, None if evolving else ())
+        for column in sorted(condition_columns(getattr(dataset.write, "delete_when", None) or "", dataset.last_view)):
             if message := missing_in(column, rows, "the rows"):
                 yield ("write", "delete_when"), message
-    for number, one in enumerate(dataset.expectations):
-        if isinstance(one, dataset_model.Reference) and one.to.lower() in declared:
-            field = "to_columns" if one.to_columns else "columns"
-            for position, column in enumerate(one.to_columns or one.columns):
-                message = missing_in(column, declared[one.to.lower()], one.to)
+    for number, rule in enumerate(dataset.expectations):
+        if isinstance(rule, dataset_model.Reference) and rule.to.lower() in declared:
+            field = "to_columns" if rule.to_columns else "columns"
+            for position, column in enumerate(rule.to_columns or rule.columns):
+                message = missing_in(column, declared[rule.to.lower()], rule.to)
                 if message:
                     yield ("expectations", number, field, position), message
 
 
-def _jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
+def _check_jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
     if (source.table is None) == (source.query is None):
-        yield ("sources", name), "give table or query, one of them"
+        yield ("sources", name), "set either table or query, exactly one of them"
     password = source.password
     if password is not None and (password.environment is None) == (password.secret is None):
-        yield ("sources", name, "password"), "give environment or secret, one of them"
+        yield ("sources", name, "password"), "set either environment or secret, exactly one of them"
     if password is not None and password.field is not None and password.secret is None:
-        yield ("sources", name, "password", "field"), "is a field of a secret"
+        yield ("sources", name, "password", "field"), "is a field of a secret: set `secret` too"
 
 
-def _watermark(dataset: Dataset, name: str, source: JdbcSource, document: Document) -> Iterator[tuple[Path, str]]:
-    """Find what a watermark does not go with: whatever needs rows that it leaves out, or would add some twice."""
-    mark, here = source.watermark, ("sources", name, "watermark")
-    if mark is None:
+def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: Document) -> Iterator[tuple[Path, str]]:
+    """Yield settings that do not work with a watermark, because they need all rows or would add rows twice."""
+    watermark, path = source.watermark, ("sources", name, "watermark")
+    if watermark is None:
         return
-    yield from _partial(dataset, here)
+    yield from _check_new_rows_only(dataset, path)
     if dataset.stream is not None:
-        yield here, "remembers what a run has read, and this one follows a source: declare a dataset for each"
-    if mark.overlap is not None and dataset.write.mode == "append":
-        yield (*here, "overlap"), "reads rows again, which append would add twice: merge or scd2"
-    of_time = [isinstance(value, str | date) for value in (mark.start, mark.overlap) if value is not None]
+        yield path, "does not work in a dataset with a stream: declare a separate dataset for each"
+    if watermark.overlap is not None and dataset.write.mode == "append":
+        yield (*path, "overlap"), "reads rows again, which append would add twice: use mode merge or scd2"
+    of_time = [isinstance(value, str | date) for value in (watermark.start, watermark.overlap) if value is not None]
     if len(set(of_time)) > 1:
-        yield (*here, "overlap"), "is a number where start is one, and else a duration such as '2 hours'"
-    written = getattr(document.place(("sources", name, "query")).node, "value", "") if source.query else ""
-    for variable in dataset.variables if isinstance(written, str) else ():
-        if variable != RUN_DATE and re.search(rf"\{{\{{\s*{variable}\b", written):
-            message = (
-                f"with another '{variable}' would never give its rows below the mark: put the condition into a step"
-            )
+        yield (*path, "overlap"), "must be a number if start is a number, else a duration such as '2 hours'"
+    query = getattr(document.place(("sources", name, "query")).node, "value", "") if source.query else ""
+    for variable in dataset.variables if isinstance(query, str) else ():
+        if variable != RUN_DATE and re.search(rf"\{{\{{\s*{variable}\b", query):
+            message = f"would miss rows below the watermark for another '{variable}': write the condition in a step"
             yield ("sources", name, "query"), message
     for property_ in dataset.target.properties:
         if property_.lower() == FORGETS.lower():
-            yield ("target", "properties", property_), f"would have the table forget how far '{name}' was read"
+            message = f"would make the table forget how far '{name}' was read: remove the property"
+            yield ("target", "properties", property_), message
 
 
-def _partial(dataset: Dataset, here: Path) -> Iterator[tuple[Path, str]]:
-    """Find what takes the rows that are new for all that there are."""
+def _check_new_rows_only(dataset: Dataset, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield settings that would treat the new rows as the complete data."""
     if dataset.write.mode in OVERWRITING:
-        yield (
-            here,
-            f"reads what is new, which mode {dataset.write.mode} would put in the place of all: append, merge or scd2",
-        )
+        mode = f"mode {dataset.write.mode} would replace all others with"
+        yield path, f"reads only new rows, which {mode}: use mode append, merge or scd2"
     if getattr(dataset.write, "delete_missing", False):
-        yield here, "reads what is new, and write.delete_missing would delete all other keys"
+        yield path, "reads only new rows, and write.delete_missing would delete all other keys: remove one of them"
 
 
-def _streaming(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+def _check_stream(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     stream = dataset.stream
     for number, name in enumerate(dataset.only_new):
-        here: Path = ("sources", name, "only_new")
-        yield from _partial(dataset, here)
+        path: Path = ("sources", name, "only_new")
+        yield from _check_new_rows_only(dataset, path)
         if number:
-            yield here, f"is for one source of a dataset, which is '{dataset.only_new[0]}'"
-        elif stream is not None and stream != dataset.model_copy(update={"stream": None}).followed:
-            yield here, "is what `stream` does already: say one of them"
+            yield path, f"works for one source of a dataset, here '{dataset.only_new[0]}': use a separate dataset"
+        elif stream is not None and stream != dataset.model_copy(update={"stream": None}).effective_stream:
+            yield path, "does the same as `stream`: remove one of them"
     if stream is None:
         return
     source = dataset.sources.get(stream.source)
     if source is None:
-        yield ("stream", "source"), f"'{stream.source}' is not a source: {', '.join(dataset.sources)}"
+        yield ("stream", "source"), f"'{stream.source}' is not a source: choose from {', '.join(dataset.sources)}"
     elif isinstance(source, FileSource) and len(source.paths) > 1:
-        yield ("sources", stream.source, "paths"), "is one path where new files are followed: give a glob"
+        yield ("sources", stream.source, "paths"), "must be one path for a stream: give a glob"
     elif isinstance(source, JdbcSource):
-        yield ("stream", "source"), "a database cannot be followed: files and Delta tables can"
+        yield ("stream", "source"), "is a database, which a stream cannot read: use files or a Delta table"
     if dataset.write.mode in OVERWRITING and stream.source not in dataset.only_new:
-        yield ("write", "mode"), "every batch of a stream would overwrite the one before: append, merge or scd2"
+        message = "every batch of a stream would overwrite the previous one: use append, merge or scd2"
+        yield ("write", "mode"), message
 
 
-def _expectations(dataset: Dataset, views: set[str]) -> Iterator[tuple[Path, str]]:
-    seen: set[str] = set()
-    for number, one in enumerate(dataset.expectations):
-        here: Path = ("expectations", number)
-        if one.title.lower() in seen:
-            yield here, f"there is another expectation '{one.title}': give this one a name"
-        seen.add(one.title.lower())
-        if one.action == "warn" and getattr(one, "at_most", None) is not None:
+def _check_expectations(dataset: Dataset, views: set[str]) -> Iterator[tuple[Path, str]]:
+    titles: set[str] = set()
+    for number, rule in enumerate(dataset.expectations):
+        path: Path = ("expectations", number)
+        if rule.title.lower() in titles:
+            yield path, f"another expectation has the name '{rule.title}': set a different `name`"
+        titles.add(rule.title.lower())
+        if rule.action == "warn" and getattr(rule, "at_most", None) is not None:
             yield (
-                (*here, "at_most"),
-                "is a limit of fail, drop and quarantine: warn never keeps a run from being written",
+                (*path, "at_most"),
+                "works with fail, drop and quarantine: warn never keeps a run from writing its rows",
             )
-        match one:
+        match rule:
             case dataset_model.Range() | dataset_model.RowCount():
-                if one.min is None and one.max is None:
-                    yield here, "give min, max or both"
-                elif _above(one.min, one.max):
-                    yield (*here, "min"), f"{one.min} is above max, {one.max}: no row can satisfy it"
+                if rule.min is None and rule.max is None:
+                    yield path, "set min, max or both"
+                elif _is_above(rule.min, rule.max):
+                    yield (*path, "min"), f"{rule.min} is above max, {rule.max}: no row can satisfy it"
             case dataset_model.Reference():
-                if one.to.lower() not in views:
-                    yield (*here, "to"), f"'{one.to}' is neither a source nor a step"
-                if one.to_columns and len(one.to_columns) != len(one.columns):
-                    yield (*here, "to_columns"), f"are {len(one.to_columns)}, and columns are {len(one.columns)}"
+                if rule.to.lower() not in views:
+                    yield (*path, "to"), f"'{rule.to}' is neither a source nor a step"
+                counts = len(rule.to_columns), len(rule.columns)
+                if rule.to_columns and counts[0] != counts[1]:
+                    yield (*path, "to_columns"), f"has {counts[0]} columns, but `columns` has {counts[1]}: name as many"
 
 
-def _above(least: dataset_model.Bound | None, most: dataset_model.Bound | None) -> bool:
-    """Tell whether both are numbers, or both days or moments, and the first is the larger; texts are the column's."""
-    if isinstance(least, str) or isinstance(most, str) or least is None or most is None:
+def _is_above(lower: dataset_model.Bound | None, upper: dataset_model.Bound | None) -> bool:
+    if isinstance(lower, str) or isinstance(upper, str) or lower is None or upper is None:
         return False
     try:
-        return bool(least > most)  # type: ignore[operator]
+        return bool(lower > upper)  # type: ignore[operator]
     except TypeError:
         return False

@@ -1,4 +1,4 @@
-"""Read the text of a dataset file from disk or S3, and resolve the paths that it names."""
+"""Read the text of a dataset file from disk or S3, and resolve its relative paths."""
 
 import re
 from pathlib import Path
@@ -8,41 +8,41 @@ from deltaic_pipeline.failures import PipelineError
 
 LARGEST_BYTES = 128_000
 
-_WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
-"""What a path begins with that leads from the root, or from that of a store."""
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+"""Start of an absolute path or a URL."""
 
 _GLOB = re.compile(r"[\[\]{}*?\\]")
-"""What a folder's name may have and a glob takes for more."""
+"""Characters that have a meaning in globs."""
 
 
 def text_of(file: str) -> str:
-    """Return the text of a dataset file, a path or `s3://bucket/key`; raises `NotFound`, `PipelineError`."""
+    """Return the text of a dataset file at a path or `s3://bucket/key`; raises `NotFound`, `PipelineError`."""
     try:
-        content = _object(file) if file.startswith("s3://") else _file(file)
+        content = _read_object(file) if file.startswith("s3://") else _read_file(file)
         if len(content) <= LARGEST_BYTES:
             return content.decode()
     except FileNotFoundError:
-        raise NotFound(f"there is no file {file}.") from None
+        raise NotFound(f"there is no file {file}: check the path.") from None
     except (OSError, UnicodeDecodeError) as failure:
         raise PipelineError(f"{file} cannot be read: {failure}.") from None
-    raise PipelineError(f"{file} is larger than {LARGEST_BYTES:,} bytes, which no dataset file is.")
+    raise PipelineError(f"{file} is larger than {LARGEST_BYTES:,} bytes, the limit of dataset files: check the path.")
 
 
-def beside(file: str, path: str) -> str:
-    """Return a path as it is meant in a file: a relative one leads from the file's folder, wherever a job runs."""
-    if _WHOLE.match(path):
+def resolve_path(file: str, path: str) -> str:
+    """Return a path of a dataset file; a relative path starts at the file's folder, wherever a job runs."""
+    if _ABSOLUTE.match(path):
         return path
     folder = file.rpartition("/")[0] if "://" in file else str(Path(file).absolute().parent)
-    plain = _GLOB.sub(r"\\\g<0>", folder)
-    return f"{plain}/{path}"
+    escaped = _GLOB.sub(r"\\\g<0>", folder)
+    return f"{escaped}/{path}"
 
 
-def _file(file: str) -> bytes:
-    with Path(file).open("rb") as opened:
-        return opened.read(LARGEST_BYTES + 1)
+def _read_file(file: str) -> bytes:
+    with Path(file).open("rb") as stream:
+        return stream.read(LARGEST_BYTES + 1)
 
 
-def _object(url: str) -> bytes:
+def _read_object(url: str) -> bytes:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 

@@ -1,4 +1,4 @@
-"""Decides whether the columns that a dataset names are among those of its rows, wherever these are known from."""
+"""Check that the columns in a dataset file exist in its rows or its table, and have suitable types."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,83 +11,83 @@ from deltaic_datasets.file.dataset_model import Dataset
 UNSORTED = frozenset(
     {"array", "binary", "boolean", "geography", "geometry", "interval", "map", "struct", "variant", "void"}
 )
-"""Types of which Delta has no minimum and maximum in its statistics, so that it does not cluster by them."""
+"""Types without minimum and maximum in Delta's statistics. Delta cannot cluster by them."""
 
 NESTED = frozenset({"array", "map", "struct", "variant"})
 
 Columns = Mapping[str, str]
-"""Names of columns, and of each type the first word as Spark's DDL has it."""
+"""Types by the names of columns; of each type, the first word in Spark's DDL."""
 
 
-def misnamed(
+def column_mistakes(
     dataset: Dataset, rows: Columns, table: Iterable[str] | None = (), *, owner: str = "the rows"
 ) -> Iterator[tuple[Path, str]]:
-    """Yield what the dataset says of columns that there are not, and of columns whose type does not allow it.
+    """Yield the fields of a dataset whose columns do not exist, or have an unsuitable type, with a message.
 
-    `rows` are the columns of what the last step gives, `table` those of the table that is there; None: it may have
-    others, and nobody has looked. `owner` is who has the former.
+    `rows` are the columns of the last step; messages call their owner `owner`. `table` are the columns of the existing
+    table, None if they are unknown.
     """
-    whole = names_by_lower_case([*(table or ()), *rows, *_of_states(dataset)])
-    kinds = {name.lower(): kind for name, kind in rows.items()}
-    for path, name in _of_rows(dataset):
+    columns = names_by_lower_case([*(table or ()), *rows, *_state_columns(dataset)])
+    types = {name.lower(): type_ for name, type_ in rows.items()}
+    for path, name in _row_columns(dataset):
         if name.lower() not in names_by_lower_case(rows):
             yield path, not_there(name, rows, f"a column of {owner}")
-    for field, names, unfit in (
+    for field, names, unsupported in (
         ("partition_by", dataset.target.partition_by, NESTED),
         ("cluster_by", dataset.target.cluster_by, UNSORTED),
     ):
         for number, name in enumerate(names):
             path = ("target", field, number)
-            if name.lower() not in whole:
+            if name.lower() not in columns:
                 if table is not None:
-                    yield path, not_there(name, whole.values(), "a column")
+                    yield path, not_there(name, columns.values(), "a column")
             elif name.lower() in map(str.lower, names[:number]):
                 yield path, f"'{name}' is named twice"
-            elif (kind := kinds.get(name.lower(), "")) in unfit:
-                yield path, f"'{name}' is of type {kind}, by which Delta's tables are not {_DONE[field]}"
+            elif (type_ := types.get(name.lower(), "")) in unsupported:
+                yield path, f"'{name}' is of type {type_}, by which Delta's tables are not {_PARTICIPLES[field]}"
     for name in dataset.target.columns:
-        if table is not None and name.lower() not in whole:
-            yield ("target", "columns", name), not_there(name, whole.values(), "a column")
+        if table is not None and name.lower() not in columns:
+            yield ("target", "columns", name), not_there(name, columns.values(), "a column")
 
 
-def misnamed_of(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
-    """Yield what the dataset says of columns that are not in the table which is there, where no rows can bring them."""
-    own = names_by_lower_case(_of_states(dataset))
+def table_column_mistakes(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
+    """Yield the fields of a dataset whose columns the existing table lacks and no rows can add, with a message."""
+    state_columns = names_by_lower_case(_state_columns(dataset))
     if not dataset.target.evolve_schema:
-        rows = {name: kind for name, kind in table.items() if name.lower() not in own}
-        yield from misnamed(dataset, rows, table, owner=THE_TABLE)
+        rows = {name: kind for name, kind in table.items() if name.lower() not in state_columns}
+        yield from column_mistakes(dataset, rows, table, owner=THE_TABLE)
         return
     for number, key in enumerate(getattr(dataset.write, "keys", ())):
         if message := missing_in(key, table, "the table"):
             yield ("write", "keys", number), message
 
 
-_DONE = {"partition_by": "partitioned", "cluster_by": "clustered"}
+_PARTICIPLES = {"partition_by": "partitioned", "cluster_by": "clustered"}
 
 
-def refused_name(name: str, properties: Mapping[str, str]) -> str | None:
-    """Return what to say of a column that a new Delta table with these properties refuses; None if it does not."""
+def name_refusal(name: str, properties: Mapping[str, str]) -> str | None:
+    """Return the message for a column name that a new Delta table with these properties refuses, else None."""
     mapping = {key.lower(): value.lower() for key, value in properties.items()}.get("delta.columnmapping.mode", "none")
     if mapping != "none" or not set(name) & set(" ,;{}()\n\t="):
         return None
     return (
-        f"the column '{name}' has a character that Delta refuses in names ( ,;{{}}()= and white space). Rename it in a"
+        f"the column '{name}' has a character that Delta refuses in names ( ,;{{}}()= or white space). Rename it in a"
         f" step (SELECT `{name}` AS ...), or set delta.columnMapping.mode: name in target.properties"
     )
 
 
-def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+def _row_columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     for number, key in enumerate(getattr(dataset.write, "keys", ())):
         yield ("write", "keys", number), key
     if isinstance(dataset.write, dataset_model.Scd2) and dataset.write.at:
         yield ("write", "at"), dataset.write.at
-    for number, one in enumerate(dataset.expectations):
-        if hasattr(one, "column"):
-            yield ("expectations", number, "column"), one.column
-        for position, name in enumerate(getattr(one, "columns", ())):
+    for number, rule in enumerate(dataset.expectations):
+        if hasattr(rule, "column"):
+            yield ("expectations", number, "column"), rule.column
+        for position, name in enumerate(getattr(rule, "columns", ())):
             yield ("expectations", number, "columns", position), name
 
 
-def _of_states(dataset: Dataset) -> list[str]:
+def _state_columns(dataset: Dataset) -> list[str]:
     write = dataset.write
     return [write.valid_from, write.valid_to, write.current] if isinstance(write, dataset_model.Scd2) else []

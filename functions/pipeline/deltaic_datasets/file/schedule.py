@@ -1,6 +1,6 @@
-"""Decides which schedules a dataset may have: `cron`, `rate` and `at` as EventBridge Scheduler takes them.
+"""Check schedule expressions (`cron`, `rate` and `at`) by the rules of EventBridge Scheduler.
 
-They are checked here, when the file is, because the service refuses a wrong one only when it is deployed.
+EventBridge Scheduler itself refuses a wrong expression only at deployment, long after the file was checked.
 """
 
 import re
@@ -11,22 +11,22 @@ from datetime import datetime
 _EXPRESSION = re.compile(r"(cron|rate|at)\((.*)\)", re.DOTALL)
 _RATE = re.compile(r"([1-9]\d*) (minute|hour|day)(s?)")
 _LARGEST_YEAR = 2199
-_FEBRUARY, _ITS_DAYS = 2, 28
+_FEBRUARY, _FEBRUARY_DAYS = 2, 28
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 
 class _Field:
-    def __init__(self, name: str, low: int, high: int, words: Mapping[str, int] | None = None) -> None:
-        self.name, self.low, self.high, self.words = name, low, high, words or {}
+    def __init__(self, name: str, low: int, high: int, names: Mapping[str, int] | None = None) -> None:
+        self.name, self.low, self.high, self.names = name, low, high, names or {}
 
     def check(self, text: str) -> None:
         for part in text.split(","):
             self._check_part(part)
 
     def _check_part(self, part: str) -> None:
-        """Take `*`, `5`, `5-7`, `*/2`, `5/2`, `5-7/2`; for days also `?`, `L`, `15W`, `LW`, `6L`, `6#3`."""
+        """Accept `*`, `5`, `5-7`, `*/2`, `5/2`, `5-7/2`; for days also `?`, `L`, `15W`, `LW`, `6L`, `6#3`."""
         if part in {"*", "?"} and (part == "*" or self.name.startswith("day")):
             return
         if self.name == "day of month" and (part in {"L", "LW"} or re.fullmatch(r"\d+W", part)):
@@ -49,7 +49,7 @@ class _Field:
             raise ValueError(f"the {self.name} field has the range '{span}', which ends before it begins")
 
     def numbers(self, text: str) -> set[int] | None:
-        """Return what a text that was checked stands for; None for every number, and for what depends on the month."""
+        """Return the numbers that a valid text matches; None for all numbers, or if they depend on the month."""
         values: set[int] = set()
         for part in text.split(","):
             span, _, stride = part.partition("/")
@@ -62,7 +62,7 @@ class _Field:
         return values
 
     def _value(self, text: str) -> int:
-        return self.words.get(text.upper(), int(text) if text.isdigit() else -1)
+        return self.names.get(text.upper(), int(text) if text.isdigit() else -1)
 
     def _number(self, text: str) -> int:
         value = self._value(text)
@@ -75,18 +75,18 @@ _FIELDS = (
     _Field("minutes", 0, 59),
     _Field("hours", 0, 23),
     _Field("day of month", 1, 31),
-    _Field("month", 1, 12, {word: number for number, word in enumerate(_MONTHS, 1)}),
-    _Field("day of week", 1, 7, {word: number for number, word in enumerate(_DAYS, 1)}),
+    _Field("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    _Field("day of week", 1, 7, {name: number for number, name in enumerate(_DAYS, 1)}),
     _Field("year", 1970, _LARGEST_YEAR),
 )
 
 
 def check_schedule(text: str) -> str:
-    """Return the expression if EventBridge Scheduler takes it; raises ValueError that says what is wrong with it."""
-    found = _EXPRESSION.fullmatch(text.strip())
-    if found is None:
+    """Return the expression if EventBridge Scheduler accepts it; raises ValueError with the reason."""
+    match = _EXPRESSION.fullmatch(text.strip())
+    if match is None:
         raise ValueError("write cron(0 6 * * ? *), rate(1 day) or at(2026-12-31T06:00:00)")
-    kind, body = found[1], found[2].strip()
+    kind, body = match[1], match[2].strip()
     match kind:
         case "rate":
             _check_rate(body)
@@ -109,28 +109,28 @@ def _check_at(body: str) -> None:
     try:
         datetime.strptime(body, "%Y-%m-%dT%H:%M:%S")  # noqa: DTZ007 -- its zone is the schedule's
     except ValueError:
-        raise ValueError("a moment is written at(yyyy-mm-ddThh:mm:ss), without a zone") from None
+        raise ValueError("invalid time: write at(yyyy-mm-ddThh:mm:ss), without a time zone") from None
 
 
 def _check_cron(body: str) -> None:
     fields = body.split()
     if len(fields) != len(_FIELDS):
         raise ValueError(
-            f"cron has six fields (minutes, hours, day of month, month, day of week, year), and this has {len(fields)}"
+            f"cron has six fields (minutes, hours, day of month, month, day of week, year), but this has {len(fields)}"
         )
     for field, text in zip(_FIELDS, fields, strict=True):
         field.check(text)
     if (fields[2] == "?") == (fields[4] == "?"):
-        raise ValueError("exactly one of day of month and day of week is '?'")
-    if not _falls_on_a_day(*(field.numbers(text) for field, text in zip(_FIELDS, fields, strict=True))):
+        raise ValueError("exactly one of day of month and day of week must be '?'")
+    if not _has_matching_day(*(field.numbers(text) for field, text in zip(_FIELDS, fields, strict=True))):
         raise ValueError(f"never fires: no month {fields[3]} has a day {fields[2]}")
 
 
-def _falls_on_a_day(*numbers: set[int] | None) -> bool:
-    """Tell whether there is a day of such a number in such a month of such a year; None: of any number."""
+def _has_matching_day(*numbers: set[int] | None) -> bool:
+    """Return whether any date matches these numbers of days, months and years; None matches every number."""
     _, _, days, months, _, years = numbers
     if days is None:
         return True
-    leap = any(monthrange(year, _FEBRUARY)[1] > _ITS_DAYS for year in years or (2000,))
+    leap = any(monthrange(year, _FEBRUARY)[1] > _FEBRUARY_DAYS for year in years or (2000,))
     longest = {month: monthrange(2000, month)[1] for month in months or (1,)}
-    return min(days) <= max(_ITS_DAYS + leap if month == _FEBRUARY else long for month, long in longest.items())
+    return min(days) <= max(_FEBRUARY_DAYS + leap if month == _FEBRUARY else long for month, long in longest.items())

@@ -1,4 +1,4 @@
-"""The SQL of a dataset file, judged without Spark: what is no query or condition, and names that are no view."""
+"""Check the SQL of a dataset file without Spark: queries, conditions and names of views."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,58 +7,59 @@ from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_datasets.file.dataset_model import MOST, Dataset
-from deltaic_datasets.file.named_columns import refused_name
+from deltaic_datasets.file.dataset_model import MOST_ITEMS, Dataset
+from deltaic_datasets.file.named_columns import name_refusal
 
 CUT = frozenset({
     *("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "|", "||", "&", "^", "~", "(", ",", "."),
     *("!", "::"),
 })  # fmt: skip
+UNCERTAIN = "is not {}: check it with --dry-run, which asks Spark"
 
 
 def sql_mistakes(document: Document) -> Iterator[Mistake]:
-    """Find what is no query, and names that are no view; sqlglot's doubts are told, for Spark knows more SQL."""
+    """Yield SQL that is not a query, and unknown views. What only sqlglot cannot read is a warning: Spark may."""
     content = document.value if isinstance(document.value, dict) else {}
-    yield from _conditions(document, content)
+    yield from _check_conditions(document, content)
     sources, steps = content.get("sources"), content.get("steps")
-    known = {str(name).lower() for name in sources} if isinstance(sources, dict) else set()
-    for number, step in enumerate(steps[:MOST] if isinstance(steps, list) else []):
+    views = {str(name).lower() for name in sources} if isinstance(sources, dict) else set()
+    for number, step in enumerate(steps[:MOST_ITEMS] if isinstance(steps, list) else []):
         if isinstance(step, dict):
             if isinstance(step.get("sql"), str):
-                yield from _query(document, ("steps", number, "sql"), step["sql"], known)
-            known.add(str(step.get("view")).lower())
+                yield from _check_query(document, ("steps", number, "sql"), step["sql"], views)
+            views.add(str(step.get("view")).lower())
 
 
-def _conditions(document: Document, content: dict[Any, Any]) -> Iterator[Mistake]:
+def _check_conditions(document: Document, content: dict[Any, Any]) -> Iterator[Mistake]:
     expectations, write = content.get("expectations"), content.get("write")
-    for number, one in enumerate(expectations[:MOST] if isinstance(expectations, list) else []):
-        if isinstance(one, dict) and isinstance(one.get("condition"), str):
-            yield from _condition(document, ("expectations", number, "condition"), one["condition"])
+    for number, rule in enumerate(expectations[:MOST_ITEMS] if isinstance(expectations, list) else []):
+        if isinstance(rule, dict) and isinstance(rule.get("condition"), str):
+            yield from _check_condition(document, ("expectations", number, "condition"), rule["condition"])
     for field in ("where", "delete_when"):
         if isinstance(write, dict) and isinstance(write.get(field), str):
-            yield from _condition(document, ("write", field), write[field])
+            yield from _check_condition(document, ("write", field), write[field])
 
 
-def _condition(document: Document, path: Path, sql: str) -> Iterator[Mistake]:
-    """Find what is no condition: one that ends within an expression is wrong, other doubts are for Spark."""
+def _check_condition(document: Document, path: Path, sql: str) -> Iterator[Mistake]:
+    """Yield a mistake for an incomplete condition, and a warning for any other that sqlglot cannot read."""
     import sqlglot
     from sqlglot import expressions
     from sqlglot.errors import ParseError, TokenError
 
-    place = document.place(path)
+    position = document.place(path)
     try:
         last = sqlglot.tokenize(sql, read="spark")[-1:]
         sqlglot.parse_one(sql, read="spark", into=expressions.Condition)
     except ParseError:
         cut = not last or last[0].text in CUT
-        message = "ends within an expression" if cut else "does not read as a condition; --dry-run asks Spark"
-        yield Mistake(place.line, place.field, message, doubtful=not cut)
+        message = "ends within an expression: complete it" if cut else UNCERTAIN.format("a condition")
+        yield Mistake(position.line, position.field, message, doubtful=not cut)
     except (TokenError, RecursionError):
-        yield Mistake(place.line, place.field, "does not read as a condition; --dry-run asks Spark", doubtful=True)
+        yield Mistake(position.line, position.field, UNCERTAIN.format("a condition"), doubtful=True)
 
 
-def columns_named(sql: str, view: str) -> set[str]:
-    """Return the columns of a view that a condition names, as far as sqlglot reads it."""
+def condition_columns(sql: str, view: str) -> set[str]:
+    """Return the columns of a view in a condition; none if sqlglot cannot read it."""
     import sqlglot
     from sqlglot import expressions
     from sqlglot.errors import SqlglotError
@@ -67,14 +68,14 @@ def columns_named(sql: str, view: str) -> set[str]:
         parsed = sqlglot.parse_one(sql, read="spark", into=expressions.Condition)
     except (SqlglotError, RecursionError):
         return set()
-    named = ([part.name for part in column.parts] for column in parsed.find_all(expressions.Column))
-    return {parts[1] if len(parts) > 1 and parts[0].lower() == view.lower() else parts[0] for parts in named}
+    names = ([part.name for part in column.parts] for column in parsed.find_all(expressions.Column))
+    return {parts[1] if len(parts) > 1 and parts[0].lower() == view.lower() else parts[0] for parts in names}
 
 
-def refused_outputs(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Find columns that the steps give to a new Delta table and that it refuses by name, as far as sqlglot reads them.
+def output_name_mistakes(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Yield the columns of the last step whose names a new Delta table refuses, if sqlglot can read the step.
 
-    Follows `SELECT *` from one view to the step or source that it names.
+    Follows `SELECT *` from one view to its step or source.
     """
     import sqlglot
     from sqlglot import expressions
@@ -90,58 +91,58 @@ def refused_outputs(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         except (SqlglotError, RecursionError):
             return
         columns = query.selects if isinstance(query, expressions.Query) else []
-        made = (one.output_name or (one.sql("spark") if isinstance(one, unnamed) else "") for one in columns)
-        names |= dict.fromkeys(made, ("steps", number, "sql"))
+        outputs = (item.output_name or (item.sql("spark") if isinstance(item, unnamed) else "") for item in columns)
+        names |= dict.fromkeys(outputs, ("steps", number, "sql"))
         tables = list(query.find_all(expressions.Table))
-        whole = len(tables) == 1 and any(
-            type(one) is expressions.Star and not one.args.get("except_") for one in columns
+        selects_all = len(tables) == 1 and any(
+            type(item) is expressions.Star and not item.args.get("except_") for item in columns
         )
-        view = tables[0].name.lower() if whole else ""
+        view = tables[0].name.lower() if selects_all else ""
     for name, source in dataset.sources.items():
         if name.lower() == view and (ddl := getattr(source, "ddl", None)):
             names |= {column.name: ("sources", name, "schema") for column in columns_of(ddl)}
     for name, path in names.items():
-        if message := refused_name(name, dataset.target.properties):
+        if message := name_refusal(name, dataset.target.properties):
             yield path, message
 
 
-def _query(document: Document, path: Path, sql: str, views: set[str]) -> Iterator[Mistake]:
+def _check_query(document: Document, path: Path, sql: str, views: set[str]) -> Iterator[Mistake]:
     import sqlglot
     from sqlglot import expressions
     from sqlglot.errors import ParseError, TokenError
 
-    place = document.place(path)
+    position = document.place(path)
     try:
-        parsed = [one for one in sqlglot.parse(sql, dialect="spark") if one is not None]
+        parsed = [query for query in sqlglot.parse(sql, dialect="spark") if query is not None]
     except ParseError as doubt:
-        said = doubt.errors[0] if doubt.errors else {}
-        near = f" near '{said['highlight']}'" if said.get("highlight") else ""
-        line = document.line_of_sql(path, int(said.get("line") or 1))
-        yield Mistake(line, place.field, f"does not read as SQL{near}; --dry-run asks Spark", doubtful=True)
+        details = doubt.errors[0] if doubt.errors else {}
+        near = f" near '{details['highlight']}'" if details.get("highlight") else ""
+        line = document.line_of_sql(path, int(details.get("line") or 1))
+        yield Mistake(line, position.field, UNCERTAIN.format(f"valid SQL{near}"), doubtful=True)
     except TokenError:
-        yield Mistake(place.line, place.field, "a quote or comment has no end; --dry-run asks Spark", doubtful=True)
+        message = "a quote or comment has no end: close it, or check the query with --dry-run, which asks Spark"
+        yield Mistake(position.line, position.field, message, doubtful=True)
     except RecursionError:
-        yield Mistake(
-            place.line, place.field, "is nested too deep to be read here; --dry-run asks Spark", doubtful=True
-        )
+        message = "is nested too deep for this check: use --dry-run, which asks Spark"
+        yield Mistake(position.line, position.field, message, doubtful=True)
     else:
         if len(parsed) == 1 and isinstance(parsed[0], expressions.Condition | expressions.Alias):  # SELEC id, TABLE t
-            yield Mistake(place.line, place.field, "does not read as SQL; --dry-run asks Spark", doubtful=True)
+            yield Mistake(position.line, position.field, UNCERTAIN.format("valid SQL"), doubtful=True)
         elif len(parsed) == 1 and isinstance(parsed[0], expressions.Query):
             for line, message in _unknown_views(parsed[0], views):
-                yield Mistake(document.line_of_sql(path, line), place.field, message)
+                yield Mistake(document.line_of_sql(path, line), position.field, message)
         else:
-            yield Mistake(place.line, place.field, "is one query (SELECT ...), and nothing that writes")
+            yield Mistake(position.line, position.field, "must be one query (SELECT ...), and nothing that writes")
 
 
 def _unknown_views(query: Any, views: set[str]) -> Iterator[tuple[int, str]]:
-    """Find tables without a schema that nobody gave; yields the line within the SQL and what is wrong."""
+    """Yield the line within the SQL, and a message, for each table that is no source and no earlier step."""
     from sqlglot import expressions
 
-    own = {found.alias.lower() for found in query.find_all(expressions.CTE)}
+    subqueries = {subquery.alias.lower() for subquery in query.find_all(expressions.CTE)}
     for table in query.find_all(expressions.Table):
-        plain = isinstance(table.this, expressions.Identifier) and not table.args.get("db")
-        plain = plain and not table.find_ancestor(expressions.Hint)  # /*+ BROADCAST(alias) */
-        if plain and table.name.lower() not in views | own:
+        is_view_name = isinstance(table.this, expressions.Identifier) and not table.args.get("db")
+        is_view_name = is_view_name and not table.find_ancestor(expressions.Hint)  # /*+ BROADCAST(alias) */
+        if is_view_name and table.name.lower() not in views | subqueries:
             message = f"'{table.name}' is neither a source nor an earlier step"
-            yield int(table.this.meta.get("line", 1)), message + did_you_mean(table.name, views | own)
+            yield int(table.this.meta.get("line", 1)), message + did_you_mean(table.name, views | subqueries)

@@ -1,7 +1,7 @@
-"""Binds variables: `{{ name }}` in the paths, queries and conditions of a dataset file becomes the variable's value.
+"""Replace `{{ name }}` in the paths, queries and conditions of a dataset file by the variable's value.
 
-In SQL a place is a token of its own, as sqlglot reads it; what it reads otherwise than Spark costs a query, and lets
-nothing in, since literals have nothing of a value that SQL would read (`variables`).
+In SQL a placeholder must be a separate token, according to sqlglot. If sqlglot and Spark disagree, the query fails. It
+cannot inject SQL, because no part of a literal is interpreted as SQL (`variable_values`).
 """
 
 import re
@@ -14,21 +14,21 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_datasets.file.variable_values import EXAMPLES, Kind, Value, literal, plain, value_of
+from deltaic_datasets.file.variable_values import EXAMPLES, Kind, Value, literal, parse_value, to_text
 
 RUN_DATE = "run_date"
-"""The variable that every dataset has: the day (a timestamp: the moment) for which a schedule starts the run."""
+"""The variable of every dataset: the day (as a timestamp: the exact time) for which a schedule starts the run."""
 
-_PLACE = re.compile(r"\{\{([^{}\n]*)\}\}")
-_NAMED = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?::\s*(\S+)\s*)?")
-_FORM = re.compile(r"(?:%[YmdHMS]|[\w=/-]|\.(?!\.))+")
+_PLACEHOLDER = re.compile(r"\{\{([^{}\n]*)\}\}")
+_REFERENCE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)\s*(?::\s*(\S+)\s*)?")
+_DATE_FORMAT = re.compile(r"(?:%[YmdHMS]|[\w=/-]|\.(?!\.))+")
 _SEGMENT = re.compile(r"[\w=+@](?:[\w=+@ -]|\.(?!\.))*(?<![. ])")
-"""A name within a path: no separator, no scheme, no glob, and nothing that leads upwards."""
+"""A name within a path: no separator, no scheme, no glob, no `..`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A file's content with its variables' values in their places."""
+class BoundContent:
+    """Content of a file in which values have replaced the variables."""
 
     content: Any
     mistakes: list[Mistake] = field(default_factory=list)
@@ -36,76 +36,74 @@ class Bound:
     used: frozenset[str] = frozenset()
 
 
-def bind(document: Document, given: Mapping[str, str] | None) -> Bound:
-    """Put values in the places of variables; what cannot be put is a mistake, and an example stands there.
+def bind(document: Document, set_values: Mapping[str, str] | None) -> BoundContent:
+    """Replace variables by their values. A missing or wrong value is a mistake, and an example replaces it.
 
-    `given` are the texts of `--set`; None: nothing is run now, so that a value which is missing is told as a doubt.
+    `set_values` are the texts of `--set`. None means that no run follows, so that a missing value is only a warning.
     """
     content = document.value if isinstance(document.value, dict) else {}
-    kinds = _kinds(content)
-    values, mistakes = _values(document, content, kinds, given)
+    kinds = _variable_types(content)
+    values, mistakes = _variable_values(document, content, kinds, set_values)
     binding = _Binding(document, kinds, values, declared="variables" in content)
-    bound = binding.walked((), content)
-    return Bound(bound, [*mistakes, *binding.mistakes], values, frozenset(binding.used))
+    return BoundContent(binding.bind((), content), [*mistakes, *binding.mistakes], values, frozenset(binding.used))
 
 
-def _kinds(content: Mapping[Any, Any]) -> dict[str, Kind]:
-    """Return the types by name; what is declared in a way that is none is the model's to tell."""
+def _variable_types(content: Mapping[Any, Any]) -> dict[str, Kind]:
     kinds: dict[str, Kind] = {RUN_DATE: "date"}
-    for name, said in _declared(content).items():
-        kind = said.get("type") if isinstance(said, dict) else None
+    for name, declaration in _declarations(content).items():
+        kind = declaration.get("type") if isinstance(declaration, dict) else None
         if isinstance(kind, str) and kind in EXAMPLES:
             kinds[str(name)] = cast("Kind", kind)
     return kinds
 
 
-def _declared(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    declared = content.get("variables")
-    return declared if isinstance(declared, dict) else {}
+def _declarations(content: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    declarations = content.get("variables")
+    return declarations if isinstance(declarations, dict) else {}
 
 
-def _values(
-    document: Document, content: Mapping[Any, Any], kinds: Mapping[str, Kind], given: Mapping[str, str] | None
+def _variable_values(
+    document: Document, content: Mapping[Any, Any], kinds: Mapping[str, Kind], set_values: Mapping[str, str] | None
 ) -> tuple[dict[str, Value], list[Mistake]]:
     values: dict[str, Value] = {}
     mistakes: list[Mistake] = []
 
-    def tell(path: Path, message: str, *, doubtful: bool = False) -> None:
-        place = document.place(path)
-        mistakes.append(Mistake(place.line, place.field, message, doubtful))
+    def report(path: Path, message: str, *, doubtful: bool = False) -> None:
+        position = document.place(path)
+        mistakes.append(Mistake(position.line, position.field, message, doubtful))
 
-    for name in given or ():
+    for name in set_values or ():
         if name not in kinds:
-            tell(("variables",), f"has no '{name}', which --set names{did_you_mean(name, kinds)}")
+            report(("variables",), f"has no '{name}', which --set sets{did_you_mean(name, kinds)}")
     for name, kind in kinds.items():
-        here = ("variables", name)
-        default = _declared(content)[name].get("default") if name in _declared(content) else None
+        path = ("variables", name)
+        default = _declarations(content)[name].get("default") if name in _declarations(content) else None
         if name == RUN_DATE and kind not in {"date", "timestamp"}:
-            tell((*here, "type"), f"is the schedule's day: give it type date or timestamp, not {kind}")
+            report((*path, "type"), f"has type {kind}, but is the schedule's day: use type date or timestamp")
         try:
-            if name in (given or {}):
-                text = (given or {})[name]
-                values[name] = value_of(kind, _scheduled(text, content) if (name, kind) == (RUN_DATE, "date") else text)
+            if name in (set_values or {}):
+                text = (set_values or {})[name]
+                text = _scheduled_day(text, content) if (name, kind) == (RUN_DATE, "date") else text
+                values[name] = parse_value(kind, text)
             elif default is not None:
-                values[name] = value_of(kind, default)
+                values[name] = parse_value(kind, default)
             elif name == RUN_DATE:
                 now = datetime.now(UTC).replace(microsecond=0)
                 values[name] = now if kind == "timestamp" else now.date()
             else:
-                needed = f"--set {name}={plain(EXAMPLES[kind])}"
-                tell(here, f"has no default: a run needs {needed}", doubtful=given is None)
+                needed = f"--set {name}={to_text(EXAMPLES[kind])}"
+                report(path, f"has no default: a run needs {needed}", doubtful=set_values is None)
         except ValueError as wrong:
-            tell(here if name in (given or {}) else (*here, "default"), str(wrong))
+            report(path if name in (set_values or {}) else (*path, "default"), str(wrong))
     return values, mistakes
 
 
-def _scheduled(text: str, content: Mapping[Any, Any]) -> str:
-    """Return the day of a moment for which a schedule fires, in the schedule's time zone; other texts as they are."""
+def _scheduled_day(text: str, content: Mapping[Any, Any]) -> str:
     schedule = content.get("schedule")
     zone = schedule.get("timezone") if isinstance(schedule, dict) else None
     try:
-        moment = datetime.fromisoformat(text)
-        return text if moment.tzinfo is None else f"{moment.astimezone(ZoneInfo(str(zone or 'UTC'))):%Y-%m-%d}"
+        instant = datetime.fromisoformat(text)
+        return text if instant.tzinfo is None else f"{instant.astimezone(ZoneInfo(str(zone or 'UTC'))):%Y-%m-%d}"
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return text
 
@@ -119,122 +117,122 @@ class _Binding:
         self.mistakes: list[Mistake] = []
         self.used: set[str] = set()
 
-    def walked(self, path: tuple[str | int, ...], value: Any) -> Any:
-        """Return a value of the file with all within it bound."""
+    def bind(self, path: tuple[str | int, ...], value: Any) -> Any:
+        """Return a value of the file with its placeholders replaced."""
         match value:
             case dict():
-                return {name: self.walked((*path, name), each) for name, each in value.items()}
+                return {name: self.bind((*path, name), each) for name, each in value.items()}
             case list():
-                return [self.walked((*path, number), each) for number, each in enumerate(value)]
+                return [self.bind((*path, number), each) for number, each in enumerate(value)]
             case str() if "{{" in value:
-                return self._text(path, value)
+                return self._bind_text(path, value)
             case _:
                 return value
 
-    def _text(self, path: tuple[str | int, ...], text: str) -> str:
+    def _bind_text(self, path: tuple[str | int, ...], text: str) -> str:
         match path:
             case ("sources", _, "paths", _) | ("sources", _, "path") | ("target", "location") | ("quarantine",):
-                return self._path(path, text)
+                return self._bind_path(path, text)
             case ("stream", "checkpoint"):
-                return self._path(path, text)
+                return self._bind_path(path, text)
             case ("steps", _, "sql") | ("expectations", _, "condition") | ("write", "where" | "delete_when"):
-                return self._sql(path, text, dialect="spark")
+                return self._bind_sql(path, text, dialect="spark")
             case ("sources", _, "query"):
-                return self._sql(path, text, dialect="postgres")
-        for found in _PLACE.finditer(text) if self._declared and path[:1] != ("variables",) else ():
-            if found[1].strip() in self._kinds:
-                self._tell(path, text, found, "no variable is put here: paths, queries and conditions take them")
+                return self._bind_sql(path, text, dialect="postgres")
+        for match in _PLACEHOLDER.finditer(text) if self._declared and path[:1] != ("variables",) else ():
+            if match[1].strip() in self._kinds:
+                self._report(path, text, match, "variables are only for paths, queries and conditions")
         return text
 
-    def _path(self, path: Path, text: str) -> str:
-        head = _PLACE.sub("\0", text).partition("/")[0]
-        away = "is no part of a scheme" if "\0" in head and ":" in head else ""
+    def _bind_path(self, path: Path, text: str) -> str:
+        head = _PLACEHOLDER.sub("\0", text).partition("/")[0]
+        problem = "a variable cannot be part of the scheme" if "\0" in head and ":" in head else ""
 
-        def segment(name: str, form: str | None) -> str:
+        def segment(name: str, date_format: str | None) -> str:
             value = self._values[name]
-            if form is not None:
-                if not isinstance(value, date) or not _FORM.fullmatch(form):
-                    raise ValueError(f"'{form}' is no form of it: dates and timestamps have such as %Y/%m/%d")
-                return value.strftime(form)
+            if date_format is not None:
+                if not isinstance(value, date) or not _DATE_FORMAT.fullmatch(date_format):
+                    raise ValueError(f"invalid format '{date_format}': dates and timestamps have such as %Y/%m/%d")
+                return value.strftime(date_format)
             if isinstance(value, datetime):
-                raise ValueError(  # noqa: TRY004 -- of the file, not of a caller
-                    f"a timestamp in a path needs a form, such as {{{{ {name}:%Y-%m-%dT%H }}}}"
+                raise ValueError(  # noqa: TRY004 -- the file is wrong, not the caller
+                    f"a timestamp in a path needs a format, such as {{{{ {name}:%Y-%m-%dT%H }}}}"
                 )
             if isinstance(value, str) and not _SEGMENT.fullmatch(value):
-                raise ValueError(f"{value!r} is no name within a path: letters, digits and _ - . = + @")
-            return plain(value)
+                raise ValueError(f"{value!r} is no name within a path: use letters, digits and _ - . = + @")
+            return to_text(value)
 
-        return _PLACE.sub(lambda found: self._put(path, text, found, away, segment), text)
+        return _PLACEHOLDER.sub(lambda match: self._value_text(path, text, match, problem, segment), text)
 
-    def _sql(self, path: Path, text: str, dialect: str) -> str:
-        free, remarks = _tokens(text, dialect)
+    def _bind_sql(self, path: Path, text: str, dialect: str) -> str:
+        separate, comments = _tokens(text, dialect)
+        problem = "a variable in SQL is a complete literal: write it without quotes, and not within a name"
 
-        away = "stands within quotes or a name, and is a value by itself: write it without them"
-
-        def value(name: str, form: str | None) -> str:
-            if form is not None:
-                raise ValueError("a form is for paths: SQL has date_format")
+        def value(name: str, date_format: str | None) -> str:
+            if date_format is not None:
+                raise ValueError("a format is only for paths: in SQL use date_format")
             return literal(self._values[name], standard=dialect != "spark")
 
-        def put(found: re.Match[str]) -> str:
-            if found.start() in remarks:
-                return found[0]
-            return self._put(path, text, found, "" if found.start() in free else away, value)
+        def replace(match: re.Match[str]) -> str:
+            if match.start() in comments:
+                return match[0]
+            return self._value_text(path, text, match, "" if match.start() in separate else problem, value)
 
-        return _PLACE.sub(put, text)
+        return _PLACEHOLDER.sub(replace, text)
 
-    def _put(
+    def _value_text(
         self,
         path: Path,
         text: str,
-        found: re.Match[str],
-        away: str,
-        written: Callable[[str, str | None], str],
+        match: re.Match[str],
+        problem: str,
+        write: Callable[[str, str | None], str],
     ) -> str:
-        """Return what stands in the place of one `{{ name }}`; `away` says why no value can.
+        """Return the text that replaces a placeholder; `problem` is a reason why no value can replace it.
 
-        In a file without `variables` what is no value is text, as it was before there were any.
+        In a file without `variables`, invalid placeholders remain as text: such files are older than variables.
         """
-        named = _NAMED.fullmatch(found[1])
-        if not self._declared and (named is None or (away and named[1] != RUN_DATE)):
-            return found[0]
-        if named is None:
-            self._tell(path, text, found, "is no variable: write {{ name }}")
-        elif named[1] not in self._kinds:
-            self._tell(path, text, found, f"is not declared under `variables`{did_you_mean(named[1], self._kinds)}")
-        elif away:
-            self._tell(path, text, found, away, doubtful=not self._declared)
+        reference = _REFERENCE.fullmatch(match[1])
+        if not self._declared and (reference is None or (problem and reference[1] != RUN_DATE)):
+            return match[0]
+        if reference is None:
+            self._report(path, text, match, "is no variable: write {{ name }}")
+        elif reference[1] not in self._kinds:
+            hint = did_you_mean(reference[1], self._kinds)
+            self._report(path, text, match, f"is not declared under `variables`{hint}")
+        elif problem:
+            self._report(path, text, match, problem, doubtful=not self._declared)
         else:
-            self.used.add(named[1])
+            self.used.add(reference[1])
             try:
-                return written(named[1], named[2])
+                return write(reference[1], reference[2])
             except ValueError as wrong:
-                self._tell(path, text, found, str(wrong))
-        return found[0]
+                self._report(path, text, match, str(wrong))
+        return match[0]
 
-    def _tell(self, path: Path, text: str, found: re.Match[str], message: str, *, doubtful: bool = False) -> None:
-        line = text.count("\n", 0, found.start()) + 1
+    def _report(self, path: Path, text: str, match: re.Match[str], message: str, *, doubtful: bool = False) -> None:
+        line = text.count("\n", 0, match.start()) + 1
         block = self._document.line_of_sql(path, line)
-        place = self._document.place(path)
-        self.mistakes.append(Mistake(block, place.field, f"'{found[0]}': {message}", doubtful))
+        position = self._document.place(path)
+        self.mistakes.append(Mistake(block, position.field, f"'{match[0]}': {message}", doubtful))
 
 
 def _tokens(sql: str, dialect: str) -> tuple[set[int], set[int]]:
-    """Return where in a query places stand that are tokens by themselves, and which are parts of comments."""
+    """Return the positions of placeholders that are separate tokens, and of those in comments."""
     import sqlglot
     from sqlglot.errors import TokenError
 
     marks: dict[str, int] = {}
 
-    def marked(found: re.Match[str]) -> str:
-        mark = f"variable_{len(marks)}_{found.start()}_"
-        marks[mark] = found.start()
+    def add_mark(match: re.Match[str]) -> str:
+        mark = f"variable_{len(marks)}_{match.start()}_"
+        marks[mark] = match.start()
         return mark
 
     try:
-        tokens = sqlglot.tokenize(_PLACE.sub(marked, sql), read=dialect)
+        tokens = sqlglot.tokenize(_PLACEHOLDER.sub(add_mark, sql), read=dialect)
     except TokenError:
         return set(), set()
-    free = {marks[token.text] for token in tokens if token.token_type.name == "VAR" and token.text in marks}
-    remarks = " ".join(comment for token in tokens for comment in token.comments)
-    return free, {place for mark, place in marks.items() if mark in remarks}
+    separate = {marks[token.text] for token in tokens if token.token_type.name == "VAR" and token.text in marks}
+    comments = " ".join(comment for token in tokens for comment in token.comments)
+    return separate, {position for mark, position in marks.items() if mark in comments}

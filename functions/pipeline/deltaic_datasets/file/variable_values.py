@@ -1,6 +1,6 @@
-"""The values of a dataset's variables: read from text by their types, written as literals of SQL.
+"""Parse the values of a dataset's variables by type, and write them as literals of SQL.
 
-A value never becomes text of a query: what a literal has of it are digits, or the bytes of a string in hexadecimal.
+A string cannot change a query, because its literal has only hexadecimal digits.
 """
 
 import math
@@ -30,27 +30,27 @@ EXAMPLES: Mapping[Kind, Value] = {
 }
 
 
-def value_of(kind: Kind, given: Value) -> Value:
-    """Return a value as one of this type: a text is read, all else must be of it. Raises ValueError."""
-    if isinstance(given, str):
-        return _read(kind, given)
-    match kind, given:
+def parse_value(kind: Kind, value: Value) -> Value:
+    """Return a value of the type. Texts are parsed, other values must have the type. Raises ValueError."""
+    if isinstance(value, str):
+        return _parse_text(kind, value)
+    match kind, value:
         case "boolean", bool():
-            return given
-        case (("integer" | "number"), int()) if not isinstance(given, bool) and abs(given) < _LARGEST:
-            return given if kind == "integer" else float(given)
-        case "number", float() if math.isfinite(given):
-            return given
+            return value
+        case (("integer" | "number"), int()) if not isinstance(value, bool) and abs(value) < _LARGEST:
+            return value if kind == "integer" else float(value)
+        case "number", float() if math.isfinite(value):
+            return value
         case "timestamp", datetime():
-            return _moment(given)
+            return _in_utc(value)
         case "timestamp", date():
-            return datetime(given.year, given.month, given.day, tzinfo=UTC)
-        case "date", date() if not isinstance(given, datetime):
-            return given
-    raise ValueError(_wrong(kind, given))
+            return datetime(value.year, value.month, value.day, tzinfo=UTC)
+        case "date", date() if not isinstance(value, datetime):
+            return value
+    raise ValueError(_type_message(kind, value))
 
 
-def _read(kind: Kind, text: str) -> Value:
+def _parse_text(kind: Kind, text: str) -> Value:
     try:
         match kind:
             case "string":
@@ -65,22 +65,22 @@ def _read(kind: Kind, text: str) -> Value:
             case "date" if _DATE.fullmatch(text):
                 return date.fromisoformat(text)
             case "timestamp" if _TIMESTAMP.fullmatch(text):
-                return _moment(datetime.fromisoformat(text))
-    except ValueError:  # such as the 30th of February, or what is no UTF-8
+                return _in_utc(datetime.fromisoformat(text))
+    except ValueError:  # such as the 30th of February, or invalid UTF-8
         pass
-    raise ValueError(_wrong(kind, text))
+    raise ValueError(_type_message(kind, text))
 
 
-def _moment(given: datetime) -> datetime:
-    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+def _in_utc(value: datetime) -> datetime:
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
-def _wrong(kind: Kind, given: Value) -> str:
-    return f"{str(given)!r} is not of the type {kind}: write such as {plain(EXAMPLES[kind])}"
+def _type_message(kind: Kind, value: Value) -> str:
+    return f"{str(value)!r} is not of the type {kind}: write a value such as {to_text(EXAMPLES[kind])}"
 
 
-def plain(value: Value) -> str:
-    """Return a value as it is written in a path and on a command line."""
+def to_text(value: Value) -> str:
+    """Return a value as text for a path or a command line."""
     match value:
         case bool():
             return str(value).lower()
@@ -91,9 +91,9 @@ def plain(value: Value) -> str:
 
 
 def literal(value: Value, *, standard: bool = False) -> str:
-    """Return a value as a literal of Spark's SQL; `standard`: of any database's, which has none for strings.
+    """Return a value as a literal of Spark's SQL, or of any database's SQL if `standard`.
 
-    Raises ValueError for those: what ends a string is the database's own.
+    `standard` raises ValueError for strings, because each database ends strings in its own way.
     """
     match value:
         case bool():
@@ -104,7 +104,7 @@ def literal(value: Value, *, standard: bool = False) -> str:
         case date():
             return f"DATE '{value.isoformat()}'"
         case str() if standard:
-            raise ValueError("a string is not put into a database's query: put a condition into a step")
+            raise ValueError("strings are not allowed in a database's query: write the condition in a step")
         case str():
             return f"CAST(X'{value.encode().hex()}' AS STRING)"
         case _:

@@ -1,14 +1,15 @@
-"""The run of a dataset: its rows are read, checked and committed once, whatever is killed in between.
+"""Run a dataset: read, check and commit its rows exactly once, even if a run is killed.
 
 For example `deltaic pipeline run visits.yaml`, with a database as its source and `write: {mode: merge}`:
 
-    job             checks the file and what is known without Spark, then starts Spark; `recording` logs the outcome
-    batch           holds the table's lease while the following happens
-    watermark       finds how far the last committed run read; `windows` bounds what this run reads
-    sql_steps       makes a view of each source (`database`) and step; the last one has the rows to write
-    fitness         refuses rows that cannot enter the table, before anything is written
-    quality         applies `expectations`, writes, and quarantines the rows that fail
+    job             checks everything that needs no Spark, then starts Spark; `run_recording` logs the result
+    batch           holds the table's lease during the next steps; `delivery` skips a delivery that was written before
+    watermark       finds how far the last committed run has read; `windows` limits what this run reads
+    sql_steps       creates a view of each source (`database`) and step; the last view has the rows to write
+    target_checks   refuses rows that the table cannot accept, before anything is written
+    quality         applies `expectations` (counted by `observation`), writes, and quarantines the rows that fail
 
-`stream` does the batches of a file with `stream`, and `dry_run` takes the place of `batch` with --dry-run; `backfill`
-runs a dataset once for each of the `time_steps`. How a table is written is `deltaic_pipeline.table`.
+`stream` runs the batches of a dataset with `stream`; `file_log` reads its checkpoint. With --dry-run, `dry_run`
+replaces `batch`. `backfill` runs a dataset once for each of the `time_steps`, by `step_execution`. `run_state` has the
+values that they share. `deltaic_pipeline.table` writes the tables.
 """

@@ -1,4 +1,4 @@
-"""Recognizes a delivery that the last run wrote already, by a digest of everything that decides its rows (202)."""
+"""Recognize a delivery that the last run has written, by a digest of everything that decides its rows."""
 
 import json
 import re
@@ -26,20 +26,21 @@ VARIES = re.compile(
     r"|rand(n|om|str)?|monotonically_increasing_id|spark_partition_id)\b|\b(now|uuid|uniform|shuffle)\s*\(|'\s*now\b",
     re.IGNORECASE,
 )
-"""SQL that may give other rows for the same input. A false match only costs reading the files again."""
+"""SQL that may return other rows for the same input. A false match only costs reading the files again."""
 
 
 def delivery_of(spark: "SparkSession", run: Run) -> str:
     """Return the digest of a run's input: files, Delta versions, dataset, code and Spark's version.
 
-    Returns an empty string if the same input may give other rows, or if writing the same rows again changes the table.
+    Returns an empty string if the same input may result in other rows, or if writing them again changes the table.
     """
     dataset = run.dataset
     if not isinstance(dataset.write, dataset_model.Keyed) or dataset.stream is not None:
         return ""
     sql = [*(step.sql for step in dataset.steps), dataset.write.delete_when or ""]
-    sql += [one.condition for one in dataset.expectations if isinstance(one, dataset_model.Condition)]
-    if VARIES.search("\n".join(sql)) or any(isinstance(one, dataset_model.Freshness) for one in dataset.expectations):
+    sql += [rule.condition for rule in dataset.expectations if isinstance(rule, dataset_model.Condition)]
+    by_time = any(isinstance(rule, dataset_model.FreshnessExpectation) for rule in dataset.expectations)
+    if by_time or VARIES.search("\n".join(sql)):
         return ""
     inputs = [_input(spark, source) for source in dataset.sources.values()]
     if not all(inputs):
@@ -49,7 +50,7 @@ def delivery_of(spark: "SparkSession", run: Run) -> str:
 
 
 def written_before(spark: "SparkSession", run: Run, target: Target, delivery: str) -> Written | None:
-    """Return the table's version if its last write was another, whole run of this dataset and delivery."""
+    """Return the table's version if its last write was another complete run of this dataset and delivery."""
     last = last_write(spark, target) if delivery and exists(spark, target) else {}
     if (last.get("dataset"), last.get("delivery")) != (run.dataset.name, delivery) or last["run"] == run.run_id:
         return None

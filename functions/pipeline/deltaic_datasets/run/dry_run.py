@@ -1,4 +1,4 @@
-"""The dry run of a dataset: rows are counted, columns compared, and nothing is written."""
+"""Dry run of a dataset: count rows and compare columns and keys, without writing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -17,12 +17,12 @@ from deltaic_pipeline.table.writing import current_rows, merged_rows
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_datasets.file import dataset_model
-from deltaic_datasets.run.expectations import Expectations, Verdict
-from deltaic_datasets.run.file_log import unread
-from deltaic_datasets.run.quality import left_out, measured
+from deltaic_datasets.run.expectations import Expectations, ExpectationVerdict
+from deltaic_datasets.run.file_log import unread_rows
+from deltaic_datasets.run.quality import count_malformed, measure
 from deltaic_datasets.run.run_state import Run, target_of
-from deltaic_datasets.run.sql_steps import answer_of, file_source, said_of_values, said_where
-from deltaic_datasets.run.target_checks import refuse_unfit
+from deltaic_datasets.run.sql_steps import file_source, locate_errors_at, locate_values, read_dataset
+from deltaic_datasets.run.target_checks import check_target
 from deltaic_datasets.run.watermark import advances, next_advance
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run would do now."""
+class DryRun:
+    """Report of what a run would do now."""
 
     location: str
     mode: str
@@ -41,30 +41,30 @@ class Plan:
     pending: Sequence[str]
     rows: int
     written: int
-    """Rows that neither a source nor an expectation leaves out."""
+    """Rows that no source and no expectation leaves out."""
 
     quarantined: int
     dropped: int
 
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ExpectationVerdict]
     effect: dict[str, int]
-    """For merge and scd2: keys that are new, changed, deleted and as they are, and missing ones, which go too."""
+    """For merge and scd2: numbers of new, changed, unchanged and deleted keys, and of missing keys, also deleted."""
 
     refused: str
-    """Why so many missing keys would not be deleted, and nothing written; empty: they would be."""
+    """Why the run would fail instead of deleting the missing keys; empty if it would delete them."""
 
     spark_plan: str
     windows: Sequence[str] = ()
 
     def lines(self) -> Iterator[str]:
-        """Say it to people."""
+        """Return the report as text."""
         yield f"{self.mode} {self.location}" + (" (a new table)" if self.new else "")
-        yield from (f"reads {one}" for one in self.windows)
+        yield from (f"reads {line}" for line in self.windows)
         yield "columns: " + ", ".join(self.columns)
-        yield from (f"schema: {one}" for one in self.differences)
-        yield from (f"afterwards: {one}" for one in self.pending)
-        aside = f", {self.quarantined:,} quarantined, {self.dropped:,} dropped" if self.rows > self.written else ""
-        yield f"rows: {self.rows:,}, of which {self.written:,} would be written{aside}"
+        yield from (f"schema: {line}" for line in self.differences)
+        yield from (f"afterwards: {line}" for line in self.pending)
+        suffix = f", {self.quarantined:,} quarantined, {self.dropped:,} dropped" if self.rows > self.written else ""
+        yield f"rows: {self.rows:,}, of which {self.written:,} would be written{suffix}"
         if self.effect:
             yield "keys: " + ", ".join(f"{count:,} {name}" for name, count in self.effect.items())
         if self.refused:
@@ -76,53 +76,53 @@ class Plan:
         yield from self.spark_plan.splitlines()
 
     def event(self) -> dict[str, Any]:
-        """Say it to programs."""
+        """Return the report for --json."""
         return {"event": "plan", **asdict(self)}
 
 
-def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
-    """Return what a run would do; raises `PipelineError` for what would keep it from starting."""
+def plan_run(spark: "SparkSession", run: Run, progress: Progress = silent) -> DryRun:
+    """Return what a run would do; raises `PipelineError` if the run could not start."""
     from pyspark import StorageLevel
 
     target = target_of(run.dataset)
-    own = spark.newSession()
-    drop_reaching(own)
+    session = spark.newSession()
+    drop_reaching(session)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
         windows = (
-            next_advance(own, run, next(reversed(advances(own, run, target)), None)).windows
-            if run.dataset.marked
+            next_advance(session, run, next(reversed(advances(session, run, target)), None)).windows
+            if run.dataset.has_watermark
             else {}
         )
-        answer = answer_of(own, run, _unread(own, run), windows)
+        answer = read_dataset(session, run, _unread_source_rows(session, run), windows)
         rows = answer.rows
-    with step(progress, f"Looking at {target.location}"):
-        refuse_unfit(own, rows, run, target)
-        present = exists(own, target)
-        changes, entered = differences(own, rows, target) or (), entering(own, rows, target)
-        afterwards = pending(own, target) if present else ()
+    with step(progress, f"Checking {target.location}"):
+        check_target(session, rows, run, target)
+        present = exists(session, target)
+        changes, new_rows = differences(session, rows, target) or (), entering(session, rows, target)
+        afterwards = pending(session, target) if present else ()
     java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
     expectations = Expectations(run.dataset.expectations)
-    flagged = expectations.flagged(rows).persist(StorageLevel.DISK_ONLY)
+    flagged = expectations.add_flags(rows).persist(StorageLevel.DISK_ONLY)
     try:
-        with step(progress, "Counting rows"), said_of_values(run, answer.sources), refusals():
-            verdicts, counts = measured(flagged, expectations)
-            misfits, apart = left_out(answer.sources)
+        with step(progress, "Counting rows"), locate_values(run, answer.sources), refusals():
+            verdicts, counts = measure(flagged, expectations)
+            malformed, malformed_counts = count_malformed(answer.sources)
         effect, refused = dict[str, int](), ""
         if present and target.keys:
             with step(progress, "Comparing keys"), refusals():
-                effect, refused = _effect(own, expectations.kept(flagged), flagged, target)
-        return Plan(
+                effect, refused = _compare(session, expectations.passing_rows(flagged), flagged, target)
+        return DryRun(
             location=target.location,
             mode=target.mode if run.dataset.stream is None else f"stream, {target.mode}",
             new=not present,
-            columns=[f"{field.name} {field.dataType.simpleString()}" for field in entered.schema.fields],
+            columns=[f"{field.name} {field.dataType.simpleString()}" for field in new_rows.schema.fields],
             differences=changes,
             pending=afterwards,
-            rows=counts.rows + apart.rows,
+            rows=counts.rows + malformed_counts.rows,
             written=counts.kept,
-            quarantined=counts.quarantined + apart.quarantined,
-            dropped=counts.dropped + apart.dropped,
-            verdicts=[*misfits, *verdicts],
+            quarantined=counts.quarantined + malformed_counts.quarantined,
+            dropped=counts.dropped + malformed_counts.dropped,
+            verdicts=[*malformed, *verdicts],
             effect=effect,
             refused=refused,
             spark_plan=str(java.queryExecution().executedPlan().toString()).strip(),
@@ -132,20 +132,20 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
         flagged.unpersist()
 
 
-def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
+def _unread_source_rows(spark: "SparkSession", run: Run) -> "DataFrame | None":
     stream = run.dataset.stream
     source = run.dataset.sources[stream.source] if stream else None
     if stream is None or not isinstance(source, dataset_model.FileSource):
         return None
-    with said_where(run, ("sources", stream.source)):
-        return unread(spark, stream.checkpoint, read(spark, file_source(source)).flagged)
+    with locate_errors_at(run, ("sources", stream.source)):
+        return unread_rows(spark, stream.checkpoint, read(spark, file_source(source)).flagged)
 
 
-def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
+def _compare(spark: "SparkSession", rows: "DataFrame", full: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
     table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
     times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
     effect = keyed(rows, table, target.keys, times)
     if target.missing_at_most is None:
         return effect, ""
-    missing = missing_keys(spark, table, given, rows, target)
+    missing = missing_keys(spark, table, full, rows, target)
     return {**effect, "missing": missing.count}, missing.refusal

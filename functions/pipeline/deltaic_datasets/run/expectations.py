@@ -1,10 +1,9 @@
-"""The expectations of a dataset as Spark's own expressions: flags on rows, counts of them, and a verdict.
+"""Evaluate the expectations of a dataset with Spark expressions: flags on rows, counts and verdicts.
 
-Expectations of single rows (`not_null`, `range`, `accepted_values`, `sql`) are flags beside the row, whose counts are
-observed in the pass that writes. `reference` is a flag too, after a join, and `unique` with drop or quarantine after a
-window; `row_count`, `freshness`, other `unique` and every limit (`at_most`) are known when the last row was seen. Where
-a dataset has one of these, its rows are kept on the disks of whoever computes them while they are measured, and are
-written from there.
+Expectations of single rows (`not_null`, `range`, `accepted_values`, `sql`) add flags to each row, and the pass that
+writes the rows counts them. `reference` needs a join for its flag, and `unique` with drop or quarantine needs a window.
+`row_count`, `freshness`, other `unique` and every limit (`at_most`) need all rows. For these, Spark keeps the rows on
+the executors' disks, counts them, and then writes them from there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,35 +24,35 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FLAG = "__expectation_"
-"""What the flags are called that stand beside the rows' own columns."""
+"""Prefix of the flags' columns."""
 
-ROWS, KEPT, ASIDE = "rows", "kept", "aside"
-BROKEN = "an expectation failed, and the run with it"
-"""What Spark says when the first row is met that fails the run; how many there are is counted then."""
+ROWS, KEPT, QUARANTINED = "rows", "kept", "aside"
+FAILED_RUN = "an expectation failed, and the run with it"
+"""Spark's error at the first row that fails the run. The failing rows are counted afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How one expectation came out."""
+class ExpectationVerdict:
+    """Result of one expectation."""
 
     name: str
     action: str
     failing: int
-    """Rows; for `row_count` and `freshness` 1 if the run fails it."""
+    """Number of failing rows; for `row_count` and `freshness` 1 if the run fails the expectation."""
 
     said: str
     refused: bool = False
     at_most: str | None = None
 
     @property
-    def told(self) -> str:
-        """What was expected, and how it came out."""
+    def text(self) -> str:
+        """The expectation and its result."""
         return f"{self.name} ({self.said})"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How many rows of a run there are, and where they go."""
+class RowCounts:
+    """Numbers of a run's rows by what happens to them."""
 
     rows: int
     kept: int
@@ -61,221 +60,223 @@ class Counts:
 
     @property
     def dropped(self) -> int:
-        """Those that are left out and not put aside."""
+        """The rows that are neither written nor quarantined."""
         return self.rows - self.kept - self.quarantined
 
 
 class Expectations:
     """The expectations of a dataset, over rows whose sources and steps are views of their session."""
 
-    def __init__(self, expected: Sequence[dataset_model.AnyExpectation]) -> None:
-        self._expected = expected
+    def __init__(self, expectations: Sequence[dataset_model.AnyExpectation]) -> None:
+        self._expectations = expectations
 
     @property
-    def only_of_rows(self) -> bool:
-        """Whether all are decided row by row, so that the pass that writes can measure them."""
+    def fits_one_pass(self) -> bool:
+        """True if the pass that writes the rows can evaluate all expectations."""
         return all(
-            _has_flag(one) and one.expect not in {"unique", "reference"} and _limit(one) is None
-            for one in self._expected
+            _has_flag(rule) and rule.expect not in {"unique", "reference"} and _limit(rule) is None
+            for rule in self._expectations
         )
 
     @property
-    def is_aside(self) -> str:
-        """The condition under which a flagged row is put aside."""
-        return _any(self._with("quarantine"))
+    def quarantine_condition(self) -> str:
+        """SQL condition of the flagged rows to quarantine."""
+        return _any_flag(self._numbers_with("quarantine"))
 
     @property
-    def puts_aside(self) -> bool:
-        """Whether a row can be put aside."""
-        return bool(self._with("quarantine"))
+    def quarantines(self) -> bool:
+        """True if an expectation can quarantine rows."""
+        return bool(self._numbers_with("quarantine"))
 
-    def flagged(self, rows: "DataFrame") -> "DataFrame":
-        """Return the rows with a flag for each expectation that a row can fail: true where it does."""
+    def add_flags(self, rows: "DataFrame") -> "DataFrame":
+        """Return the rows with a flag for each expectation of rows: true if the row fails it."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions
 
-        for number, one in self._flags():
+        for number, rule in self._flags():
             try:
-                if isinstance(one, dataset_model.Reference):
-                    rows = _referenced(rows, one, number)
+                if isinstance(rule, dataset_model.Reference):
+                    rows = _flag_reference(rows, rule, number)
                 else:
-                    if isinstance(one, dataset_model.Condition):
-                        refuse_queries(rows.sparkSession, one.condition)
-                    rows = rows.withColumn(f"{FLAG}{number}", functions.expr(_failing(one)))
-            except PySparkException as refusal:
-                raise PipelineError(f"the expectation {one.title}: {said_by_spark(refusal)}") from refusal
+                    if isinstance(rule, dataset_model.Condition):
+                        refuse_queries(rows.sparkSession, rule.condition)
+                    rows = rows.withColumn(f"{FLAG}{number}", functions.expr(_failure_condition(rule)))
+            except PySparkException as error:
+                raise PipelineError(f"the expectation {rule.title}: {said_by_spark(error)}") from error
         return rows
 
-    def measures(self) -> list["Column"]:
-        """Return the aggregates over flagged rows by which the verdicts are found, each with a name."""
+    def aggregates(self) -> list["Column"]:
+        """Return the named aggregates over flagged rows from which the verdicts are computed."""
         from pyspark.sql import functions
 
         aggregates = [functions.count(functions.lit(1)).alias(ROWS)]
         flags = (f"{FLAG}{number}" for number, _ in self._flags())
         aggregates += [functions.count_if(functions.col(flag)).alias(flag) for flag in flags]
-        kept = f"NOT ({_any(self._with('drop', 'quarantine'))})"
+        kept = f"NOT ({_any_flag(self._numbers_with('drop', 'quarantine'))})"
         aggregates.append(functions.count_if(functions.expr(kept)).alias(KEPT))
-        aggregates.append(functions.count_if(functions.expr(self.is_aside)).alias(ASIDE))
-        for number, one in enumerate(self._expected):
-            if isinstance(one, dataset_model.Freshness):
-                latest = functions.max(functions.col(quoted(one.column)).cast("timestamp"))
+        aggregates.append(functions.count_if(functions.expr(self.quarantine_condition)).alias(QUARANTINED))
+        for number, rule in enumerate(self._expectations):
+            if isinstance(rule, dataset_model.FreshnessExpectation):
+                latest = functions.max(functions.col(quoted(rule.column)).cast("timestamp"))
                 aggregates.append(functions.unix_micros(latest).alias(f"{FLAG}{number}"))
         return aggregates
 
-    def repeated(self, flagged: "DataFrame") -> dict[str, int]:
-        """Return how many rows share their values with another, for each `unique` that leaves none out."""
+    def count_duplicates(self, flagged: "DataFrame") -> dict[str, int]:
+        """Return the number of rows with the same values as another, for each `unique` with fail or warn."""
         from pyspark.sql import functions
 
         counts = {}
-        for number, one in enumerate(self._expected):
-            if isinstance(one, dataset_model.Unique) and not _has_flag(one):
-                given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
-                which = numbered(flagged.where(given), one.columns)
-                # The first of several is one more.
-                total: Any = which.agg(functions.expr(f"count_if({NUMBER} >= 2) + count_if({NUMBER} = 2)")).first()
+        for number, rule in enumerate(self._expectations):
+            if isinstance(rule, dataset_model.Unique) and not _has_flag(rule):
+                no_nulls = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in rule.columns)
+                numbered_rows = numbered(flagged.where(no_nulls), rule.columns)
+                # Numbers start at 1, so this adds the first row of each group of duplicates.
+                count = functions.expr(f"count_if({NUMBER} >= 2) + count_if({NUMBER} = 2)")
+                total: Any = numbered_rows.agg(count).first()
                 counts[f"{FLAG}{number}"] = int(total[0])
         return counts
 
-    def tell_apart(self, keys: Sequence[str], verdicts: Sequence[Verdict]) -> bool:
-        """Tell whether these verdicts prove that no two rows that are kept have the same keys, unless one is null."""
-        wanted = {key.lower() for key in keys}
+    def proves_unique_keys(self, keys: Sequence[str], verdicts: Sequence[ExpectationVerdict]) -> bool:
+        """Return whether the verdicts prove that no two rows to write have the same keys, except null keys."""
+        key_names = {key.lower() for key in keys}
         return any(
-            isinstance(one, dataset_model.Unique)
-            and {name.lower() for name in one.columns} <= wanted
-            and (_has_flag(one) or not verdict.failing)
-            for one, verdict in zip(self._expected, verdicts, strict=True)
+            isinstance(rule, dataset_model.Unique)
+            and {name.lower() for name in rule.columns} <= key_names
+            and (_has_flag(rule) or not verdict.failing)
+            for rule, verdict in zip(self._expectations, verdicts, strict=True)
         )
 
-    def counts(self, measured: Mapping[str, Any]) -> Counts:
-        """Return where the rows go, by what was measured."""
-        return Counts(int(measured[ROWS]), int(measured[KEPT]), int(measured[ASIDE]))
+    def counts(self, values: Mapping[str, Any]) -> RowCounts:
+        """Return the numbers of rows from the values of the aggregates."""
+        return RowCounts(int(values[ROWS]), int(values[KEPT]), int(values[QUARANTINED]))
 
-    def verdicts(self, measured: Mapping[str, Any], now: datetime | None = None) -> list[Verdict]:
-        """Return how each expectation came out, by what was measured."""
-        rows, results = int(measured[ROWS]), []
-        for number, one in enumerate(self._expected):
-            value = measured.get(f"{FLAG}{number}")
-            match one:
+    def verdicts(self, values: Mapping[str, Any], now: datetime | None = None) -> list[ExpectationVerdict]:
+        """Return the verdicts from the values of the aggregates."""
+        rows, results = int(values[ROWS]), []
+        for number, rule in enumerate(self._expectations):
+            value = values.get(f"{FLAG}{number}")
+            match rule:
                 case dataset_model.RowCount():
-                    wrong = (one.min is not None and rows < one.min) or (one.max is not None and rows > one.max)
-                    least, most = (f"{bound:,}" if bound is not None else "any" for bound in (one.min, one.max))
-                    verdict = int(wrong), f"{rows:,} rows, expected {least} to {most}"
-                case dataset_model.Freshness():
+                    wrong = (rule.min is not None and rows < rule.min) or (rule.max is not None and rows > rule.max)
+                    lower, upper = (f"{bound:,}" if bound is not None else "any" for bound in (rule.min, rule.max))
+                    verdict = int(wrong), f"{rows:,} rows, expected {lower} to {upper}"
+                case dataset_model.FreshnessExpectation():
                     latest = None if value is None else datetime.fromtimestamp(int(value) / 1e6, UTC)
-                    wrong = latest is None or latest < (now or datetime.now(UTC)) - dataset_model.duration(one.within)
-                    told = f"{latest:%Y-%m-%dT%H:%M:%SZ}" if latest else "missing"
-                    verdict = int(wrong), f"the latest {one.column} is {told}, expected within {one.within}"
+                    wrong = latest is None or latest < (now or datetime.now(UTC)) - dataset_model.duration(rule.within)
+                    time = f"{latest:%Y-%m-%dT%H:%M:%SZ}" if latest else "missing"
+                    text = f"the latest {rule.column} is {time}, expected within {rule.within}"
+                    verdict = int(wrong), text
                 case _:
                     verdict = int(value or 0), f"{int(value or 0):,} of {rows:,} rows"
-            results.append(_verdict(one, *verdict, rows))
+            results.append(_make_verdict(rule, *verdict, rows))
         return results
 
-    def kept(self, flagged: "DataFrame", *, breaking: bool = False) -> "DataFrame":
-        """Return the rows to write, without flags; `breaking`: Spark stops at the first row that fails the run."""
-        left_out = self._with("drop", "quarantine")
-        fatal = [number for number in self._with("fail") if _limit(self._expected[number]) is None]
+    def passing_rows(self, flagged: "DataFrame", *, stop_at_failure: bool = False) -> "DataFrame":
+        """Return the rows to write, without flags; Spark can stop at the first row that fails the run."""
+        left_out = self._numbers_with("drop", "quarantine")
+        fatal = [number for number in self._numbers_with("fail") if _limit(self._expectations[number]) is None]
         rows = flagged
-        if breaking and fatal:
-            rows = rows.where(f"CASE WHEN {_any(fatal)} THEN {raised(BROKEN)} ELSE true END")
+        if stop_at_failure and fatal:
+            rows = rows.where(f"CASE WHEN {_any_flag(fatal)} THEN {raised(FAILED_RUN)} ELSE true END")
         if left_out:
-            rows = rows.where(f"NOT ({_any(left_out)})")
+            rows = rows.where(f"NOT ({_any_flag(left_out)})")
         return rows.drop(*(f"{FLAG}{number}" for number, _ in self._flags()))
 
-    def quarantined(self, flagged: "DataFrame", run_id: str, unread: "Sequence[DataFrame]" = ()) -> "DataFrame":
-        """Return the rows for the side table: the row, why it is there, of which run, and since when.
+    def quarantine_rows(self, flagged: "DataFrame", run_id: str, malformed: "Sequence[DataFrame]" = ()) -> "DataFrame":
+        """Return the rows for the quarantine table, with their reasons, the run's id and the time.
 
-        `unread` are those of files that did not become rows, with their reasons, text and file.
+        `malformed` are the malformed rows of sources, with their reasons, text and file.
         """
         from pyspark.sql import functions
 
-        flags = [(number, one) for number, one in self._flags() if one.action == "quarantine"]
-        reasons = ", ".join(f"CASE WHEN {FLAG}{number} THEN {literal(one.title)} END" for number, one in flags)
-        rows = flagged.where(self.is_aside)
+        flags = [(number, rule) for number, rule in self._flags() if rule.action == "quarantine"]
+        reasons = ", ".join(f"CASE WHEN {FLAG}{number} THEN {literal(rule.title)} END" for number, rule in flags)
+        rows = flagged.where(self.quarantine_condition)
         rows = rows.withColumn("_reasons", functions.expr(f"array_compact(array({reasons}))"))
-        for misfits in unread:
+        for rejects in malformed:
             text = {
-                name: functions.lit(None).cast("string") for name in misfits.columns[1:] if name not in rows.columns
+                name: functions.lit(None).cast("string") for name in rejects.columns[1:] if name not in rows.columns
             }
-            rows = rows.withColumns(text).unionByName(misfits, allowMissingColumns=True)
+            rows = rows.withColumns(text).unionByName(rejects, allowMissingColumns=True)
         rows = rows.withColumn("_run", functions.lit(run_id)).withColumn(
             "_quarantined_at", functions.current_timestamp()
         )
         return rows.drop(*(f"{FLAG}{number}" for number, _ in self._flags()))
 
-    def _with(self, *actions: str) -> list[int]:
-        return [number for number, one in self._flags() if one.action in actions]
+    def _numbers_with(self, *actions: str) -> list[int]:
+        return [number for number, rule in self._flags() if rule.action in actions]
 
     def _flags(self) -> Iterator[tuple[int, dataset_model.AnyExpectation]]:
-        return ((number, one) for number, one in enumerate(self._expected) if _has_flag(one))
+        return ((number, rule) for number, rule in enumerate(self._expectations) if _has_flag(rule))
 
 
-def refuse_failed(verdicts: Sequence[Verdict]) -> None:
-    """Raise `ExpectationFailed` that names every expectation for which nothing may be written."""
-    failed = [verdict.told for verdict in verdicts if verdict.refused]
+def refuse_failed(verdicts: Sequence[ExpectationVerdict]) -> None:
+    """Raise `ExpectationFailed` with all expectations that fail the run."""
+    failed = [verdict.text for verdict in verdicts if verdict.refused]
     if failed:
         raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.", verdicts)
 
 
-def _has_flag(one: dataset_model.AnyExpectation) -> bool:
-    leaves_out = one.action in {"drop", "quarantine"}
-    return not isinstance(one, dataset_model.RowCount | dataset_model.Freshness) and (
-        one.expect != "unique" or leaves_out
-    )
+def _has_flag(rule: dataset_model.AnyExpectation) -> bool:
+    if isinstance(rule, dataset_model.Unique):
+        return rule.action in {"drop", "quarantine"}
+    return not isinstance(rule, dataset_model.RowCount | dataset_model.FreshnessExpectation)
 
 
-def _limit(one: dataset_model.AnyExpectation) -> str | None:
-    return one.at_most if isinstance(one, dataset_model.RowExpectation) else None
+def _limit(rule: dataset_model.AnyExpectation) -> str | None:
+    return rule.at_most if isinstance(rule, dataset_model.RowExpectation) else None
 
 
-def _verdict(one: dataset_model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
-    limit = _limit(one)
-    refused = failing > 0 and one.action == "fail" if limit is None else exceeds(limit, failing, rows)
-    return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused, limit)
+def _make_verdict(rule: dataset_model.AnyExpectation, failing: int, text: str, rows: int) -> ExpectationVerdict:
+    limit = _limit(rule)
+    refused = failing > 0 and rule.action == "fail" if limit is None else exceeds(limit, failing, rows)
+    text += f", at most {limit}" if limit else ""
+    return ExpectationVerdict(rule.title, rule.action, failing, text, refused, limit)
 
 
-def _any(flags: Sequence[int]) -> str:
+def _any_flag(flags: Sequence[int]) -> str:
     return " OR ".join(f"{FLAG}{number}" for number in flags) or "false"
 
 
-def _failing(one: dataset_model.AnyExpectation) -> str:
-    """Return the SQL that is true for a row that fails, and never null."""
-    match one:
+def _failure_condition(rule: dataset_model.AnyExpectation) -> str:
+    match rule:
         case dataset_model.NotNull():
-            return " OR ".join(f"{quoted(name)} IS NULL" for name in one.columns)
+            return " OR ".join(f"{quoted(name)} IS NULL" for name in rule.columns)
         case dataset_model.Range():
-            bounds = [f"{quoted(one.column)} >= {_value(one.min)}"] if one.min is not None else []
-            bounds += [f"{quoted(one.column)} <= {_value(one.max)}"] if one.max is not None else []
+            bounds = [f"{quoted(rule.column)} >= {_literal(rule.min)}"] if rule.min is not None else []
+            bounds += [f"{quoted(rule.column)} <= {_literal(rule.max)}"] if rule.max is not None else []
             return f"NOT coalesce({' AND '.join(bounds)}, true)"
         case dataset_model.AcceptedValues():
-            return f"NOT coalesce({quoted(one.column)} IN ({', '.join(map(_value, one.values))}), true)"
+            return f"NOT coalesce({quoted(rule.column)} IN ({', '.join(map(_literal, rule.values))}), true)"
         case dataset_model.Unique():
-            names = ", ".join(quoted(name) for name in one.columns)
-            given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
-            return f"{given} AND count(*) OVER (PARTITION BY {names}) > 1"
+            names = ", ".join(quoted(name) for name in rule.columns)
+            no_nulls = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in rule.columns)
+            return f"{no_nulls} AND count(*) OVER (PARTITION BY {names}) > 1"
         case dataset_model.Condition():
-            return f"NOT coalesce(({one.condition}), true)"
+            return f"NOT coalesce(({rule.condition}), true)"
         case _:
-            raise AssertionError(one.expect)
+            raise AssertionError(rule.expect)
 
 
-def _referenced(rows: "DataFrame", one: dataset_model.Reference, number: int) -> "DataFrame":
-    """Flag the rows whose values nobody has; a row with a null among them refers to nothing, as in SQL."""
+def _flag_reference(rows: "DataFrame", rule: dataset_model.Reference, number: int) -> "DataFrame":
+    """Flag the rows whose values do not exist in the other view. As in SQL, rows with a null pass."""
     from pyspark.sql import functions
 
-    there = rows.sparkSession.table(one.to)
-    names = [f"{FLAG}{number}_{position}" for position in range(len(one.columns))]
-    missing = [name for name in one.to_columns or one.columns if name.lower() not in {c.lower() for c in there.columns}]
+    view = rows.sparkSession.table(rule.to)
+    names = [f"{FLAG}{number}_{position}" for position in range(len(rule.columns))]
+    columns = rule.to_columns or rule.columns
+    missing = [name for name in columns if name.lower() not in {column.lower() for column in view.columns}]
     if missing:
-        raise PipelineError(f"the expectation {one.title} wants a column {missing[0]}, which {one.to} does not have.")
-    pairs = zip(one.to_columns or one.columns, names, strict=True)
-    known = there.select(*(functions.col(quoted(name)).alias(alias) for name, alias in pairs)).distinct()
-    same = [functions.col(quoted(name)) == functions.col(alias) for name, alias in zip(one.columns, names, strict=True)]
-    joined = rows.join(known, on=same, how="left")
-    given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
-    return joined.withColumn(f"{FLAG}{number}", functions.expr(f"{given} AND {names[0]} IS NULL")).drop(*names)
+        raise PipelineError(f"the expectation {rule.title}: {rule.to} has no column {missing[0]}.")
+    pairs = zip(columns, names, strict=True)
+    existing = view.select(*(functions.col(quoted(name)).alias(alias) for name, alias in pairs)).distinct()
+    on = [functions.col(quoted(name)) == functions.col(alias) for name, alias in zip(rule.columns, names, strict=True)]
+    joined = rows.join(existing, on=on, how="left")
+    no_nulls = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in rule.columns)
+    return joined.withColumn(f"{FLAG}{number}", functions.expr(f"{no_nulls} AND {names[0]} IS NULL")).drop(*names)
 
 
-def _value(value: dataset_model.Bound) -> str:
+def _literal(value: dataset_model.Bound) -> str:
     match value:
         case bool():
             return str(value).lower()

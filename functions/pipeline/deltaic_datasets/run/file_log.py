@@ -1,4 +1,4 @@
-"""Spark's own log of the files that a stream has read, in its checkpoint."""
+"""Read Spark's log of the files that a stream has read, from the stream's checkpoint."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def last_batch(spark: "SparkSession", checkpoint: str) -> int:
-    """Return the number of the last batch that was written; -1 where there is none."""
+    """Return the number of the last written batch; -1 if there is none."""
     folder = java_class("org.apache.hadoop.fs.Path")(f"{spark_path(checkpoint)}/commits")
     files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 -- no public access
     if not files.exists(folder):
@@ -20,16 +20,16 @@ def last_batch(spark: "SparkSession", checkpoint: str) -> int:
     return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
-def unread(spark: "SparkSession", checkpoint: str, rows: "DataFrame") -> "DataFrame":
-    """Return of the rows of files those whose file no batch has read."""
+def unread_rows(spark: "SparkSession", checkpoint: str, rows: "DataFrame") -> "DataFrame":
+    """Return the rows whose file no batch has read."""
     last = last_batch(spark, checkpoint)
     if last < 0:
         return rows
     logged = spark.read.text(f"{spark_path(checkpoint)}/sources/0")
-    known = logged.selectExpr("from_json(value, 'path STRING, batchId BIGINT') AS file").where(
+    files = logged.selectExpr("from_json(value, 'path STRING, batchId BIGINT') AS file").where(
         f"file.batchId <= {last}"
     )
     file = FILE if FILE in rows.columns else "_metadata.file_path"
-    known = known.selectExpr("regexp_replace(file.path, '^s3a:', 's3:') AS __read").distinct()
-    numbered = rows.selectExpr("*", f"regexp_replace({file}, '^s3a:', 's3:') AS __path")
-    return numbered.join(known, on=numbered["__path"] == known["__read"], how="left_anti").drop("__path")
+    files = files.selectExpr("regexp_replace(file.path, '^s3a:', 's3:') AS __read").distinct()
+    located = rows.selectExpr("*", f"regexp_replace({file}, '^s3a:', 's3:') AS __path")
+    return located.join(files, on=located["__path"] == files["__read"], how="left_anti").drop("__path")

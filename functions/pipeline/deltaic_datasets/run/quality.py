@@ -1,4 +1,4 @@
-"""Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
+"""Apply expectations to rows: write the rows that pass, drop or quarantine others, or refuse the run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,146 +13,149 @@ from deltaic_pipeline.table.transactions import Transaction, Written, committed
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
 
 from deltaic_datasets.run.delivery import delivery_of
-from deltaic_datasets.run.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
+from deltaic_datasets.run.expectations import FAILED_RUN, Expectations, ExpectationVerdict, RowCounts, refuse_failed
 from deltaic_datasets.run.observation import ObservedPass
-from deltaic_datasets.run.run_state import Run, Summary
-from deltaic_datasets.run.sql_steps import Answer
+from deltaic_datasets.run.run_state import Run, RunSummary
+from deltaic_datasets.run.sql_steps import DatasetRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, transaction: Transaction) -> Summary:
-    """Judge the rows, write those that may be and put aside those that must not be.
+def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Target, commit: Transaction) -> RunSummary:
+    """Write the rows that pass the expectations, and quarantine or drop the others.
 
-    Raises `ExpectationFailed` before anything is committed, `Unfinished` when the side table lacks its rows.
+    Raises `ExpectationFailed` before the commit, and `Unfinished` if only the quarantined rows could not be written.
     """
     from pyspark import StorageLevel
 
     expectations = Expectations(run.dataset.expectations)
-    flagged = expectations.flagged(answer.rows)
-    misfits, apart = left_out(answer.sources)
+    flagged = expectations.add_flags(data.rows)
+    rejects, reject_counts = count_malformed(data.sources)
 
-    def aside(rows: "DataFrame") -> "DataFrame":
-        unread = [reading.aside(name) for name, reading in answer.sources.items() if reading.malformed == "quarantine"]
-        return expectations.quarantined(rows, run.run_id, unread)
+    def rejected(rows: "DataFrame") -> "DataFrame":
+        malformed = [reading.aside(name) for name, reading in data.sources.items() if reading.malformed == "quarantine"]
+        return expectations.quarantine_rows(rows, run.run_id, malformed)
 
-    if expectations.only_of_rows and not target.keys:
-        written, verdicts, counts, failing = _observed(spark, flagged, expectations, target, transaction)
-        quarantined = _put_aside(spark, lambda: aside(failing()), run, transaction, written, [*misfits, *verdicts])
+    if expectations.fits_one_pass and not target.keys:
+        written, verdicts, counts, failing = _write_in_one_pass(spark, flagged, expectations, target, commit)
+        quarantined = _quarantine(spark, lambda: rejected(failing()), run, commit, written, rejects + verdicts)
     else:
-        # A run that had committed when it was killed was judged then: what is missing is its side table.
-        first = not run.dataset.quarantines or committed(spark, target, transaction) is None
+        # If the rows are committed, an earlier attempt has checked them: only quarantined rows may be missing.
+        not_committed = not run.dataset.quarantines or committed(spark, target, commit) is None
         with ExitStack() as stack:
-            # Read once, kept on disk, measured, and written from there.
-            kept = flagged.persist(StorageLevel.DISK_ONLY)
-            stack.callback(kept.unpersist)
-            verdicts, counts = measured(kept, expectations)
-            if first:
+            # Spark reads the sources once: the rows are stored on disk, counted, and written from there.
+            stored = flagged.persist(StorageLevel.DISK_ONLY)
+            stack.callback(stored.unpersist)
+            verdicts, counts = measure(stored, expectations)
+            if not_committed:
                 refuse_failed(verdicts)
-            if transaction.delivery:
-                # Files that were replaced while they were read are read again by the next run.
-                delivery = transaction.delivery if delivery_of(spark, run) == transaction.delivery else ""
-                some_aside = any(one.action == "quarantine" and one.failing for one in [*misfits, *verdicts])
-                transaction = replace(transaction, delivery=delivery, aside=some_aside)
-            rows, known = expectations.kept(kept), expectations.tell_apart(target.keys, verdicts)
-            written = write(spark, rows, target, transaction, kept, keys_apart=known)
-            quarantined = _put_aside(spark, lambda: aside(kept), run, transaction, written, [*misfits, *verdicts])
-    changed = 0 if written.repeated else _changed(written, target, counts)
-    return Summary(
+            if commit.delivery:
+                # If files were replaced during the run, the next run must read them again.
+                delivery = commit.delivery if delivery_of(spark, run) == commit.delivery else ""
+                commit = replace(commit, delivery=delivery, aside=_has_quarantined(rejects + verdicts))
+            rows, unique = expectations.passing_rows(stored), expectations.proves_unique_keys(target.keys, verdicts)
+            written = write(spark, rows, target, commit, stored, keys_apart=unique)
+            quarantined = _quarantine(spark, lambda: rejected(stored), run, commit, written, rejects + verdicts)
+    changed = 0 if written.repeated else _count_changed(written, target, counts)
+    return RunSummary(
         run.run_id,
         target.location,
         written.version,
         written.repeated,
-        0 if written.repeated else counts.rows + apart.rows,
+        0 if written.repeated else counts.rows + reject_counts.rows,
         0.0,
-        verdicts=[*misfits, *verdicts],
+        verdicts=rejects + verdicts,
         written=changed,
         unchanged=0 if written.repeated else counts.kept - changed - written.deleted,
         deleted=written.deleted + written.missing,
-        dropped=0 if written.repeated else counts.dropped + apart.dropped,
+        dropped=0 if written.repeated else counts.dropped + reject_counts.dropped,
         quarantined=quarantined,
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
         committed=written.committed,
     )
 
 
-def _observed(
+def _write_in_one_pass(
     spark: "SparkSession", flagged: "DataFrame", expectations: Expectations, target: Target, transaction: Transaction
-) -> tuple[Written, list[Verdict], Counts, "Callable[[], DataFrame]"]:
-    """Write in one pass that counts and holds what is put aside; a row that fails the run ends it before it commits."""
-    watched = ObservedPass(flagged, expectations)
+) -> tuple[Written, list[ExpectationVerdict], RowCounts, "Callable[[], DataFrame]"]:
+    """Write and count the rows in one pass, which stops before the commit at a row that fails the run."""
+    observed = ObservedPass(flagged, expectations)
     try:
-        written = write(spark, expectations.kept(watched.rows, breaking=True), target, transaction)
+        written = write(spark, expectations.passing_rows(observed.rows, stop_at_failure=True), target, transaction)
     except spark_failures() as failure:
-        if BROKEN in said_by_spark(failure):
-            refuse_failed(measured(flagged, expectations)[0])
+        if FAILED_RUN in said_by_spark(failure):
+            refuse_failed(measure(flagged, expectations)[0])
         raise
-    found = None if written.repeated else watched.counts()
-    if found is None:
-        return written, *measured(flagged, expectations), lambda: flagged
-    return written, expectations.verdicts(found), expectations.counts(found), lambda: watched.aside() or flagged
+    values = None if written.repeated else observed.counts()
+    if values is None:
+        return written, *measure(flagged, expectations), lambda: flagged
+    verdicts, counts = expectations.verdicts(values), expectations.counts(values)
+    return written, verdicts, counts, lambda: observed.quarantined_rows() or flagged
 
 
-def left_out(sources: Mapping[str, Reading]) -> tuple[list[Verdict], Counts]:
-    """Count the rows of files that do not fit their schema, and that a dataset lets be: no step sees them."""
+def count_malformed(sources: Mapping[str, Reading]) -> tuple[list[ExpectationVerdict], RowCounts]:
+    """Count the malformed rows of sources that drop or quarantine them. Steps do not read these rows."""
     verdicts = []
     for name, reading in sources.items():
         if reading.malformed != "fail":
-            rows, wrong = reading.counted()
-            said = f"{wrong:,} of {rows:,} rows"
-            verdicts.append(Verdict(f"sources.{name}.malformed", reading.malformed, wrong, said))
-    aside = sum(verdict.failing for verdict in verdicts if verdict.action == "quarantine")
-    return verdicts, Counts(sum(verdict.failing for verdict in verdicts), 0, aside)
+            rows, count = reading.counted()
+            text = f"{count:,} of {rows:,} rows"
+            verdicts.append(ExpectationVerdict(f"sources.{name}.malformed", reading.malformed, count, text))
+    quarantined = sum(verdict.failing for verdict in verdicts if verdict.action == "quarantine")
+    return verdicts, RowCounts(sum(verdict.failing for verdict in verdicts), 0, quarantined)
 
 
-def measured(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Verdict], Counts]:
-    """Return the verdicts on flagged rows and where they go, by reading them."""
-    found: Any = flagged.agg(*expectations.measures()).first()
-    counts = {**found.asDict(), **expectations.repeated(flagged)}
-    return expectations.verdicts(counts), expectations.counts(counts)
+def measure(flagged: "DataFrame", expectations: Expectations) -> tuple[list[ExpectationVerdict], RowCounts]:
+    """Read the flagged rows, and return verdicts and numbers of rows."""
+    first_row: Any = flagged.agg(*expectations.aggregates()).first()
+    values = {**first_row.asDict(), **expectations.count_duplicates(flagged)}
+    return expectations.verdicts(values), expectations.counts(values)
 
 
-def _changed(written: Written, target: Target, counts: Counts) -> int:
-    """Return how many rows came into the table: by key only those that are new there, or say something new."""
+def _count_changed(written: Written, target: Target, counts: RowCounts) -> int:
+    """Return how many rows the run added to the table; by key, only new and changed rows count."""
     if INSERTED not in written.metrics:
         return counts.kept if not target.deletes else int(written.metrics["numOutputRows"])
-    # Of states each row that changes something is inserted, and the updated ones are those that it ends.
+    # scd2 inserts a state for each change; its updates only end earlier states.
     updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
     return int(written.metrics[INSERTED]) + updated
 
 
-def _put_aside(  # noqa: PLR0913, PLR0917 -- whose rows, of what, whereto
+def _quarantine(  # noqa: PLR0913, PLR0917 -- context of a run
     spark: "SparkSession",
-    aside: "Callable[[], DataFrame]",
+    rows: "Callable[[], DataFrame]",
     run: Run,
     transaction: Transaction,
     written: Written,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[ExpectationVerdict],
 ) -> int:
-    """Append the quarantined rows to the side table, once a run; after the rows, so that a refused run leaves none.
+    """Append the quarantined rows to the quarantine table once, after the commit of the run's other rows.
 
-    Where a run reads what no later one does, it says so there even if it has none: the next run asks for it.
+    A run with a watermark makes this commit even without rows, because the next run checks for it.
     """
-    some = run.dataset.marked or any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
-    some &= run.dataset.quarantines
-    if not some or (written.repeated and put_aside_already(spark, run, transaction)):
+    needed = run.dataset.quarantines and (run.dataset.has_watermark or _has_quarantined(verdicts))
+    if not needed or (written.repeated and is_quarantined(spark, run, transaction)):
         return 0
-    target = _quarantine(run)
+    target = _quarantine_target(run)
     try:
         with refusals():
-            added = write(spark, aside(), target, transaction.of_target(run.dataset.target.location))
+            added = write(spark, rows(), target, transaction.of_target(run.dataset.target.location))
     except PipelineError as failure:
         missing = f"the quarantined rows in {target.location} ({failure.message.rstrip('.')})"
-        again = "start the stream again" if run.dataset.stream else f"run it again with --run-id {run.run_id}"
-        raise Unfinished(written.version, [missing], again) from failure
+        remedy = "start the stream again" if run.dataset.stream else f"run it again with --run-id {run.run_id}"
+        raise Unfinished(written.version, [missing], remedy) from failure
     return int(added.metrics.get("numOutputRows", 0))
 
 
-def _quarantine(run: Run) -> Target:
+def _has_quarantined(verdicts: Sequence[ExpectationVerdict]) -> bool:
+    return any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
+
+
+def _quarantine_target(run: Run) -> Target:
     return Target(run.dataset.quarantine_location, "append", change_data_feed=False, evolve_schema=True)
 
 
-def put_aside_already(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
-    """Tell whether the side table has this run's rows."""
-    return committed(spark, _quarantine(run), transaction.of_target(run.dataset.target.location)) is not None
+def is_quarantined(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
+    """Return whether the quarantine table has this run's rows."""
+    return committed(spark, _quarantine_target(run), transaction.of_target(run.dataset.target.location)) is not None

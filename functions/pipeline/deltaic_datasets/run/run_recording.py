@@ -1,4 +1,4 @@
-"""Records a run of a dataset: what came of it, as a row of the runs table, whether it was written or refused."""
+"""Record each run of a dataset, successful or failed, as a row of the table of runs."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -20,8 +20,8 @@ from deltaic_pipeline.table.transactions import Written
 from deltaic_pipeline.table.writing import UPDATED
 from deltaic_terminal.progress import Progress, Step, step
 
-from deltaic_datasets.run.expectations import Verdict
-from deltaic_datasets.run.run_state import Run, Summary
+from deltaic_datasets.run.expectations import ExpectationVerdict
+from deltaic_datasets.run.run_state import Run, RunSummary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class Recording:
-    """What is known of a run so far."""
+    """Data of a run that its row in the table of runs will show."""
 
     run: Run
     location: str
     show: Progress
     spark: "SparkSession | None" = None
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     phases: dict[str, float] = field(default_factory=dict)
 
     def progress(self, now: Step) -> None:
-        """Show a step, and add its seconds to those of its phase, which its first word names."""
+        """Show a step, and add its seconds to its phase, which is the step's first word."""
         if now.seconds is not None:
             phase = now.text.partition(" ")[0].lower()
             self.phases[phase] = self.phases.get(phase, 0.0) + now.seconds
@@ -47,11 +47,11 @@ class Recording:
 
 
 @contextmanager
-def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> Iterator[Recording]:
-    """Run a block and append a row of what came of it; one that is interrupted has none.
+def record_run(run: Run, location: str, catalog: Catalog, progress: Progress) -> Iterator[Recording]:
+    """Run a block and append a row with its result; an interrupted run gets no row.
 
-    A row that cannot be written is a step that failed, with the reason, and changes nothing else; but where it alone
-    tells a later attempt that the run is done, `Unfinished` is raised.
+    If the row cannot be written, the step shows the reason and the run still succeeds. But it raises `Unfinished` if a
+    later attempt could only learn from this row that the run is done.
     """
     recording = Recording(run, location, progress)
     began, started = datetime.now(UTC), time.monotonic()
@@ -59,8 +59,8 @@ def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> I
     failure: DeltaicError | None = None
     try:
         yield recording
-    except DeltaicError as refusal:
-        failure = refusal
+    except DeltaicError as error:
+        failure = error
         raise
     finally:
         if failure is not None or recording.summary is not None:
@@ -68,10 +68,10 @@ def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> I
             _append(recording, row, catalog, progress)
 
 
-def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
-    """Return that an earlier attempt of a run was done, and had nothing to commit, if the runs table says so.
+def unchanged_before(spark: "SparkSession", run: Run) -> Written | None:
+    """Return the table's version if an earlier attempt of a run succeeded without a commit, by the table of runs.
 
-    Raises `PipelineError` where that cannot be read: nobody would know whether the rows may still be written.
+    Raises `PipelineError` if that table cannot be read, because the run might then write rows a second time.
     """
     table = latest(spark, spark_path(run.dataset.target.location))
     if not run.runs or not hasattr(run.dataset.write, "keys") or int(table.version()) < 0:
@@ -80,61 +80,62 @@ def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
     mark = transaction_of(dataset.name, dataset.target.location, run.run_id, done=True, unchanged=unchanged)
     try:
         with refusals():
-            found = has(spark, run.runs, mark)
+            unchanged_found = has(spark, run.runs, mark)
     except PipelineError as refusal:
         raise PipelineError(f"the table of runs {run.runs} cannot be read: {refusal.message}") from refusal
-    return Written(int(table.version()), repeated=True, metrics={}, committed=False) if found else None
+    return Written(int(table.version()), repeated=True, metrics={}, committed=False) if unchanged_found else None
 
 
 def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progress: Progress) -> None:
     run, spark, summary = recording.run, recording.spark, recording.summary
-    alone = summary is not None and bool(run.runs) and not summary.committed
+    needs_row = summary is not None and bool(run.runs) and not summary.committed
     try:
-        with step(progress, f"Recording the run in {recording.location}") as tell, refusals():
+        with step(progress, f"Recording the run in {recording.location}") as report, refusals():
             try:
                 unchanged = ""
-                if spark is not None and alone:
+                if spark is not None and needs_row:
                     unchanged = str(latest(spark, spark_path(run.dataset.target.location)).metadata().id())
                 append(recording.location, row, catalog.leases, S3Access.from_environment(), spark, unchanged)
             except DeltaicError as refusal:
-                tell(f"not done: {refusal.message}")
+                report(f"not done: {refusal.message}")
                 raise
     except DeltaicError as refusal:
-        if summary is not None and alone:
+        if summary is not None and needs_row:
             missing = f"the run's row in {recording.location} ({refusal.message.rstrip('.')})"
             raise Unfinished(summary.version, [missing], f"run it again with --run-id {run.run_id}") from refusal
 
 
 def _row(recording: Recording, failure: DeltaicError | None, before: int | None) -> dict[str, Any]:
-    run, summary = recording.run, recording.summary
-    done = summary or Summary(run.run_id, run.dataset.target.location, None, repeated=False, rows=0, seconds=0.0)
-    verdicts = failure.verdicts if isinstance(failure, ExpectationFailed) else done.verdicts
-    after = failure.version if isinstance(failure, Unfinished) else done.version
-    counts = {"read": done.rows, "written": done.written, "changed": done.metrics.get(UPDATED, 0), **done.apart}
-    known = summary is not None and not summary.repeated
+    run, recorded = recording.run, recording.summary
+    summary = recorded or RunSummary(run.run_id, run.dataset.target.location, None, repeated=False, rows=0, seconds=0.0)
+    verdicts = failure.verdicts if isinstance(failure, ExpectationFailed) else summary.verdicts
+    after = failure.version if isinstance(failure, Unfinished) else summary.version
+    changed = summary.metrics.get(UPDATED, 0)
+    counts = {"read": summary.rows, "written": summary.written, "changed": changed} | summary.other_counts
+    counted = recorded is not None and not recorded.repeated
     return {
         "dataset": run.dataset.name,
         "run": run.run_id,
         "location": run.dataset.target.location,
         "exit": exit_code(failure) if failure else 0,
         "message": failure.message if failure else None,
-        "repeated": done.repeated,
+        "repeated": summary.repeated,
         "version_before": before,
         "version_after": before if after is None else after,
-        **{f"rows_{name}": count if known else None for name, count in counts.items()},
+        **{f"rows_{name}": count if counted else None for name, count in counts.items()},
         "expectations": _expectations(verdicts),
         "phases": [{"phase": phase, "seconds": seconds} for phase, seconds in recording.phases.items()],
     }
 
 
-def _expectations(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def _expectations(verdicts: Sequence[ExpectationVerdict]) -> list[dict[str, Any]]:
     return [
         {
-            "name": one.name,
-            "action": one.action,
-            "at_most": one.at_most,
-            "failing": one.failing,
-            "met": not one.failing,
+            "name": verdict.name,
+            "action": verdict.action,
+            "at_most": verdict.at_most,
+            "failing": verdict.failing,
+            "met": not verdict.failing,
         }
-        for one in verdicts
+        for verdict in verdicts
     ]

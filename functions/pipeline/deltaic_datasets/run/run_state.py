@@ -1,4 +1,4 @@
-"""The state of a run of a dataset: what is asked for, what came of it, and the target as the writer knows it."""
+"""Values of a run of a dataset: the run, its summary, and its target for the writer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,69 +8,69 @@ from deltaic_pipeline.table.merging import Validity
 from deltaic_pipeline.table.target import Target
 
 from deltaic_datasets.file import dataset_model
-from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.expectations import ExpectationVerdict
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a dataset."""
+    """A run of a dataset."""
 
     dataset: dataset_model.Dataset
     run_id: str
     wait: timedelta = timedelta(0)
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
     runs: str = ""
-    """The runs table that knows whether an earlier attempt found nothing to commit; empty: there was no attempt."""
+    """Table of runs that shows whether an earlier attempt had nothing to commit; empty if there was no attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run did."""
+class RunSummary:
+    """Result of a run."""
 
     run_id: str
     location: str
     version: int | None
-    """The latest version with rows of this run; None if there was nothing to write."""
+    """Latest version with rows of this run; None if there was nothing to write."""
 
     repeated: bool
     rows: int
-    """Rows that the steps gave, and those that did not fit their source; a repeated run does not count them again."""
+    """Rows of the last step, and malformed rows of sources; 0 for a repeated run."""
 
     seconds: float
     batches: int = 1
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[ExpectationVerdict] = ()
     written: int = 0
-    """Rows that came into the table; by key those that are new there or say something new (scd2: states begun)."""
+    """Rows that the run added to the table; by key, only new and changed rows (scd2: new states)."""
 
     unchanged: int = 0
-    """Rows of which the table says the same already; by key only."""
+    """Rows by key that the table already has with the same values."""
 
     deleted: int = 0
-    """Keys that were deleted; scd2: whose state was ended, and no other begun."""
+    """Deleted keys; with scd2, keys whose state ended without a new one."""
 
     quarantined: int = 0
     dropped: int = 0
-    """Rows that an expectation or a source left out, and that were not put aside."""
+    """Rows that an expectation or a source left out without quarantine."""
 
     metrics: dict[str, int] = field(default_factory=dict)
     made: Sequence[str] = ()
-    """What there was not of share, schema and table in the catalog."""
+    """Share, schema and table that the run created in the catalog."""
 
     committed: bool = True
-    """False: the table said all of it already, so that `version` is not this run's."""
+    """Whether the run made a commit; if not, `version` is an earlier run's."""
 
     redelivered: bool = False
-    """The table's last write was of the same delivery, so nothing was read."""
+    """Whether the table's last write was the same delivery, so that nothing was read."""
 
     @property
-    def apart(self) -> dict[str, int]:
-        """What became of rows that were read and not written."""
+    def other_counts(self) -> dict[str, int]:
+        """Numbers of deleted keys, and of rows that were not written, by name."""
         names = ("deleted", "unchanged", "quarantined", "dropped")
         return {name: getattr(self, name) for name in names}
 
 
 def target_of(dataset: dataset_model.Dataset) -> Target:
-    """Return what a dataset's target and mode are to the writer."""
+    """Return a dataset's target and write mode as the writer's target."""
     table, write_as = dataset.target, dataset.write
     target = Target(
         location=table.location,
@@ -97,14 +97,14 @@ def target_of(dataset: dataset_model.Dataset) -> Target:
             return target
 
 
-def told(part: Summary) -> str:
-    """Say in a few words what was written."""
+def describe_summary(part: RunSummary) -> str:
+    """Return a short description of the written rows."""
     if part.repeated:
-        return f"version {part.version} has this run's rows already"
+        return f"version {part.version} already has this run's rows"
     if part.redelivered:
-        return f"version {part.version} stays, the last run wrote the same delivery"
+        return f"version {part.version} is unchanged, the last run wrote the same delivery"
     if part.version is None:
-        return "nothing new"
-    apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]
-    version = f"version {part.version}" + ("" if part.committed else " stays")
-    return ", ".join([version, f"{part.written:,} rows", *apart])
+        return "no new rows"
+    other_counts = [f"{count:,} {name}" for name, count in part.other_counts.items() if count]
+    version = f"version {part.version}" + ("" if part.committed else " is unchanged")
+    return ", ".join([version, f"{part.written:,} rows", *other_counts])

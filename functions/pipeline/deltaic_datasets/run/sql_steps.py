@@ -1,4 +1,4 @@
-"""The sources and steps of a dataset as views of a session, of which the last one holds the rows to write."""
+"""Create a view of each source and step of a dataset; the last view has the rows to write."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the last step gives (lazily), and what it was made of."""
+class DatasetRows:
+    """Rows of the last step (lazy), and the sources that they come from."""
 
     rows: "DataFrame"
     sources: Mapping[str, Reading]
 
 
-def answer_of(
+def read_dataset(
     spark: "SparkSession",
     run: Run,
     batch: "DataFrame | None" = None,
     windows: Mapping[str, Window] = MappingProxyType({}),
-) -> Answer:
-    """Return the rows of the last step; `batch` is one of the source that a stream follows, `windows` are by source."""
+) -> DatasetRows:
+    """Return the rows of the last step. `batch` replaces the rows of the stream's source; `windows` are by source."""
     dataset, sources = run.dataset, dict[str, Reading]()
     for name, source in dataset.sources.items():
-        with said_where(run, ("sources", name)):
+        with locate_errors_at(run, ("sources", name)):
             streamed = batch is not None and dataset.stream is not None and name == dataset.stream.source
             evolves = dataset.target.evolve_schema
             sources[name] = _source(spark, source, batch if streamed else None, windows.get(name), evolves=evolves)
             sources[name].rows.createOrReplaceTempView(name)
-    for number, one in enumerate(dataset.steps):
-        with said_where(run, ("steps", number, "sql")):
-            answer(spark, one.sql).createOrReplaceTempView(one.view)
-    return Answer(spark.table(dataset.last_view), sources)
+    for number, step in enumerate(dataset.steps):
+        with locate_errors_at(run, ("steps", number, "sql")):
+            answer(spark, step.sql).createOrReplaceTempView(step.view)
+    return DatasetRows(spark.table(dataset.last_view), sources)
 
 
 @contextmanager
-def said_where(run: Run, path: Sequence[str | int]) -> Iterator[None]:
-    """Say of what Spark refuses where the file says it."""
+def locate_errors_at(run: Run, path: Sequence[str | int]) -> Iterator[None]:
+    """Add the position of a field in the dataset file to errors of Spark."""
     try:
         with refusals():
             yield
@@ -62,30 +62,30 @@ def said_where(run: Run, path: Sequence[str | int]) -> Iterator[None]:
 
 
 @contextmanager
-def placed(run: Run) -> Iterator[None]:
-    """Begin every refusal of a run's rows with the place in the dataset file that it is about."""
+def locate_errors(run: Run) -> Iterator[None]:
+    """Add the position of the field that is probably the cause to errors about a run's rows."""
     try:
         yield
     except ExpectationFailed as refusal:
-        number = next((number for number, one in enumerate(refusal.verdicts) if one.refused), None)
-        place = run.origin(("write",) if number is None else ("expectations", number))
-        raise ExpectationFailed(f"{place}: {refusal.message}", refusal.verdicts) from refusal
+        number = next((number for number, verdict in enumerate(refusal.verdicts) if verdict.refused), None)
+        position = run.origin(("write",) if number is None else ("expectations", number))
+        raise ExpectationFailed(f"{position}: {refusal.message}", refusal.verdicts) from refusal
     except PipelineError as refusal:
         if type(refusal) is not PipelineError:
             raise
-        raise PlacedError(f"{run.origin(_at_fault(run, refusal))}: {refusal.message}") from refusal
+        raise PlacedError(f"{run.origin(_find_field(run, refusal))}: {refusal.message}") from refusal
 
 
-def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
+def _find_field(run: Run, refusal: PipelineError) -> Sequence[str | int]:
     by_database = of_database(refusal.__cause__)
-    having = [
+    candidates = [
         name
         for name, source in run.dataset.sources.items()
         if (by_database and isinstance(source, dataset_model.JdbcSource))
-        or any(_before_glob(path) in refusal.message for path in getattr(source, "paths", ()))
+        or any(_glob_prefix(path) in refusal.message for path in getattr(source, "paths", ()))
     ]
-    if len(having) == 1:
-        return "sources", having[0]
+    if len(candidates) == 1:
+        return "sources", candidates[0]
     fragment = re.search(r"\(in (.+?)\)( Cause: |$)", refusal.message)
     for number, step in enumerate(run.dataset.steps):
         if fragment and fragment[1] in " ".join(step.sql.split()):
@@ -93,21 +93,21 @@ def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
     return ("write",)
 
 
-def said_of_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
-    """Say of values that do not fit a schema, and for which the run must fail, where the first one is."""
-    remedy = "put the files right, or say in `malformed` where such rows go"
+def locate_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
+    """Add the position of the first value that does not fit its schema to the error."""
+    remedy = "correct the files, or choose in `malformed` what happens to such rows"
     return values_told({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
 
 
-def _before_glob(path: str) -> str:
+def _glob_prefix(path: str) -> str:
     return re.split(r"[\[\]{}*?\\]", path.partition("://")[2] or path, maxsplit=1)[0]
 
 
 def file_source(source: dataset_model.FileSource | dataset_model.DeltaSource, *, evolves: bool = False) -> Source:
-    """Return what is read of files or a Delta table."""
+    """Return the source of files or of a Delta table for the reader."""
     if isinstance(source, dataset_model.DeltaSource):
         return Source("delta", [source.path], source.options)
-    # Of files that are read once Spark would leave out those that are a week older than the newest.
+    # With its default, Spark would skip new files that are a week older than the newest one.
     options = {"maxFileAge": "36500d", **source.options} if source.only_new else source.options
     return Source(source.format, source.paths, options, source.ddl, source.malformed, evolves)
 
@@ -115,7 +115,7 @@ def file_source(source: dataset_model.FileSource | dataset_model.DeltaSource, *,
 def _source(
     spark: "SparkSession",
     source: dataset_model.Source,
-    given: "DataFrame | None",
+    batch: "DataFrame | None",
     window: Window | None,
     *,
     evolves: bool,
@@ -124,4 +124,4 @@ def _source(
         rows = read_database(spark, source)
         return Reading(within(rows, window, source.watermark) if window and source.watermark else rows)
     files = file_source(source, evolves=evolves)
-    return read(spark, files) if given is None else Reading(given, files)
+    return read(spark, files) if batch is None else Reading(batch, files)

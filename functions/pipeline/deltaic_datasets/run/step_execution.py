@@ -1,4 +1,4 @@
-"""Runs the steps of a backfill one after the other and reports how each of them ended."""
+"""Run the steps of a backfill one after another and report their results."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,59 +6,58 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from deltaic_pipeline.failures import StepsFailed
-from deltaic_terminal.progress import Step as Shown
-from deltaic_terminal.progress import silent, terminal
+from deltaic_terminal.progress import Step, silent, terminal
 
-from deltaic_datasets.run.time_steps import Backfill, Step
+from deltaic_datasets.run.time_steps import Backfill, BackfillStep
 
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 Detail = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a step ended."""
+class StepResult:
+    """Result of a step."""
 
     state: Literal["done", "skipped", "failed"]
-    """skipped: an earlier run with its id had done it."""
+    """skipped: an earlier run with the same id has written the rows."""
 
     message: str
     exit_code: int = 0
     seconds: float = 0.0
 
 
-Run = Callable[[Step, Detail], Outcome]
+RunStep = Callable[[BackfillStep, Detail], StepResult]
 
 
-def carry_out(backfill: Backfill, run: Run, tell: Tell, *, as_json: bool) -> None:
-    """Run all steps; where they follow each other none begins behind one that failed.
+def run_steps(backfill: Backfill, run: RunStep, report: Tell, *, as_json: bool) -> None:
+    """Run all steps; after a failed step, start no other if later rows replace earlier ones.
 
-    Raises StepsFailed when one failed.
+    Raises StepsFailed if a step failed.
     """
-    failed: list[tuple[Step, Outcome]] = []
+    failed: list[tuple[BackfillStep, StepResult]] = []
     counts = {"done": 0, "skipped": 0, "failed": 0}
-    shown, total = sys.stderr.isatty() and not as_json, len(backfill.steps)
-    show = terminal() if shown else silent
+    interactive, total = sys.stderr.isatty() and not as_json, len(backfill.steps)
+    show = terminal() if interactive else silent
     for number, step in enumerate(backfill.steps, 1):
         name = f"{step.value} ({number:,} of {total:,})"
-        outcome = run(step, lambda text, name=name: show(Shown(name, text)))  # type: ignore[misc]
-        counts[outcome.state] += 1
-        if shown:
-            text = f"{name} {outcome.state}"
-            show(Shown(text, outcome.message, outcome.seconds, failed=outcome.state == "failed"))
+        result = run(step, lambda text, name=name: show(Step(name, text)))  # type: ignore[misc]
+        counts[result.state] += 1
+        if interactive:
+            text = f"{name} {result.state}"
+            show(Step(text, result.message, result.seconds, failed=result.state == "failed"))
         else:
-            took = f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""
-            line = f"{outcome.state:<7}  {step.run_id}  {outcome.message}{took}".rstrip()
-            tell([line], {"event": "ran", "value": step.value, "run": step.run_id, **asdict(outcome)})
-        if outcome.state == "failed":
-            failed.append((step, outcome))
-            if backfill.following:
+            duration = f" ({result.seconds:.1f} s)" if result.seconds else ""
+            line = f"{result.state:<7}  {step.run_id}  {result.message}{duration}".rstrip()
+            report([line], {"event": "ran", "value": step.value, "run": step.run_id, **asdict(result)})
+        if result.state == "failed":
+            failed.append((step, result))
+            if backfill.ordered:
                 break
-    left = total - sum(counts.values())
-    told = ", ".join(f"{count:,} {state}" for state, count in {**counts, "not begun": left}.items() if count)
-    tell([told], {"event": "backfill", **counts, "left": left})
+    remaining = total - sum(counts.values())
+    totals = ", ".join(f"{count:,} {state}" for state, count in {**counts, "not begun": remaining}.items() if count)
+    report([totals], {"event": "backfill", **counts, "left": remaining})
     if failed:
-        lines = [f"{step.run_id}: {outcome.message}" for step, outcome in failed]
-        waiting = " (a later step's rows stand above an earlier one's)" * bool(left)
-        lines.append(f"{told}{waiting}: put it right, and the same command goes on.")
+        lines = [f"{step.run_id}: {result.message}" for step, result in failed]
+        reason = " (later rows replace earlier ones, so steps must run in order)" * bool(remaining)
+        lines.append(f"{totals}{reason}: solve the problem, and run the same command again to continue.")
         raise StepsFailed(lines, failed[0][1].exit_code)

@@ -1,4 +1,4 @@
-"""The streaming run of a dataset: every batch of its source is written once, whatever is killed in between."""
+"""Run a dataset with a stream: write every batch of its source exactly once, even if runs are killed."""
 
 import threading
 import time
@@ -16,12 +16,12 @@ from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_datasets.file import dataset_model
-from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.expectations import ExpectationVerdict
 from deltaic_datasets.run.file_log import last_batch
 from deltaic_datasets.run.quality import write_part
-from deltaic_datasets.run.run_state import Run, Summary, told
-from deltaic_datasets.run.sql_steps import answer_of, file_source, placed, said_of_values, said_where
-from deltaic_datasets.run.target_checks import refuse_unfit
+from deltaic_datasets.run.run_state import Run, RunSummary, describe_summary
+from deltaic_datasets.run.sql_steps import file_source, locate_errors, locate_errors_at, locate_values, read_dataset
+from deltaic_datasets.run.target_checks import check_target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 1
 
 
-class Stream:
-    """A followed source: each batch is written as a run of its own name, which the checkpoint repeats exactly."""
+class StreamRun:
+    """A run of a stream; each batch is a transaction with a separate id, and the checkpoint repeats it exactly."""
 
     def __init__(self, attempt: Attempt, run: Run, target: Target, progress: Progress) -> None:
         self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
@@ -39,21 +39,21 @@ class Stream:
         self._lease_lost = threading.Event()
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
-        self._parts: list[Summary] = []
+        self._parts: list[RunSummary] = []
 
-    def build(self, stream: dataset_model.Stream) -> Summary:
-        """Write what the source has by now, and end."""
+    def build(self, stream: dataset_model.StreamSettings) -> RunSummary:
+        """Write all rows that the source has now."""
         began = time.monotonic()
         source = self._run.dataset.sources[stream.source]
         if isinstance(source, dataset_model.JdbcSource):
-            raise PipelineError("a database cannot be followed.")
-        with self._attempt.refusals(), said_where(self._run, ("sources", stream.source)):
+            raise PipelineError("a stream cannot read a database: use files or a Delta table.")
+        with self._attempt.refusals(), locate_errors_at(self._run, ("sources", stream.source)):
             self._refuse_orphaned(stream)
-            evolves = self._run.dataset.target.evolve_schema
-            rows = follow(self._attempt.spark, file_source(source, evolves=evolves))
+            evolve_schema = self._run.dataset.target.evolve_schema
+            rows = follow(self._attempt.spark, file_source(source, evolves=evolve_schema))
         for lease in self._attempt.leases:
             lease.on_loss(self._lease_lost.set)
-        writer = rows.writeStream.foreachBatch(self._each).option("checkpointLocation", spark_path(stream.checkpoint))
+        writer = rows.writeStream.foreachBatch(self._handle).option("checkpointLocation", spark_path(stream.checkpoint))
         with self._attempt.refusals():
             try:
                 self._query = writer.trigger(availableNow=True).start()
@@ -64,13 +64,13 @@ class Stream:
         self._attempt.confirm()
         return self._summary(time.monotonic() - began)
 
-    def _refuse_orphaned(self, stream: dataset_model.Stream) -> None:
-        """Refuse a checkpoint that has outlived its table: what it says was read would never be read again."""
+    def _refuse_orphaned(self, stream: dataset_model.StreamSettings) -> None:
+        """Refuse a checkpoint of a deleted table, because its files would not be read again."""
         spark = self._attempt.spark
         if not exists(spark, self._target) and last_batch(spark, stream.checkpoint) >= 0:
             raise PipelineError(
-                f"{stream.checkpoint} remembers what was read for a table that is not at {self._target.location} any "
-                "more: delete the checkpoint too, and all is read again."
+                f"the checkpoint {stream.checkpoint} belongs to a table that no longer exists at "
+                f"{self._target.location}: delete the checkpoint too, and everything is read again."
             )
 
     def _wait(self, query: "StreamingQuery") -> None:
@@ -85,10 +85,10 @@ class Stream:
                 raise self._failure from self._failure.__cause__
             raise
 
-    def _each(self, batch: "DataFrame", number: int) -> None:
+    def _handle(self, batch: "DataFrame", batch_number: int) -> None:
         self._started.wait()
         try:
-            self._write(batch, number)
+            self._write(batch, batch_number)
         except BaseException as failure:
             self._failure = failure
             raise
@@ -100,34 +100,34 @@ class Stream:
         spark = batch.sparkSession
         transaction = Transaction.of_batch(str(query.id), number)
         with (
-            step(self._progress, f"Writing batch {number} to {self._target.location}") as tell,
-            placed(self._run),
+            step(self._progress, f"Writing batch {number} to {self._target.location}") as report,
+            locate_errors(self._run),
             self._attempt.refusals(),
         ):
-            answer = answer_of(spark, self._run, batch)
+            answer = read_dataset(spark, self._run, batch)
             if not self._parts:
-                refuse_unfit(spark, answer.rows, self._run, self._target)
-            with said_where(self._run, ("target",)):
+                check_target(spark, answer.rows, self._run, self._target)
+            with locate_errors_at(self._run, ("target",)):
                 refuse_drift(differences(spark, answer.rows, self._target), self._target)
             with (
-                said_of_values(self._run, answer.sources),
+                locate_values(self._run, answer.sources),
                 self._attempt.refusals(),
-                tasks_shown(spark, str(query.runId), tell),
+                tasks_shown(spark, str(query.runId), report),
             ):
                 part = write_part(spark, answer, self._run, self._target, transaction)
             self._attempt.confirm()
-            tell(told(part))
+            report(describe_summary(part))
         self._parts.append(part)
 
-    def _summary(self, seconds: float) -> Summary:
+    def _summary(self, seconds: float) -> RunSummary:
         parts = [part for part in self._parts if not part.repeated]
         last = self._parts[-1] if self._parts else None
-        totals: dict[str, Verdict] = {}
+        totals: dict[str, ExpectationVerdict] = {}
         for verdict in (verdict for part in parts for verdict in part.verdicts):
-            known = totals.get(verdict.name)
-            failing = verdict.failing + (known.failing if known else 0)
+            total = totals.get(verdict.name)
+            failing = verdict.failing + (total.failing if total else 0)
             totals[verdict.name] = replace(verdict, failing=failing, said=f"{failing:,} rows in {len(parts)} batches")
-        return Summary(
+        return RunSummary(
             self._run.run_id,
             self._target.location,
             last.version if last else None,

@@ -1,4 +1,4 @@
-"""Decides, when the rows' columns are known and nothing is written, whether the table can become what is asked for."""
+"""Check, before anything is written, that the table accepts the rows, clustering and properties."""
 
 from typing import TYPE_CHECKING
 
@@ -15,50 +15,50 @@ from deltaic_pipeline.table.table_properties import (
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 
-from deltaic_datasets.file.named_columns import misnamed, refused_name
+from deltaic_datasets.file.named_columns import column_mistakes, name_refusal
 from deltaic_datasets.run.expectations import Expectations
 from deltaic_datasets.run.run_state import Run
-from deltaic_datasets.run.sql_steps import said_where
+from deltaic_datasets.run.sql_steps import locate_errors_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Target) -> None:
-    """Raise `PipelineError` for columns, clustering and properties that would be refused behind the rows' commit."""
+def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: Target) -> None:
+    """Raise `PipelineError` for columns, clustering and properties that Delta would refuse after the commit."""
     present = exists(spark, target)
-    keeps = present and not target.rewrites
-    before = spark.read.format("delta").load(spark_path(target.location)).schema.names if keeps else []
+    keeps_columns = present and not target.rewrites
+    existing = spark.read.format("delta").load(spark_path(target.location)).schema.names if keeps_columns else []
     columns = {field.name: field.dataType.typeName() for field in rows.schema.fields}
-    told = [f"{run.origin(path)}: {message}" for path, message in misnamed(run.dataset, columns, before)]
-    refused = {} if present else {name: refused_name(name, target.properties) for name in columns}
-    told += [f"{run.origin(('target',))}: {message}" for message in refused.values() if message]
-    if told:
-        raise PlacedError("\n".join(told))
-    with said_where(run, ("target", "properties")):
+    messages = [f"{run.origin(path)}: {message}" for path, message in column_mistakes(run.dataset, columns, existing)]
+    refusals = {} if present else {name: name_refusal(name, target.properties) for name in columns}
+    messages += [f"{run.origin(('target',))}: {message}" for message in refusals.values() if message]
+    if messages:
+        raise PlacedError("\n".join(messages))
+    with locate_errors_at(run, ("target", "properties")):
         (check_properties if present else check_new_properties)(spark, target)
-    has_all = {name.lower() for name in target.cluster_by} <= {name.lower() for name in before}
-    if has_all or not present:  # how an existing table will call its new columns is Delta's to say
-        with said_where(run, ("target", "cluster_by")):
+    has_all = {name.lower() for name in target.cluster_by} <= {name.lower() for name in existing}
+    if has_all or not present:  # only Delta knows the names of new columns in an existing table
+        with locate_errors_at(run, ("target", "cluster_by")):
             check_clustering(spark, target, "" if present else rows.schema.json())
-    for number, one in enumerate(run.dataset.expectations):
-        with said_where(run, ("expectations", number)):
-            Expectations([one]).flagged(rows)
+    for number, expectation in enumerate(run.dataset.expectations):
+        with locate_errors_at(run, ("expectations", number)):
+            Expectations([expectation]).add_flags(rows)
     for field, condition in (("where", target.where), ("delete_when", target.delete_when)):
         if condition:
-            with said_where(run, ("write", field)):
+            with locate_errors_at(run, ("write", field)):
                 refuse_queries(spark, condition)
                 rows.where(condition)
     if run.dataset.quarantines:
-        with said_where(run, ("quarantine",)):
+        with locate_errors_at(run, ("quarantine",)):
             _refuse_other_columns(spark, rows, run.dataset.quarantine_location)
 
 
 def _refuse_other_columns(spark: "SparkSession", rows: "DataFrame", location: str) -> None:
-    """Have Delta refuse rows whose columns do not go into the table beside those that it has."""
+    """Let Delta refuse rows whose columns conflict with those of the table."""
     if is_delta_table(spark, location):
         # Neither Delta nor pyspark has a public way to try this without a commit.
-        there = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above
+        existing = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above
         merging = java_class("org.apache.spark.sql.delta.schema.SchemaMergingUtils")
         defaults = [getattr(merging, f"mergeSchemas$default${number}")() for number in (3, 4, 5, 6)]
-        merging.mergeSchemas(there, rows._jdf.schema(), *defaults)  # noqa: SLF001 -- as above
+        merging.mergeSchemas(existing, rows._jdf.schema(), *defaults)  # noqa: SLF001 -- as above

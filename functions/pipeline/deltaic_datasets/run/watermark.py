@@ -1,4 +1,4 @@
-"""Watermarks: how far runs have read databases, by the name of the transaction that wrote their rows (decision 157)."""
+"""Read and write watermarks: how far runs have read databases, in the ids of the table's transactions."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from deltaic_pipeline.table.target import FORGETS, Target
 from deltaic_pipeline.table.transactions import Transaction
 
 from deltaic_datasets.file.dataset_model import Dataset, JdbcSource
-from deltaic_datasets.run.database import highest, read_database
+from deltaic_datasets.run.database import highest_value, read_database
 from deltaic_datasets.run.run_state import Run
-from deltaic_datasets.run.sql_steps import said_where
+from deltaic_datasets.run.sql_steps import locate_errors_at
 from deltaic_datasets.run.windows import Window, marked_field, next_window
 
 if TYPE_CHECKING:
@@ -27,36 +27,36 @@ _LOGGED = re.compile(rf"SetTransaction\({APPLICATION}(\{{.*\}}),(\d+),(?:Some\(-
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """How far a run of a dataset has read its databases."""
+    """The windows of databases that a run of a dataset has read."""
 
     dataset: str
     run: str
     number: int
-    """Counts a dataset's runs in this table: the latest one holds the marks."""
+    """Sequence number of the dataset's runs in this table; the latest has the current watermarks."""
 
     windows: Mapping[str, Window]
     aside: bool
-    """Its rows may be put aside too, behind this transaction: the side table has one of the same name when they are."""
+    """Whether the run may quarantine rows after this transaction, by one with the same id in the quarantine table."""
 
     @property
     def transaction(self) -> Transaction:
         """The transaction that commits the run's rows."""
-        said = {name: value for name, value in asdict(self).items() if name != "number"}
-        moves = any(window.upto != window.above for window in self.windows.values())
+        content = {name: value for name, value in asdict(self).items() if name != "number"}
+        moves_watermark = any(window.upto != window.above for window in self.windows.values())
         mark = {"dataset": self.dataset, "run": self.run}
-        return Transaction(APPLICATION + json.dumps(said, sort_keys=True), self.number, mark, moves)
+        return Transaction(APPLICATION + json.dumps(content, sort_keys=True), self.number, mark, moves_watermark)
 
-    def is_put_aside(self, spark: "SparkSession", dataset: Dataset) -> bool:
-        """Return whether the side table has the transaction."""
+    def is_quarantined(self, spark: "SparkSession", dataset: Dataset) -> bool:
+        """Return whether the quarantine table has the transaction."""
         snapshot = latest(spark, spark_path(dataset.quarantine_location))
         application = self.transaction.of_target(dataset.target.location).application
         return snapshot.version() >= 0 and bool(snapshot.transactions().contains(application))
 
 
 def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:
-    """Return how far runs of this dataset have come, in their order; a table that is not there knows of none.
+    """Return what earlier runs of the dataset have read, in their order; empty if the table does not exist.
 
-    Raises `PipelineError` for a table that forgets them.
+    Raises `PipelineError` if the table's properties would delete this information.
     """
     snapshot = latest(spark, spark_path(target.location))
     if snapshot.version() < 0:
@@ -64,30 +64,30 @@ def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:
     if snapshot.metadata().configuration().contains(FORGETS):
         raise PipelineError(f"{target.location} has the property {FORGETS}, and would forget what was read: unset it.")
     lines = str(snapshot.setTransactions().mkString("\n")).splitlines()
-    found = [
+    advances_ = [
         Advance(
-            said["dataset"],
-            said["run"],
+            content["dataset"],
+            content["run"],
             int(logged[2]),
-            {name: Window(**window) for name, window in said["windows"].items()},
-            said["aside"],
+            {name: Window(**window) for name, window in content["windows"].items()},
+            content["aside"],
         )
         for logged in map(_LOGGED.fullmatch, lines)
-        if logged and (said := json.loads(logged[1]))["dataset"] == run.dataset.name
+        if logged and (content := json.loads(logged[1]))["dataset"] == run.dataset.name
     ]
-    return sorted(found, key=lambda one: one.number)
+    return sorted(advances_, key=lambda advance: advance.number)
 
 
 def next_advance(spark: "SparkSession", run: Run, last: Advance | None) -> Advance:
-    """Ask each database for its highest value, and return what this run is to read."""
+    """Read the highest value from each database, and return the windows for this run."""
     windows: dict[str, Window] = {}
     for name, source in run.dataset.sources.items():
         if isinstance(source, JdbcSource) and source.watermark:
-            with said_where(run, ("sources", name)):
+            with locate_errors_at(run, ("sources", name)):
                 rows = read_database(spark, source)
-            with said_where(run, ("sources", name, "watermark")):
+            with locate_errors_at(run, ("sources", name, "watermark")):
                 field, scale = marked_field(rows, source.watermark)
                 before = last.windows.get(name) if last else None
-                windows[name] = next_window(field, scale, before, highest(spark, source, field))
+                windows[name] = next_window(field, scale, before, highest_value(spark, source, field))
     number = last.number + 1 if last else 1
     return Advance(run.dataset.name, run.run_id, number, windows, run.dataset.quarantines)

@@ -1,4 +1,4 @@
-"""The window of a database's rows that one run reads: those above a value of the watermark's column, up to another."""
+"""Compute the window of a database's rows that one run reads, between two values of the watermark's column."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,80 +23,80 @@ SCALES: Mapping[str, str] = {
     "timestamp": "timestamp",
     "timestamp_ntz": "time without a zone",
 }
-"""What values of a column are compared as; a number stays one when its column becomes wider."""
+"""How values of a type are compared. A number stays a number if its column gets a wider type."""
 
 MICROSECOND, DAY = timedelta(microseconds=1), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one run reads of a source. Values are texts, as they stand in the table's log."""
+    """Bounds of the rows that one run reads from a source, as texts of the table's log."""
 
     column: str
     scale: str
     above: str | None
-    """The mark before this run; None: there was none."""
+    """Watermark before this run; None if there was none."""
 
     upto: str | None
-    """The mark that this run leaves, the highest value when it began; None: there was no row yet."""
+    """Watermark after this run, the highest value when it began; None if there were no rows."""
 
     def __str__(self) -> str:
         since = f"above {self.above}" if self.above else "from the start"
-        return f"{self.column} {since}" + (", nothing new" if self.upto == self.above else f", up to {self.upto}")
+        return f"{self.column} {since}" + (", no new rows" if self.upto == self.above else f", up to {self.upto}")
 
 
-def marked_field(rows: "DataFrame", mark: dataset_model.Watermark) -> "tuple[StructField, str]":
-    """Return the watermark's column and its scale; raises `PipelineError` where it is none."""
-    fields = [field for field in rows.schema.fields if field.name.lower() == mark.column.lower()]
-    fields = [field for field in fields if field.name == mark.column] or fields
+def marked_field(rows: "DataFrame", watermark: dataset_model.Watermark) -> "tuple[StructField, str]":
+    """Return the watermark's column and its scale; raises `PipelineError` if the column is unsuitable."""
+    fields = [field for field in rows.schema.fields if field.name.lower() == watermark.column.lower()]
+    fields = [field for field in fields if field.name == watermark.column] or fields
     if len(fields) != 1:
-        raise PipelineError(f"the column {mark.column} is not among the rows': {', '.join(rows.columns)}.")
+        raise PipelineError(f"the source has no column {watermark.column}: choose from {', '.join(rows.columns)}.")
     scale = SCALES.get(fields[0].dataType.simpleString().partition("(")[0])
     if scale is None:
         raise PipelineError(
-            f"{fields[0].name} is {fields[0].dataType.simpleString().upper()}: a mark is a timestamp, a date, an "
-            "integer or a decimal."
+            f"{fields[0].name} is {fields[0].dataType.simpleString().upper()}: a watermark needs a timestamp, a date, "
+            "an integer or a decimal."
         )
     return fields[0], scale
 
 
-def next_window(field: "StructField", scale: str, before: Window | None, found: str | None) -> Window:
-    """Return what a run reads that finds this as the highest value, where another one read a window before it.
+def next_window(field: "StructField", scale: str, before: Window | None, highest: str | None) -> Window:
+    """Return the window after the window `before`, up to the value `highest`.
 
-    Raises `PipelineError` for a mark of another column, and for a value in the future, behind which nothing would be.
+    Raises `PipelineError` for a watermark of another column, and for a value in the future, which would hide new rows.
     """
     if before is not None and (before.column.lower(), before.scale) != (field.name.lower(), scale):
         raise PipelineError(
-            f"the table has its mark by {before.column}, a {before.scale}, and not by {field.name}, a {scale}: give "
-            "the source another name, and it begins at `start`."
+            f"the table has its watermark by {before.column}, a {before.scale}, and not by {field.name}, a {scale}: "
+            "rename the source, so that it begins again at `start`."
         )
     above = before.upto if before else None
-    value = _value(scale, found) if found is not None else None
-    if isinstance(value, date) and _moment(value) > datetime.now(UTC) + DAY:
+    value = _value(scale, highest) if highest is not None else None
+    if isinstance(value, date) and _as_datetime(value) > datetime.now(UTC) + DAY:
         raise PipelineError(
-            f"the highest value of {field.name} lies in the future, and no row below it would be read any more: leave "
-            "such rows out by a query, or mark another column."
+            f"the highest value of {field.name} is in the future, and no row below it would be read any more: use a "
+            "`query` that leaves such rows out, or another column as watermark."
         )
     if value is None or (above is not None and value <= _value(scale, above)):  # type: ignore[operator]
         return Window(field.name, scale, above, above)
     return Window(field.name, scale, above, _text(value))
 
 
-def within(rows: "DataFrame", window: Window, mark: dataset_model.Watermark) -> "DataFrame":
-    """Return the rows of a source that lie in a window, by conditions that the database takes."""
-    if window.upto is None or (window.upto == window.above and mark.overlap is None):
+def within(rows: "DataFrame", window: Window, watermark: dataset_model.Watermark) -> "DataFrame":
+    """Return the rows of a source in a window, by conditions that the database evaluates."""
+    if window.upto is None or (window.upto == window.above and watermark.overlap is None):
         return rows.where("false")
-    field, scale = marked_field(rows, mark)
+    field, scale = marked_field(rows, watermark)
     kind = field.dataType.simpleString()
     rows = rows.where(f"NOT ({_beyond(field.name, _value(scale, window.upto), kind)})")
-    if mark.start is not None:
-        rows = rows.where(f"{quoted(field.name)} >= {_literal(_start(scale, mark.start), kind)}")
-    above = _back(scale, window.above, mark.overlap)
+    if watermark.start is not None:
+        rows = rows.where(f"{quoted(field.name)} >= {_literal(_start(scale, watermark.start), kind)}")
+    above = _back(scale, window.above, watermark.overlap)
     return rows if above is None else rows.where(_beyond(field.name, above, kind))
 
 
 def _beyond(column: str, value: Value, kind: str) -> str:
-    """Return what is true of rows above a value; of a microsecond none is, though a database may know parts of it."""
+    """Return a condition for rows above a value; a timestamp includes fractions of its microsecond."""
     if isinstance(value, datetime):
         return f"{quoted(column)} >= {_literal(value + MICROSECOND, kind)}"
     return f"{quoted(column)} > {_literal(value, kind)}"
@@ -106,9 +106,9 @@ def _literal(value: Value, kind: str) -> str:
     return f"CAST('{_text(value)}' AS {kind})"
 
 
-def _moment(value: date) -> datetime:
-    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _as_datetime(value: date) -> datetime:
+    instant = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day, tzinfo=UTC)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def _text(value: Value) -> str:
@@ -123,12 +123,12 @@ def _value(scale: str, text: str) -> Value:
             case "date":
                 return date.fromisoformat(text)
             case "timestamp":
-                return _moment(datetime.fromisoformat(text))
+                return _as_datetime(datetime.fromisoformat(text))
             case _:
                 return datetime.fromisoformat(text)
     except ValueError:  # such as PostgreSQL's infinity
         raise PipelineError(
-            f"the highest value is no {scale} of the years 1 to 9999: leave it out by a query."
+            f"the highest value is no {scale} of the years 1 to 9999: use a `query` that leaves it out."
         ) from None
 
 
@@ -139,9 +139,9 @@ def _start(scale: str, start: float | date) -> Value:
         case "date", date() if not isinstance(start, datetime):
             return start
         case (("timestamp" | "time without a zone"), date()):
-            moment = _moment(start).astimezone(UTC)
-            return moment if scale == "timestamp" else moment.replace(tzinfo=None)
-    raise PipelineError(f"start is no {scale}, which the column is.")
+            instant = _as_datetime(start).astimezone(UTC)
+            return instant if scale == "timestamp" else instant.replace(tzinfo=None)
+    raise PipelineError(f"the column is a {scale}, but start is not: change `start`.")
 
 
 def _back(scale: str, text: str | None, overlap: str | float | None) -> Value | None:
@@ -158,5 +158,5 @@ def _back(scale: str, text: str | None, overlap: str | float | None) -> Value | 
                 return value - dataset_model.duration(overlap)
     except OverflowError:
         return None
-    wanted = {"number": "a number", "date": "of whole days"}.get(scale, "a duration")
-    raise PipelineError(f"overlap is {wanted} for a column that is a {scale}.")
+    expected = {"number": "a number", "date": "of whole days"}.get(scale, "a duration")
+    raise PipelineError(f"overlap must be {expected} for a column that is a {scale}.")

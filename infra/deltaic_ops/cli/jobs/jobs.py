@@ -25,7 +25,7 @@ from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Column, Operator, json_fields, operator
 from deltaic_ops.jobs import job_files
 from deltaic_ops.jobs.job_runs import ENDED, JobRun, JobRuns
-from deltaic_ops.jobs.schedules import WHEN, Schedules
+from deltaic_ops.jobs.schedules import SCHEDULED_TIME, Schedules
 
 if TYPE_CHECKING:
     from deltaic_ops.deploy.sam import Architecture
@@ -186,7 +186,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- arguments of the job
     url, drivers = read.put(s3, outputs.bucket), [job_files.jar(s3, outputs.bucket, each) for each in jar or ()]
     # A first failure may be transient, and no one watches: try once more, then raise the alarm.
     arguments = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
-    arguments += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
+    arguments += [f"--set={RUN_DATE}={SCHEDULED_TIME}"] * (RUN_DATE in read.variables)
     job_request = request("run", name, arguments, memory=memory, jars=drivers, minutes=minutes)
     job_request |= {"attempts": 2}
     new = schedules.put(name, declared, job_request)

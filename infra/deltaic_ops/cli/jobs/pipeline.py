@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic_datasets.run.backfill import asked
-from deltaic_datasets.run.step_execution import Detail, Outcome, carry_out
-from deltaic_datasets.run.time_steps import Step
+from deltaic_datasets.run.backfill import requested_backfill
+from deltaic_datasets.run.step_execution import Detail, StepResult, run_steps
+from deltaic_datasets.run.time_steps import BackfillStep
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import exit_code
 from deltaic_pipeline.job_command import conduct
@@ -160,14 +160,14 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
     options = line.options
     if options.detach:
         raise InvalidParameter("a backfill cannot use --detach: it starts each step after the previous one has ended")
-    backfill = asked(options)
+    backfill = requested_backfill(options)
     connection = cli.connection
     s3, runs = connection.client("s3"), JobRuns(connection.jobs, connection.client)
     read = job_files.DatasetFile.read(options.file, backfill.steps[0].variables)
     jars = [job_files.jar(s3, connection.jobs.bucket, each) for each in options.jar]
     url = read.put(s3, connection.jobs.bucket)
 
-    def run(step: Step, detail: Detail) -> Outcome:
+    def run(step: BackfillStep, detail: Detail) -> StepResult:
         arguments = [f"--set={name}={value}" for name, value in step.variables.items()]
         arguments += ["--show-values"] * options.show_values + ["--json"] * options.json
         arguments += [f"--runs={options.runs}"] * bool(options.runs)
@@ -185,13 +185,13 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
 
     stopped = "a started job continues; run the same command again to follow it and to start the others"
     return conduct(
-        lambda _, update: carry_out(backfill, run, update, as_json=options.json),
+        lambda _, update: run_steps(backfill, run, update, as_json=options.json),
         as_json=options.json,
         stopped=stopped,
     )
 
 
-def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> Outcome:
+def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> StepResult:
     """Start a job, or find the job that an earlier command started, and return its result."""
     began = datetime.now(UTC)
     try:
@@ -200,9 +200,9 @@ def _run_to_end(runs: JobRuns, job_request: dict[str, Any], detail: Detail) -> O
             detail(f"{now.state.lower()}, {now.seconds:,.0f} s")
             time.sleep(POLL_SECONDS)
     except DeltaicError as refusal:
-        return Outcome("failed", refusal.message, exit_code(refusal))
+        return StepResult("failed", refusal.message, exit_code(refusal))
     if now.exit_code:
         result = f"{now.state.lower()}: {now.details}" if now.details else now.state.lower()
-        return Outcome("failed", f"{result} (deltaic pipeline logs {started})", now.exit_code, now.seconds)
+        return StepResult("failed", f"{result} (deltaic pipeline logs {started})", now.exit_code, now.seconds)
     earlier = now.created < began.replace(microsecond=0)
-    return Outcome("skipped" if earlier else "done", f"job run {started}", seconds=now.seconds)
+    return StepResult("skipped" if earlier else "done", f"job run {started}", seconds=now.seconds)
