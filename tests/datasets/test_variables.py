@@ -228,7 +228,7 @@ def test_a_value_is_of_its_type_or_refused(kind: Any) -> None:
     for each in right:
         parse_value(kind, each)  # type: ignore[arg-type]
     for each in wrong:
-        with pytest.raises(ValueError, match=f"is not of the type {kind}: write such as"):
+        with pytest.raises(ValueError, match=f"is not of the type {kind}: write a value such as"):
             parse_value(kind, each)  # type: ignore[arg-type]
 
 
