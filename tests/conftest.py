@@ -35,15 +35,20 @@ QUICK = "not slow and not spark and not deploy and not dynamodb_local and not co
 LONGEST = ("datasets", "deploy", "pipeline", "faults", "views")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
 
+STARTING = {path.parent.name for path in Path(__file__).parent.glob("*/conftest.py")} - {"cli", "maintenance", "pull"}
+"""Folders whose conftest.py starts something for all tests of the folder."""
+
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once.
+    """Gives each folder of STARTING to one worker, so that its server or its Spark session starts once.
 
-    The files of a folder that is tested alone are spread over the workers.
+    The files of the other folders, and of a folder that is tested alone, are spread over the workers.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0] if self._one_folder else folder_of(nodeid)
+        folder = folder_of(nodeid)
+        shared = folder in STARTING and not self._one_folder
+        return folder if shared else nodeid.partition("::")[0]
 
     @cached_property
     def _one_folder(self) -> bool:
