@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, metadata, protocol
 from deltaic.delta.log import DeltaLog
-from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.storage.locations import TableLocations
 
 X = pa.schema([pa.field("x", pa.int64())])
@@ -64,9 +64,9 @@ class ListedTable:
         return self._versions - 1
 
     @property
-    def means(self) -> Means:
+    def context(self) -> MetadataContext:
         locations = TableLocations.parse("s3://lake/table")
-        return Means("s3://made/folder", self._put, locations.uris, self.store)
+        return MetadataContext("s3://made/folder", self._put, locations.uris, self.store)
 
     def version(self, number: int) -> TableVersion:
         snapshot = DeltaLog(self.store).snapshot(number)

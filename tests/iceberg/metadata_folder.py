@@ -15,7 +15,7 @@ from deltaic.delta.log import DeltaLog
 from deltaic.iceberg.file_index import FileIndex
 from deltaic.iceberg.generation import first_index, live_digests, newer_index, with_earlier
 from deltaic.iceberg.table_document import table_document
-from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.iceberg.table_version import MetadataContext, TableVersion
 
 TABLE_ID = "8d7a6b5c-0000-4000-8000-000000000001"
 
@@ -43,8 +43,8 @@ class IcebergFolder:
         self.log = DeltaLog(self.store)
 
     @property
-    def means(self) -> Means:
-        return Means(f"file://{self.place}", self._put, self._uris, self.store)
+    def context(self) -> MetadataContext:
+        return MetadataContext(f"file://{self.place}", self._put, self._uris, self.store)
 
     def version(self, number: int, wanted: FileFilter | None = None) -> TableVersion:
         snapshot = self.log.snapshot(number)
@@ -60,17 +60,17 @@ class IcebergFolder:
             one = self.version(number)
             if index is None:
                 earliest = min(numbers)
-                settled = live_digests(self.means, self.version(earliest)) if earliest < number else None
-                index = first_index(self.means, one, settled)
+                settled = live_digests(self.context, self.version(earliest)) if earliest < number else None
+                index = first_index(self.context, one, settled)
             elif number > index.version:
-                index = newer_index(self.means, one, FileIndex.decode(index.encode()))
+                index = newer_index(self.context, one, FileIndex.decode(index.encode()))
             else:
-                index = with_earlier(self.means, one, FileIndex.decode(index.encode()))
+                index = with_earlier(self.context, one, FileIndex.decode(index.encode()))
         assert index is not None
         return index
 
     def write_document(self, index: FileIndex, *, since: int | None = 0, name: str = "table") -> Path:
-        document = table_document(self.means, TABLE_ID, index, since=since)
+        document = table_document(self.context, TABLE_ID, index, since=since)
         path = self.place / f"{name}.metadata.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document))

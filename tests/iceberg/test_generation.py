@@ -37,7 +37,7 @@ def files_of(index: FileIndex) -> list[bytes]:
 
 
 def test_a_thousand_files_are_a_manifest(table: ListedTable) -> None:
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     assert [one.files for one in index.manifests] == [FILES_A_MANIFEST] * 5
     assert {one.key for one in index.manifests} == {*manifests(table.objects)}
     (listed,) = table.objects.keys() - {*manifests(table.objects)}
@@ -45,17 +45,17 @@ def test_a_thousand_files_are_a_manifest(table: ListedTable) -> None:
 
 
 def test_the_same_files_are_the_same_objects(table: ListedTable) -> None:
-    first_index(table.means, table.version(0))
+    first_index(table.context, table.version(0))
     made = table.take()
-    first_index(table.means, table.version(0))
+    first_index(table.context, table.version(0))
     assert table.take() == made
 
 
 def test_files_that_come_are_one_manifest_more(table: ListedTable) -> None:
     table.commit(*(add(FILES + number) for number in range(10)))
-    before = first_index(table.means, table.version(0))
+    before = first_index(table.context, table.version(0))
     table.take()
-    index = newer_index(table.means, table.version(1), before)
+    index = newer_index(table.context, table.version(1), before)
     assert len(manifests(table.take())) == 1
     assert [one.files for one in index.manifests] == [FILES_A_MANIFEST] * 5 + [10]
 
@@ -63,10 +63,10 @@ def test_files_that_come_are_one_manifest_more(table: ListedTable) -> None:
 def test_so_many_files_are_listed_anew_and_those_of_what_stays_are_not_counted(table: ListedTable) -> None:
     table.commit(*(add(FILES + number) for number in range(10)))
     table.commit(remove(7))
-    few = msgspec.structs.replace(table.means, most_files=FILES_A_MANIFEST + 9)
+    few = msgspec.structs.replace(table.context, most_files=FILES_A_MANIFEST + 9)
     with pytest.raises(TooManyFiles, match=f"{FILES:,} files"):
         first_index(few, table.version(0))
-    before = first_index(table.means, table.version(0))
+    before = first_index(table.context, table.version(0))
     table.take()
     newer_index(few, table.version(1), before)
     assert len(manifests(table.take())) == 1
@@ -77,29 +77,29 @@ def test_so_many_files_are_listed_anew_and_those_of_what_stays_are_not_counted(t
 
 
 def test_small_manifests_become_one(table: ListedTable) -> None:
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     for commit in range(20):
         number = table.commit(*(add(FILES + 30 * commit + one) for one in range(30)))
-        index = newer_index(table.means, table.version(number), index)
+        index = newer_index(table.context, table.version(number), index)
     assert sum(one.files for one in index.manifests) == FILES + 20 * 30
     assert len(index.manifests) == 5 + 2
-    assert files_of(index) == files_of(first_index(table.means, table.version(number)))
+    assert files_of(index) == files_of(first_index(table.context, table.version(number)))
 
 
 def test_files_that_go_make_their_manifests_anew(table: ListedTable) -> None:
     table.commit(remove(7), remove(8), remove(FILES - 1), add(FILES))
-    before = first_index(table.means, table.version(0))
+    before = first_index(table.context, table.version(0))
     table.take()
-    index = newer_index(table.means, table.version(1), before)
+    index = newer_index(table.context, table.version(1), before)
     assert len(manifests(table.take())) == 2
-    assert files_of(index) == files_of(first_index(table.means, table.version(1)))
+    assert files_of(index) == files_of(first_index(table.context, table.version(1)))
 
 
 def test_a_commit_without_files_makes_a_list_alone(table: ListedTable) -> None:
     table.commit({"txn": {"appId": "a", "version": 1}})
-    before = first_index(table.means, table.version(0))
+    before = first_index(table.context, table.version(0))
     table.take()
-    index = newer_index(table.means, table.version(1), before)
+    index = newer_index(table.context, table.version(1), before)
     assert len(table.take()) == 1
     assert index.manifests == before.manifests
 
@@ -108,10 +108,10 @@ def test_files_are_listed_since_a_version(table: ListedTable) -> None:
     table.commit(remove(1))
     table.commit(remove(2), add(FILES))
     (one, two, live, new) = uris([1, 2, 3, FILES])
-    forth = newer_index(table.means, table.version(1), first_index(table.means, table.version(0)))
-    forth = newer_index(table.means, table.version(2), FileIndex.decode(forth.encode()))
-    back = with_earlier(table.means, table.version(1), first_index(table.means, table.version(2)))
-    back = with_earlier(table.means, table.version(0), FileIndex.decode(back.encode()))
+    forth = newer_index(table.context, table.version(1), first_index(table.context, table.version(0)))
+    forth = newer_index(table.context, table.version(2), FileIndex.decode(forth.encode()))
+    back = with_earlier(table.context, table.version(1), first_index(table.context, table.version(2)))
+    back = with_earlier(table.context, table.version(0), FileIndex.decode(back.encode()))
     for index in (forth, back):
         again = FileIndex.decode(index.encode())
         assert again.versions == (0, 1, 2)
@@ -130,10 +130,10 @@ def test_going_back_makes_no_manifest_of_old_files_anew(tmp_path: Path) -> None:
     for commit in range(commits):
         gone = [remove(commit * parts + part, f"{part}") for part in range(parts)]
         table.commit(*gone, *(add(FILES + commit * parts + part, f"{part}") for part in range(parts)))
-    index = first_index(table.means, table.version(commits), live_digests(table.means, table.version(0)))
+    index = first_index(table.context, table.version(commits), live_digests(table.context, table.version(0)))
     table.take()
     for number in reversed(range(commits)):
-        index = with_earlier(table.means, table.version(number), FileIndex.decode(index.encode()))
+        index = with_earlier(table.context, table.version(number), FileIndex.decode(index.encode()))
         made = table.take()
         assert len(manifests(made)) == 1
         assert sum(map(len, made.values())) < 10_000
@@ -141,29 +141,29 @@ def test_going_back_makes_no_manifest_of_old_files_anew(tmp_path: Path) -> None:
 
 
 def test_so_many_versions_are_listed_and_no_file_of_others(table: ListedTable) -> None:
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     for number in range(1, MOST_SNAPSHOTS + 3):
         table.commit(remove(number))
-        index = newer_index(table.means, table.version(number), index)
+        index = newer_index(table.context, table.version(number), index)
     assert index.versions == tuple(range(3, MOST_SNAPSHOTS + 3))
     assert [index.lists_file(MADE, uri, 0) for uri in uris([3, 4])] == [False, True]
-    assert len(table_document(table.means, "t", index, since=0)["snapshots"]) == MOST_SNAPSHOTS
-    assert len(table_document(table.means, "t", index, since=30)["snapshots"]) == 3
-    assert len(table_document(table.means, "t", index)["snapshots"]) == 1
+    assert len(table_document(table.context, "t", index, since=0)["snapshots"]) == MOST_SNAPSHOTS
+    assert len(table_document(table.context, "t", index, since=30)["snapshots"]) == 3
+    assert len(table_document(table.context, "t", index)["snapshots"]) == 1
 
 
 def test_versions_come_in_their_order(table: ListedTable) -> None:
     table.commit(remove(1))
-    index = first_index(table.means, table.version(1))
+    index = first_index(table.context, table.version(1))
     with pytest.raises(InvalidParameter, match="version 1 is not later than 1"):
-        newer_index(table.means, table.version(1), index)
+        newer_index(table.context, table.version(1), index)
     with pytest.raises(InvalidParameter, match="version 1 is not before 1"):
-        with_earlier(table.means, table.version(1), index)
+        with_earlier(table.context, table.version(1), index)
 
 
 @pytest.mark.parametrize("cut", ["broken", "nothing"])
 def test_what_is_no_index_is_refused(table: ListedTable, cut: str) -> None:
-    data = first_index(table.means, table.version(0)).encode()
+    data = first_index(table.context, table.version(0)).encode()
     with pytest.raises(ValueError, match="this is no index"):
         FileIndex.decode(data[:-5] if cut == "broken" else b"")
 
@@ -171,23 +171,23 @@ def test_what_is_no_index_is_refused(table: ListedTable, cut: str) -> None:
 def test_files_of_a_partition_stand_beside_each_other(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table")
     table.commit(*(add(number, f"{number % 10}") for number in range(2 * FILES_A_MANIFEST)))
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     # Ten partitions of two hundred files: five of them fill a manifest, whose bounds are 0 and 4, 5 and 9.
     assert [b"\x020" in one.summary and b"\x024" in one.summary for one in index.manifests] == [True, False]
     assert [b"\x025" in one.summary and b"\x029" in one.summary for one in index.manifests] == [False, True]
 
 
 def test_a_table_keeps_an_identity_that_is_no_uuid(table: ListedTable) -> None:
-    index = first_index(table.means, table.version(0))
-    one, again, other = (table_document(table.means, name, index)["table-uuid"] for name in ("a", "a", "b"))
+    index = first_index(table.context, table.version(0))
+    one, again, other = (table_document(table.context, name, index)["table-uuid"] for name in ("a", "a", "b"))
     assert one == again != other
 
 
 def test_times_of_snapshots_grow(table: ListedTable) -> None:
     table.commit(remove(1))
     late = msgspec.structs.replace(table.version(0), timestamp=9_000)
-    index = newer_index(table.means, table.version(1), first_index(table.means, late))
-    document = table_document(table.means, "t", index, since=0)
+    index = newer_index(table.context, table.version(1), first_index(table.context, late))
+    document = table_document(table.context, "t", index, since=0)
     assert [one["timestamp-ms"] for one in document["snapshot-log"]] == [1_000, 1_001]
     assert [one["timestamp-ms"] for one in document["snapshots"]] == [1_000, 1_001]
 
@@ -221,15 +221,15 @@ def test_entry_names_the_version_that_added_its_file_or_no_listed_one(
     table = ListedTable(tmp_path / "table")
     table.commit()
     table.commit(add(1, defaultRowCommitVersion=recorded))
-    index = first_index(table.means, table.version(1))
+    index = first_index(table.context, table.version(1))
     assert snapshots_of_entries(table.objects, tmp_path) == {expected}
-    listed = with_earlier(table.means, table.version(0), index).versions
+    listed = with_earlier(table.context, table.version(0), index).versions
     assert (expected - 10**12 in listed) == (recorded in listed)
 
 
 def test_files_of_other_rights_have_other_digests(table: ListedTable) -> None:
-    elsewhere = msgspec.structs.replace(table.means, location="s3://made/another")
-    one, other = (first_index(means, table.version(0)) for means in (table.means, elsewhere))
+    elsewhere = msgspec.structs.replace(table.context, location="s3://made/another")
+    one, other = (first_index(context, table.version(0)) for context in (table.context, elsewhere))
     assert one.live.isdisjoint(other.live)
     assert {len(name) for name in one.live} == {16}
     [uri] = uris([7])

@@ -36,10 +36,10 @@ def version(folder: IcebergFolder, number: int, rights: Rights) -> TableVersion:
 def made_for(rights: Rights, table: ModelTable, place: Path, *, backwards: bool) -> tuple[IcebergFolder, FileIndex]:
     folder = IcebergFolder(table.root, place)
     first, *others = reversed(range(4)) if backwards else range(4)
-    index = first_index(folder.means, version(folder, first, rights))
+    index = first_index(folder.context, version(folder, first, rights))
     for number in others:
         make = with_earlier if backwards else newer_index
-        index = make(folder.means, version(folder, number, rights), index)
+        index = make(folder.context, version(folder, number, rights), index)
     return folder, index
 
 
@@ -64,8 +64,8 @@ def test_nothing_of_other_partitions_is_named(table: ModelTable, region: str, ba
     assert own
     assert others
     assert named(read) == own
-    assert all(index.lists_file(folder.means.location, uri, 0) for uri in own)
-    assert not any(index.lists_file(folder.means.location, uri, 0) for uri in others)
+    assert all(index.lists_file(folder.context.location, uri, 0) for uri in own)
+    assert not any(index.lists_file(folder.context.location, uri, 0) for uri in others)
     for uri in others:
         name = uri.rpartition("/")[2].encode()
         assert not [key for key, content in folder.objects.items() if key.endswith(".puffin") and name in content]

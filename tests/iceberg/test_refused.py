@@ -86,7 +86,7 @@ def test_a_broken_schema_is_the_log_s_fault(text: str) -> None:
 
 def refused(table: ListedTable, error: type[DeltaicError], words: str, number: int = 0) -> None:
     with pytest.raises(error, match=words):
-        first_index(table.means, table.version(number))
+        first_index(table.context, table.version(number))
     assert not table.take()
 
 
@@ -113,12 +113,12 @@ def test_files_that_come_later_are_looked_at(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table")
     table.commit(add(1))
     table.commit(add(2))
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     table.take()
     table.reads.clear()
     table.data_file = footer(FOREIGN)
     with pytest.raises(UnsupportedOperation, match="field id"):
-        newer_index(table.means, table.version(1), index)
+        newer_index(table.context, table.version(1), index)
     assert table.reads == ["p=None/part-00002.parquet"]
     assert not table.take()
 
@@ -132,7 +132,7 @@ def test_a_column_in_other_case_is_refused(tmp_path: Path) -> None:
 def test_rows_are_counted_by_footers_where_the_log_does_not_tell(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table", data_file=footer(rows=3))
     table.commit(add(1), add(2, stats=None), add(3, stats='{"minValues":{"x":1}}'))
-    index = first_index(table.means, table.version(0))
+    index = first_index(table.context, table.version(0))
     assert index.snapshots[0].rows == 1 + 3 + 3
 
 
@@ -147,7 +147,7 @@ def test_a_partition_value_of_another_type_is_refused_without_telling_it(tmp_pat
     columns = schema(column("p", "integer"), column("x", "long"))
     table.commit(protocol(), metadata(schema=columns), add(1, "secret"))
     with pytest.raises(UnsupportedOperation, match="column 'p' has a partition value that is no integer") as refusal:
-        first_index(table.means, table.version(0))
+        first_index(table.context, table.version(0))
     assert "secret" not in refusal.value.message
 
 

@@ -24,7 +24,7 @@ from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWri
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
 from deltaic.iceberg.refusals import TooManyFiles, misread
 from deltaic.iceberg.table_schema import IcebergSchema, iceberg_schema
-from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.iceberg.table_version import MetadataContext, TableVersion
 
 FILES_A_MANIFEST: Final = 1_000
 _SMALL: Final = FILES_A_MANIFEST // 2
@@ -34,7 +34,7 @@ _FEW_VECTORS: Final = FILES_A_MANIFEST // 10
 _T = TypeVar("_T")
 
 
-def first_index(means: Means, version: TableVersion, settled: frozenset[bytes] | None = None) -> FileIndex:
+def first_index(context: MetadataContext, version: TableVersion, settled: frozenset[bytes] | None = None) -> FileIndex:
     """Make the metadata of one version with nothing to start from.
 
     `settled` are `live_digests` of the first version that will be listed beside it: what has come since gets manifests
@@ -42,15 +42,15 @@ def first_index(means: Means, version: TableVersion, settled: frozenset[bytes] |
     reason and remedy, for a table that Iceberg clients would misread, and TooManyFiles for more than `means` list anew.
     """
     schema = iceberg_schema(version.metadata)
-    return _Generation(means, version, schema, None, settled).run().index(schema, schema.name_mapping)
+    return _Generation(context, version, schema, None, settled).run().index(schema, schema.name_mapping)
 
 
-def live_digests(means: Means, version: TableVersion) -> frozenset[bytes]:
+def live_digests(context: MetadataContext, version: TableVersion) -> frozenset[bytes]:
     """Return by what an index knows the files of a version; raises what `first_index` does."""
-    return LiveFiles(means, version, iceberg_schema(version.metadata)).digests
+    return LiveFiles(context, version, iceberg_schema(version.metadata)).digests
 
 
-def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileIndex:
+def newer_index(context: MetadataContext, version: TableVersion, before: FileIndex) -> FileIndex:
     """Make the metadata of a version later than any that is listed; raises what `first_index` does.
 
     What the index lists already stays listed, up to MOST_SNAPSHOTS versions.
@@ -58,7 +58,7 @@ def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileI
     if version.version <= before.version:
         raise InvalidParameter(f"version {version.version} is not later than {before.version}")
     schema = iceberg_schema(version.metadata)
-    made = _Generation(means, version, schema, before).run()
+    made = _Generation(context, version, schema, before).run()
     mapping = _merged(before.name_mapping, schema.name_mapping)
     if mapping is None:
         # A name means another column now: files of both cannot be read by one table.
@@ -66,7 +66,7 @@ def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileI
     return made.index(schema, mapping, before)
 
 
-def with_earlier(means: Means, version: TableVersion, index: FileIndex) -> FileIndex:
+def with_earlier(context: MetadataContext, version: TableVersion, index: FileIndex) -> FileIndex:
     """List a version before those that are listed, too; raises what `first_index` does.
 
     That is refused as well where one name stands for two columns, as when column mapping began in between.
@@ -80,7 +80,7 @@ def with_earlier(means: Means, version: TableVersion, index: FileIndex) -> FileI
             f"version {version.version} has a column by the name of another one of later versions",
             "ask for a later version",
         )
-    made = _Generation(means, version, schema, index).run()
+    made = _Generation(context, version, schema, index).run()
     gone = dict.fromkeys(made.live - index.live, version.version) | index.gone
     return msgspec.structs.replace(
         index,
@@ -117,34 +117,34 @@ class _Made(msgspec.Struct, frozen=True):
 class _Generation:
     def __init__(
         self,
-        means: Means,
+        context: MetadataContext,
         version: TableVersion,
         schema: IcebergSchema,
         other: FileIndex | None,
         settled: frozenset[bytes] | None = None,
     ) -> None:
-        self._means = means
+        self._context = context
         self._version = version
         self._schema = schema
         self._other = other
         self._settled = settled
-        self._files = LiveFiles(means, version, schema)
-        self._writer = ManifestWriter(schema, means.location, means.put)
+        self._files = LiveFiles(context, version, schema)
+        self._writer = ManifestWriter(schema, context.location, context.put)
 
     def run(self) -> _Made:
         """Put what is new."""
         kept = self._kept(self._files.digests, is_deletes=False)
         loose = self._files.digests.difference(*(split(one.digests) for one in kept))
-        if len(loose) > self._means.most_files:
-            raise TooManyFiles(len(loose), self._means.most_files)
+        if len(loose) > self._context.most_files:
+            raise TooManyFiles(len(loose), self._context.most_files)
         known = self._other.live if self._other else frozenset()
-        check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
+        check_columns(self._context.store, list(self._files.some(loose - known)), self._schema.name_mapping)
         groups = self._by_age(self._files.entries(loose))
         vectors = {one.digest: one for one in self._files.vectors}
         kept_deletes = self._kept(frozenset(vectors), is_deletes=True)
         loose = frozenset(vectors).difference(*(split(one.digests) for one in kept_deletes))
         new = by_partition([one for name, one in vectors.items() if name in loose])
-        framed = list(zip(new, frames(self._means.store, [one.vector for one in new]), strict=True))
+        framed = list(zip(new, frames(self._context.store, [one.vector for one in new]), strict=True))
         # What can be refused has been by now.
         data = [*kept, *(self._writer.manifest(some) for group in groups for some in _pieces(group))]
         deletes = [*kept_deletes, *map(self._deletes, _pieces(framed))]
@@ -178,8 +178,8 @@ class _Generation:
         """
         content, offsets = puffin([FramedVector(one.uri, one.vector.cardinality, frame) for one, frame in framed])
         key = content_key("p", "puffin", content)
-        self._means.put(key, content)
-        uri = f"{self._means.location}/{key}"
+        self._context.put(key, content)
+        uri = f"{self._context.location}/{key}"
         entries = [
             self._files.vector_entry(one, VectorPlace(uri, len(content), offset, len(frame)))
             for (one, frame), offset in zip(framed, offsets, strict=True)

@@ -25,7 +25,7 @@ from deltaic.iceberg.manifests import (
 )
 from deltaic.iceberg.refusals import misread_column
 from deltaic.iceberg.table_schema import IcebergSchema
-from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.pruning.partition_facts import values
 
 _MOST_NAMED: Final = 1_000
@@ -55,17 +55,17 @@ class _Batch(msgspec.Struct, frozen=True):
 class LiveFiles:
     """The files of one version; raises TableUnreadable for a log that names one twice."""
 
-    def __init__(self, means: Means, version: TableVersion, schema: IcebergSchema) -> None:
-        self._store = means.store
+    def __init__(self, context: MetadataContext, version: TableVersion, schema: IcebergSchema) -> None:
+        self._store = context.store
         self._schema = schema
         self._metrics = FileMetrics(version.metadata, schema)
         self._partitions = _Partitions(schema)
         self._batches = []
         self._untold = 0
         self._version = version.version
-        self._location = means.location
+        self._location = context.location
         for rows in version.files():
-            uris = means.uris(rows.column("path"))
+            uris = context.uris(rows.column("path"))
             self._batches.append(_Batch(rows, uris, [digest(self._location, uri) for uri in uris]))
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
         self.vectors = list(self._vectors())

@@ -68,7 +68,7 @@ _NO_METRICS: Final = avro.NULL * 3
 
 
 def digest(location: str, name: str) -> bytes:
-    """Return what the index at a location (`Means.location`) knows a file by; elsewhere it means nothing."""
+    """Return what the index at a location (`MetadataContext.location`) knows a file by; elsewhere it means nothing."""
     return hashlib.blake2b(f"{location}\n{name}".encode(), digest_size=DIGEST).digest()
 
 

@@ -10,13 +10,15 @@ import msgspec
 from deltaic.iceberg.file_index import FileIndex, ListedSnapshot
 from deltaic.iceberg.manifests import FIRST_SNAPSHOT
 from deltaic.iceberg.table_schema import field_ids
-from deltaic.iceberg.table_version import Means
+from deltaic.iceberg.table_version import MetadataContext
 
 _NO_PARTITION_FIELD: Final = 999
 _WITH_ROW_IDS: Final = 3
 
 
-def table_document(means: Means, table_id: str, index: FileIndex, *, since: int | None = None) -> dict[str, Any]:
+def table_document(
+    context: MetadataContext, table_id: str, index: FileIndex, *, since: int | None = None
+) -> dict[str, Any]:
     """Return the metadata, whose snapshots are the listed versions from `since` on; None for the newest alone.
 
     A snapshot's id is 10**12 + the version's number, and a tag `v<number>` names it. `table_id` is what the table keeps
@@ -31,7 +33,7 @@ def table_document(means: Means, table_id: str, index: FileIndex, *, since: int 
     document = {
         "format-version": format_version,
         "table-uuid": _uuid(table_id),
-        "location": means.location,
+        "location": context.location,
         "last-sequence-number": newest.version + 1,
         "last-updated-ms": newest.timestamp,
         "last-column-id": max((one for schema in schemas for one in field_ids(schema)), default=0),
@@ -48,7 +50,7 @@ def table_document(means: Means, table_id: str, index: FileIndex, *, since: int 
             "write.metadata.metrics.default": "counts",
         },
         "current-snapshot-id": _snapshot_id(newest),
-        "snapshots": [_snapshot(means, one) for one in listed],
+        "snapshots": [_snapshot(context, one) for one in listed],
         "snapshot-log": [{"timestamp-ms": one.timestamp, "snapshot-id": _snapshot_id(one)} for one in listed],
         "metadata-log": [],
         "refs": {
@@ -76,13 +78,13 @@ def _snapshot_id(snapshot: ListedSnapshot) -> int:
     return FIRST_SNAPSHOT + snapshot.version
 
 
-def _snapshot(means: Means, one: ListedSnapshot) -> dict[str, Any]:
+def _snapshot(context: MetadataContext, one: ListedSnapshot) -> dict[str, Any]:
     # Without a parent: a client that asks for what came since another one is refused, and not told that nothing did.
     snapshot = {
         "snapshot-id": _snapshot_id(one),
         "sequence-number": one.version + 1,
         "timestamp-ms": one.timestamp,
-        "manifest-list": f"{means.location}/{one.manifest_list}",
+        "manifest-list": f"{context.location}/{one.manifest_list}",
         "schema-id": one.schema_id,
         "summary": {
             "operation": "overwrite",

@@ -22,7 +22,7 @@ class TableVersion(msgspec.Struct, frozen=True):
     """Returns the live files, batches of `deltaic.delta.scan.file_batches.FILE_SCHEMA`; called once."""
 
 
-class Means(msgspec.Struct, frozen=True):
+class MetadataContext(msgspec.Struct, frozen=True):
     """Where metadata goes, and what reads the table."""
 
     location: str

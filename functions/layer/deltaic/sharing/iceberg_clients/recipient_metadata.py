@@ -20,7 +20,7 @@ from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex
 from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_digests, newer_index, with_earlier
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
-from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.metadata_folder import folder_of, index_key, read_index, since_of
@@ -115,7 +115,7 @@ def generate_metadata(
     return made
 
 
-def _document(means: Means, table_id: str, index: FileIndex, since: int | None) -> bytes:
+def _document(means: MetadataContext, table_id: str, index: FileIndex, since: int | None) -> bytes:
     """Return the metadata that lists versions from `since` on, or as many of the latest as one answer holds."""
     while True:
         document = encode(table_document(means, table_id, index, since=since))
@@ -142,11 +142,11 @@ def _nearest(bucket: ServerBucket, key: str) -> FileIndex | None:
 
 
 @contextmanager
-def _means(sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int) -> Iterator[Means]:
+def _means(sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int) -> Iterator[MetadataContext]:
     """Yield the means of making; all that was put is there when the block has ended."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
-        yield Means(
+        yield MetadataContext(
             location=f"s3://{bucket.name}/{folder}",
             put=lambda key, body: puts.append(threads.submit(bucket.put, f"{folder}/{key}", body)),
             uris=table.locations.uris,
@@ -158,7 +158,7 @@ def _means(sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: s
 
 
 class _Making:
-    def __init__(self, rights: Rights, log: DeltaLog, means: Means, earlier_seconds: float) -> None:
+    def __init__(self, rights: Rights, log: DeltaLog, means: MetadataContext, earlier_seconds: float) -> None:
         self._rights = rights
         self._log = log
         self._means = means
