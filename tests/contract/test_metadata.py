@@ -65,7 +65,7 @@ def test_metadata_that_is_small_once_compressed_is_answered(server: Server) -> N
         assert reply.kinds == ["protocol", "metaData"]
         assert len(json.loads(head(reply)[1]["schemaString"])["fields"]) == 60_000
         wide.asking(accept_encoding="identity").metadata().refused(
-            400, "UNSUPPORTED_OPERATION", "6 MB", "Let it be compressed (Accept-Encoding: gzip)"
+            400, "UNSUPPORTED_OPERATION", "6 MB", "Accept compression (Accept-Encoding: gzip)"
         )
     finally:
         server.admin.tables.delete("share1", "default", "wide")

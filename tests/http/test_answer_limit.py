@@ -8,7 +8,7 @@ import pytest
 from asgi_app import FAILED, answer_of, body_of
 from deltaic.errors import UnsupportedOperation
 from deltaic.http.edge import UseCase
-from deltaic.http.response import Stream
+from deltaic.http.response import StreamedResponse
 
 LIMIT = 4_000_000
 REMEDIES = ["maxFiles", "predicateHints", "limitHint", "directory access"]
@@ -26,7 +26,7 @@ def one_chunk(count: int) -> Iterator[bytes]:
 
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:
-    return lambda _: Stream(headers={}, chunks=chunks, failed=lambda _: FAILED)
+    return lambda _: StreamedResponse(headers={}, chunks=chunks, failed=lambda _: FAILED)
 
 
 @pytest.mark.parametrize("source", [lines, one_chunk])

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from deltaic.http.compression import FLUSH_BYTES, LOOK_SECONDS, GzipMember, end_with, gzip_chunks
+from deltaic.http.compression import FLUSH_BYTES, MEASURE_SECONDS, GzipMember, end_with, gzip_chunks
 from deltaic.sharing.page_budget import PageBudget
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,7 +115,7 @@ def told(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> l
         pytest.param(0.004, 0.0001, False, id="a reader who keeps up"),
         pytest.param(0.004, 0.004, False, id="a reader as fast as we are"),
         pytest.param(0.001, 0.02, True, id="a reader who is waited for"),
-        pytest.param(0.0, LOOK_SECONDS / 1000, False, id="not looked at for long enough"),
+        pytest.param(0.0, MEASURE_SECONDS / 1000, False, id="not looked at for long enough"),
     ],
 )
 def test_lines_are_packed_tight_only_where_the_reader_is_waited_for(worked: float, waited: float, tight: bool) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from deltaic.errors import TableUnreadable
-from deltaic.http.observability import facts_of
+from deltaic.http.observability import error_fields
 
 FILE = "part-00000-d5878dd9-44a7-4c1f-bd3a-2bd057c1ceae-c000.zstd.parquet"
 
@@ -67,8 +67,8 @@ def test_the_log_has_the_place_under_the_requests_id_and_the_answer_has_not() ->
     ],
 )
 def test_details_are_logged_whole_but_for_signatures(detail: str, logged: str) -> None:
-    assert facts_of(TableUnreadable("it is gone", detail))["detail"] == logged
+    assert error_fields(TableUnreadable("it is gone", detail))["detail"] == logged
 
 
 def test_a_failure_without_detail_has_none_in_the_log() -> None:
-    assert "detail" not in facts_of(TableUnreadable("it is gone"))
+    assert "detail" not in error_fields(TableUnreadable("it is gone"))

@@ -15,13 +15,13 @@ from deltaic.http.asgi import Message, Send
 from deltaic.http.asset_endpoints import asset_kind
 from deltaic.http.edge import UseCase, application
 from deltaic.http.request import Request
-from deltaic.http.response import Response, Stream
+from deltaic.http.response import Response, StreamedResponse
 from deltaic.http.streaming import DeadlineReached
 from msgspec import structs
 
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:
-    return lambda _: Stream(headers={"x": "y"}, chunks=chunks, failed=lambda _: FAILED)
+    return lambda _: StreamedResponse(headers={"x": "y"}, chunks=chunks, failed=lambda _: FAILED)
 
 
 def refused(_: object) -> Response:
@@ -55,14 +55,14 @@ def test_the_audit_line_says_who_asked_and_from_where(
 def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixture) -> None:
     """Once for each request, whatever ends it; and with what the use case had noted until then."""
 
-    def noting(request: Request) -> Stream:
+    def noting(request: Request) -> StreamedResponse:
         def chunks() -> Iterator[bytes]:
             for size in (10, 20):
                 request.caller.audit.metrics.add(1, size)
                 yield b"one\n"
 
         request.caller.audit.add(tableId="t-1", version=7, limit=None)
-        return Stream(headers={}, chunks=chunks(), failed=lambda _: FAILED)
+        return StreamedResponse(headers={}, chunks=chunks(), failed=lambda _: FAILED)
 
     with suppress(RuntimeError):
         answer_of(streaming(breaks()), stream=True)

@@ -164,7 +164,7 @@ def test_versions_come_in_their_order(table: ListedTable) -> None:
 @pytest.mark.parametrize("cut", ["broken", "nothing"])
 def test_what_is_no_index_is_refused(table: ListedTable, cut: str) -> None:
     data = first_index(table.context, table.version(0)).encode()
-    with pytest.raises(ValueError, match="this is no index"):
+    with pytest.raises(ValueError, match="not a file index"):
         FileIndex.decode(data[:-5] if cut == "broken" else b"")
 
 

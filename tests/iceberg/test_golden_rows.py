@@ -60,5 +60,5 @@ def test_versions_before_column_mapping_are_not_listed_beside_later_ones(tmp_pat
     folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
     assert folder.index([0, 1]).versions == (0, 1)
     assert folder.index([0, 1, 2, 3]).versions == (2, 3)
-    with pytest.raises(UnsupportedOperation, match="version 1 has a column by the name of another one"):
+    with pytest.raises(UnsupportedOperation, match="a column of version 1 has the name of another column"):
         folder.index([2, 1])

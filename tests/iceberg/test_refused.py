@@ -41,11 +41,11 @@ def changed(before: str, after: str) -> dict[str, object]:
         ([mapped("l", LIST)], MAPPED, "column 'l' is an array or a map whose elements have no ids"),
         ([mapped("l", LIST)], COMPATIBLE, "column 'l' is an array or a map whose elements have no ids"),
         ([column("x", "long")], MAPPED, "column 'x' has no id"),
-        ([mapped("x", "long"), mapped("y", "long")], MAPPED, "two of its columns have one field id"),
+        ([mapped("x", "long"), mapped("y", "long")], MAPPED, "two of its columns have the same field id"),
         (
             [column("a.b", "long"), column("a", {"type": "struct", "fields": [column("b", "long")]})],
             {},
-            "two of its columns have one name where a dot stands for a level",
+            "two of its columns have the same name if a dot separates levels",
         ),
         ([changed("integer", "double")], {}, "column 'x' was changed from integer to double"),
         ([changed("decimal(5,2)", "decimal(9,4)")], {}, "column 'x' was changed from decimal(5,2)"),
@@ -97,7 +97,7 @@ def test_field_ids_of_another_writer_are_refused(tmp_path: Path) -> None:
     """As in files of an Iceberg table that was converted: clients would read nulls."""
     table = ListedTable(tmp_path / "table", data_file=footer(FOREIGN))
     table.commit(add(1))
-    refused(table, UnsupportedOperation, "column 'x' has a field id in the files that is not the table's")
+    refused(table, UnsupportedOperation, "column 'x' has a field id in the files that differs from the table's")
 
 
 def test_field_ids_are_found_below_structs_and_arrays(tmp_path: Path) -> None:
@@ -139,14 +139,16 @@ def test_rows_are_counted_by_footers_where_the_log_does_not_tell(tmp_path: Path)
 def test_too_many_files_to_count_are_refused(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table")
     table.commit(*(add(number, stats=None) for number in range(data_footers.MOST_COUNTED + 1)))
-    refused(table, UnsupportedOperation, "the log does not tell how many rows its files have")
+    refused(table, UnsupportedOperation, "its log does not record how many rows the files have")
 
 
 def test_a_partition_value_of_another_type_is_refused_without_telling_it(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table")
     columns = schema(column("p", "integer"), column("x", "long"))
     table.commit(protocol(), metadata(schema=columns), add(1, "secret"))
-    with pytest.raises(UnsupportedOperation, match="column 'p' has a partition value that is no integer") as refusal:
+    with pytest.raises(
+        UnsupportedOperation, match="column 'p' has a partition value that is not of type integer"
+    ) as refusal:
         first_index(table.context, table.version(0))
     assert "secret" not in refusal.value.message
 
@@ -154,13 +156,13 @@ def test_a_partition_value_of_another_type_is_refused_without_telling_it(tmp_pat
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     table = ListedTable(tmp_path / "table", data_file=b"no Parquet at all")
     table.commit(add(1))
-    refused(table, TableUnreadable, "no Parquet file that can be read")
+    refused(table, TableUnreadable, "not a readable Parquet file")
 
 
 @pytest.mark.parametrize(
     ("bitmap", "error", "words"),
     [
-        (b"\xd0\xd3\x39\x64" + bytes(8), UnsupportedOperation, "a form that only Delta knows"),
+        (b"\xd0\xd3\x39\x64" + bytes(8), UnsupportedOperation, "a format that only Delta supports"),
         (b"short", TableUnreadable, "is corrupt"),
     ],
 )
@@ -184,5 +186,5 @@ def test_ids_of_two_columns_that_are_one_number_are_refused() -> None:
         if other != name:
             break
     schema = json.dumps({"type": "struct", "fields": [column(name, "long"), column(other, "long")]})
-    with pytest.raises(UnsupportedOperation, match="two of its columns have one field id"):
+    with pytest.raises(UnsupportedOperation, match="two of its columns have the same field id"):
         iceberg_schema(Metadata(schema, []))

@@ -93,7 +93,7 @@ def iceberg_bounds(text: str) -> tuple[int, int]:
     metadata = table(column("c", "timestamp"))
     schema = iceberg_schema(metadata)
     _, (encoded,) = FileMetrics(metadata, schema).encode(pa.array([text], pa.string()))
-    _, low, high = encoded.split(avro.whole(schema.leaf_ids["c",]) + avro.whole(8))
+    _, low, high = encoded.split(avro.integer(schema.leaf_ids["c",]) + avro.integer(8))
     return struct.unpack("<q", low[:8])[0], struct.unpack("<q", high[:8])[0]
 
 

@@ -17,7 +17,7 @@ from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.errors import InvalidParameter
 from deltaic.http.request import Request
-from deltaic.http.response import Stream
+from deltaic.http.response import StreamedResponse
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
@@ -66,11 +66,11 @@ class Server:
     def ask(self, body: Mapping[str, Any], *, follows: bool, packed: bool, page_bytes: int = PAGE_BYTES) -> Page:
         table = shared_table()
 
-        def use_case(request: Request) -> Stream:
+        def use_case(request: Request) -> StreamedResponse:
             options = ResponseOptions.parse(self.capabilities, None, request.page_budget if follows else None)
             query = QueryRequest.parse(json.dumps(body).encode())
             answer = SnapshotQuery(self.means, table, query, options, self.log).answer()
-            return Stream({}, answer.chunks, answer.failed)
+            return StreamedResponse({}, answer.chunks, answer.failed)
 
         sent, error = answer_of(
             use_case, stream=True, page_bytes=page_bytes, accept_encoding="gzip" if packed else "identity"

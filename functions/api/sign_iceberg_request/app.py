@@ -1,7 +1,7 @@
 """POST .../tables/{table}/sign of Iceberg's REST catalog: the headers with which a reader gets one of its files."""
 
 from deltaic.http.edge import buffered
-from deltaic.http.iceberg_endpoints import refused
+from deltaic.http.iceberg_endpoints import iceberg_error
 from deltaic.http.iceberg_signing_endpoint import sign_iceberg_request
 
-handler = buffered("sign_iceberg_request", sign_iceberg_request, refused)
+handler = buffered("sign_iceberg_request", sign_iceberg_request, iceberg_error)

@@ -8,7 +8,7 @@ from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocation
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
-from deltaic.http.observability import NAMESPACE, facts_of, logger, stack_of
+from deltaic.http.observability import NAMESPACE, error_fields, format_stack, logger
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
 from deltaic.storage.endpoints import StorageConfig
@@ -52,9 +52,11 @@ def _report(outcome: Outcome) -> None:
     if outcome.why:
         line["why"] = outcome.why
     if isinstance(outcome.error, DeltaicError):
-        logger().error("checkpoint", extra={**line, **facts_of(outcome.error)})
+        logger().error("checkpoint", extra={**line, **error_fields(outcome.error)})
     elif outcome.error is not None:
-        logger().error("checkpoint", extra={**line, **facts_of(outcome.error), "stack": stack_of(outcome.error)})
+        logger().error(
+            "checkpoint", extra={**line, **error_fields(outcome.error), "stack": format_stack(outcome.error)}
+        )
     elif outcome.did == "refused":
         logger().warning("checkpoint", extra=line)
     else:

@@ -8,7 +8,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.follow_admin import Follow
 from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.http.observability import facts_of, logger, stack_of
+from deltaic.http.observability import error_fields, format_stack, logger
 from deltaic.scheduled.source_check import LEAST_SECONDS, FollowMeans, look
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
@@ -51,10 +51,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG
                 (logger().warning if outcome.why else logger().info)("follow", extra=line)
         except DeltaicError as failure:
             came["failed"] += 1
-            logger().error("follow", extra={**facts, **facts_of(failure)})
+            logger().error("follow", extra={**facts, **error_fields(failure)})
         except Exception as failure:  # noqa: BLE001 -- the other sources are not to blame
             came["failed"] += 1
-            logger().error("follow", extra={**facts, **facts_of(failure), "stack": stack_of(failure)})
+            logger().error("follow", extra={**facts, **error_fields(failure), "stack": format_stack(failure)})
     logger().info("followed", extra=came)
     if came["failed"]:
         raise Unavailable(f"{came['failed']} sources could not be looked at: the log names them")

@@ -7,7 +7,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.http.observability import facts_of, logger, stack_of
+from deltaic.http.observability import error_fields, format_stack, logger
 from deltaic.scheduled.notices import tell_endings, tell_versions
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
@@ -43,5 +43,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
 
 
 def _report(place: SharedLocation, error: Exception) -> None:
-    facts = facts_of(error) if isinstance(error, DeltaicError) else {**facts_of(error), "stack": stack_of(error)}
+    facts = (
+        error_fields(error)
+        if isinstance(error, DeltaicError)
+        else {**error_fields(error), "stack": format_stack(error)}
+    )
     logger().error("notice", extra={"table": place.location, **facts})

@@ -1,4 +1,4 @@
-"""The link of an invitation over HTTP: GET shows what it is for, POST makes the profile, once."""
+"""The invitation link over HTTP: GET describes it, POST creates the profile, once."""
 
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -15,7 +15,7 @@ from deltaic.sign_in.activation import LinkGone, Offer, open_link, profile, prof
 
 
 def activate(request: PublicRequest) -> Response:
-    """Answer GET and POST of /activate/{secret}: a page whatever becomes of the link."""
+    """Answer GET and POST of /activate/{secret} with a page, also if the link is invalid."""
     secret, contact = request.names["secret"], settings().contact
     try:
         offer = open_link(secret, lambda limits: check_admitted(limits, request.source_ip, datetime.now(UTC)))
@@ -24,7 +24,7 @@ def activate(request: PublicRequest) -> Response:
             names = _names(offer)
             return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
         issued = use_link(secret)
-    except (LinkGone, Unauthenticated):  # a recipient that has ended is as none
+    except (LinkGone, Unauthenticated):  # an expired recipient is answered like an unknown one
         return _page(HTTPStatus.GONE, pages.gone(contact))
     except PermissionDenied:
         return _page(HTTPStatus.FORBIDDEN, pages.elsewhere(contact))
@@ -43,7 +43,7 @@ def _names(offer: Offer) -> pages.SharedNames:
 
 
 def _example(offer: Offer) -> Example:
-    """Return the first table, which snippets read; one without names where there is none."""
+    """Return an example with the first shared table, or with empty names if no table is shared."""
     name, endpoint = profile_name(offer.invitation.recipient), offer.invitation.endpoint
     explore = f"{endpoint}/explore" if settings().explore == "enabled" else ""
     for share, tables in offer.tables:

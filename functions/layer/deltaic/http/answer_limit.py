@@ -1,7 +1,7 @@
-"""Limits a streamed answer to what the platform sends (Lambda: 200 MB).
+"""Limit the size of a streamed answer to what the platform can send (Lambda: 200 MB).
 
-Lambda cuts the stream there, in the middle of a line or at the end of one, where it could pass for a whole answer. So
-an answer that exceeds the limit ends as failed while there is room for a last line (decision 48).
+Lambda cuts the stream at its limit. If that is at the end of a line, the client cannot see that the answer is
+incomplete. So a larger answer ends as failed, while there is room for a last line (decision 48).
 """
 
 import sys
@@ -11,42 +11,42 @@ from typing import Final
 from deltaic.errors import UnsupportedOperation
 from deltaic.sharing.page_budget import PageBudget
 
-_PIECE_BYTES: Final = 1 << 20
+_MAX_PIECE_BYTES: Final = 1 << 20
 _RESERVE_BYTES: Final = 2 << 20
-"""Room for the piece under way, what the compressor holds back, and the last line."""
+"""Reserve for the current piece, the compressor's buffer, and the last line."""
 
 
 class AnswerLimit:
-    """The limit of one answer: what may still leave of it, as it leaves; `most_bytes` 0 for none."""
+    """Size limit of one answer while it is sent; `most_bytes` is 0 for no limit."""
 
     def __init__(self, most_bytes: int, page_budget: PageBudget, *, gzip: bool) -> None:
         self.gzip = gzip
         self._most_bytes = most_bytes
         self._page_budget = page_budget
-        self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
+        self._allowed_bytes = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""
-        for piece in _cut(chunks) if self._most_bytes else chunks:
-            if self._page_budget.sent > self._room:
-                raise self._too_long()
+        """Yield the chunks, large ones split at line ends; raises UnsupportedOperation above the limit."""
+        for piece in _split_at_lines(chunks) if self._most_bytes else chunks:
+            if self._page_budget.sent > self._allowed_bytes:
+                raise self._too_large_error()
             yield piece
 
-    def _too_long(self) -> UnsupportedOperation:
-        smaller = "" if self.gzip else "Let it be compressed (Accept-Encoding: gzip). "
+    def _too_large_error(self) -> UnsupportedOperation:
+        compress_first = "" if self.gzip else "Accept compression (Accept-Encoding: gzip). "
         return UnsupportedOperation(
-            f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. {smaller}Ask "
-            "for it in pages (maxFiles, then pageToken) or with a client that follows them (Spark's connector does, by "
-            "delta-sharing-client 1.1.0 or later), or for fewer files (predicateHints, limitHint, a shorter range of "
-            "versions), or ask the provider for directory access."
+            f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. "
+            f"{compress_first}Request it in pages (maxFiles, then pageToken), use a client that follows pages (Spark's "
+            "connector with delta-sharing-client 1.1.0 or later), request fewer files (predicateHints, limitHint) or "
+            "versions, or ask the provider for directory access."
         )
 
 
-def _cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _split_at_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         start = 0
-        while len(chunk) - start > _PIECE_BYTES:
-            end = chunk.rfind(b"\n", start, start + _PIECE_BYTES) + 1 or chunk.find(b"\n", start) + 1 or len(chunk)
+        while len(chunk) - start > _MAX_PIECE_BYTES:
+            end = chunk.rfind(b"\n", start, start + _MAX_PIECE_BYTES) + 1 or chunk.find(b"\n", start) + 1 or len(chunk)
             yield chunk[start:end]
             start = end
         yield chunk[start:]

@@ -1,4 +1,4 @@
-"""The types of ASGI: the three callables, spelled once for the type checker."""
+"""Types of ASGI, for the type checker."""
 
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any

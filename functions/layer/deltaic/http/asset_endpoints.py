@@ -1,4 +1,4 @@
-"""The listings of volumes, skills and models, and the asset that a request names."""
+"""Listing endpoints of volumes, skills and models."""
 
 from typing import Final
 
@@ -27,9 +27,9 @@ def list_assets(request: Request) -> Response:
 
 
 def asset_kind(request: Request, endpoint: str) -> AssetKind:
-    """Return the kind of asset that the route is of, and have the log and the metrics name it within `endpoint`.
+    """Return the asset kind of a route, and put it into the endpoint's name in log and metrics.
 
-    One function answers for all kinds, but operators and `deltaic usage` tell their requests apart.
+    One function serves all kinds, but operators and `deltaic usage` need them apart.
     """
     kind = next(kind for kind in _KINDS if f"{kind}s" in request.route)
     request.audit.add(endpoint=endpoint.format(kind))
@@ -37,6 +37,6 @@ def asset_kind(request: Request, endpoint: str) -> AssetKind:
 
 
 def asset_name(request: Request, kind: AssetKind) -> AssetName:
-    """Return the asset that the request names."""
+    """Return the name of the requested asset."""
     names = request.names
     return AssetName(names["share"], names["schema"], names[kind], names.get("version", ""))

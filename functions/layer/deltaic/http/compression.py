@@ -1,9 +1,9 @@
-"""Gzip for a stream on its way out: fast while the reader keeps up, tight while it is the reader that we wait for.
+"""Compress a gzip stream: fast first, and strongly while sending is the bottleneck.
 
-igzip's fastest level costs a third of what making a line costs. Where bytes are what limits (Lambda sends 2 MB/s after
-the first 6 MB), our processor waits, and zlib-ng makes of the same lines a fifth less for six times the work: it takes
-over while the stream is blocked in sending. Both write one gzip member, for not every reader goes on to a second: raw
-deflate, ended on a whole byte, continued by the other with the last 32 KB as its dictionary.
+The fastest level of igzip takes a third of the time that creating a line takes. Where bandwidth is the limit (Lambda
+sends 2 MB/s after the first 6 MB), the processor is idle, and zlib-ng compresses to four fifths of the size in six
+times the time. Both write to the same gzip member, because some clients stop after the first member: one ends its raw
+deflate stream on a full byte, and the other continues with the last 32 KB as dictionary.
 """
 
 import time
@@ -15,119 +15,121 @@ from isal import isal_zlib
 from deltaic.sharing.page_budget import PageBudget
 
 FLUSH_BYTES: Final = 256 * 1024
-"""Raw bytes between two flushes; the first chunk is flushed at once, for it holds the protocol and metaData lines."""
+"""Uncompressed bytes between flushes; the first chunk, with the protocol and metaData lines, is flushed at once."""
 
 WINDOW_BYTES: Final = 32 * 1024
-"""How far deflate looks back (RFC 1951)."""
+"""Size of the deflate window (RFC 1951)."""
 
-LOOK_SECONDS: Final = 0.05
-"""How long is looked before it is decided who waits for whom: some flushes, so that one that is slow says nothing."""
+MEASURE_SECONDS: Final = 0.05
+"""Length of a measurement: several flushes, so that a single slow flush has no effect."""
 
-_SLOWER: Final = 1.5
-"""How many times our own work the waiting must be: packed tight, a line takes us two to three times as long."""
+_START_RATIO: Final = 1.5
+"""Ratio of waiting to work above which strong compression starts; it makes a line two to three times as slow."""
 
-_STILL_SLOWER: Final = 0.25
-"""And how many times the work on tight lines, so that it is still the reader who is waited for."""
+_STOP_RATIO: Final = 0.25
+"""Ratio of waiting to work below which strong compression ends."""
 
 _HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _RAW: Final = -isal_zlib.MAX_WBITS
-_TIGHT_LEVEL: Final = 6
+_STRONG_LEVEL: Final = 6
 
 Clock = Callable[[], float]
 
 
 class GzipMember:
-    """One member of gzip (RFC 1952), written at the level of the moment."""
+    """A gzip member (RFC 1952) whose compression level can change."""
 
     def __init__(self) -> None:
-        self.tight = False
-        self._opening = _HEADER
-        self._pack: Any = isal_zlib.compressobj(level=1, wbits=_RAW)
+        self.strong = False
+        self._header = _HEADER
+        self._compressor: Any = isal_zlib.compressobj(level=1, wbits=_RAW)
         self._window = b""
-        self._check = isal_zlib.crc32(b"")
+        self._checksum = isal_zlib.crc32(b"")
         self._length = 0
 
     def compress(self, data: bytes) -> bytes:
-        """Take bytes and return what of the member is ready."""
-        self._check = isal_zlib.crc32(data, self._check)
+        """Compress bytes, and return the output that is available."""
+        self._checksum = isal_zlib.crc32(data, self._checksum)
         self._length += len(data)
         self._window = data if len(data) >= WINDOW_BYTES else (self._window + data)[-WINDOW_BYTES:]
-        opening, self._opening = self._opening, b""
-        packed: bytes = opening + self._pack.compress(data)
-        return packed
+        header, self._header = self._header, b""
+        compressed: bytes = header + self._compressor.compress(data)
+        return compressed
 
-    def flush(self, *, tight: bool) -> bytes:
-        """Return what makes all bytes so far readable; those that follow are packed tight or fast."""
-        packed: bytes = self._pack.flush(isal_zlib.Z_SYNC_FLUSH)
-        if tight is not self.tight:
-            self.tight = tight
+    def flush(self, *, strong: bool) -> bytes:
+        """Return the output for all bytes so far, and set the level of the following bytes."""
+        compressed: bytes = self._compressor.flush(isal_zlib.Z_SYNC_FLUSH)
+        if strong is not self.strong:
+            self.strong = strong
             window = self._window[-WINDOW_BYTES:]
-            self._pack = _tight(window) if tight else isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
-        return packed
+            self._compressor = (
+                _strong_compressor(window) if strong else isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
+            )
+        return compressed
 
     def end(self) -> bytes:
-        """Return the rest of the member, with its check and length."""
-        rest: bytes = self._opening + self._pack.flush()
-        return rest + self._check.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
+        """Return the rest of the member, with checksum and length."""
+        rest: bytes = self._header + self._compressor.flush()
+        return rest + self._checksum.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def _tight(window: bytes) -> Any:
-    # Imported here: most answers end before anybody waits.
+def _strong_compressor(window: bytes) -> Any:
+    # Imported on demand: most answers end before strong compression starts.
     from zlib_ng import zlib_ng
 
-    return zlib_ng.compressobj(level=_TIGHT_LEVEL, wbits=_RAW, zdict=window)
+    return zlib_ng.compressobj(level=_STRONG_LEVEL, wbits=_RAW, zdict=window)
 
 
-class Pace:
-    """Who keeps whom waiting, by the time between two pieces of an answer."""
+class SendTimer:
+    """Measurement of the time spent on sending and on creating an answer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._since = self._left = clock()
-        self._waited = 0.0
+        self._measured_since = self._sending_since = clock()
+        self._sending_seconds = 0.0
 
-    def leave(self) -> None:
-        """A piece is given away."""
-        self._left = self._clock()
+    def start_sending(self) -> None:
+        """Record that sending a piece starts."""
+        self._sending_since = self._clock()
 
-    def back(self) -> None:
-        """It has been taken."""
-        self._waited += self._clock() - self._left
+    def end_sending(self) -> None:
+        """Record that sending the piece has ended."""
+        self._sending_seconds += self._clock() - self._sending_since
 
-    def tight(self, *, now: bool) -> bool:
-        """Tell whether what follows should be packed tight, as it is `now` or otherwise."""
-        moment = self._clock()
-        elapsed = moment - self._since
-        if elapsed < LOOK_SECONDS:
+    def strong(self, *, now: bool) -> bool:
+        """Return whether to compress the following bytes strongly; `now` is the current choice."""
+        timestamp = self._clock()
+        elapsed = timestamp - self._measured_since
+        if elapsed < MEASURE_SECONDS:
             return now
-        waited, self._waited, self._since = self._waited, 0.0, moment
-        return waited > (elapsed - waited) * (_STILL_SLOWER if now else _SLOWER)
+        sending, self._sending_seconds, self._measured_since = self._sending_seconds, 0.0, timestamp
+        return sending > (elapsed - sending) * (_STOP_RATIO if now else _START_RATIO)
 
 
 def gzip_chunks(
     chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget, clock: Clock = time.perf_counter
 ) -> Generator[bytes]:
-    """Yield one gzip member of `chunks`; if they raise, the last line is what `failed` gives; then raise.
+    """Compress `chunks` into one gzip member; if they raise, end with the line from `failed` and raise again.
 
-    With each flush `budget` is told what of the chunks has settled. `clock` tells seconds: how long whoever takes
-    the pieces keeps each decides how tight the next ones are packed.
+    Each flush records in `budget` how many bytes are final. The time in seconds, by `clock`, that the consumer takes
+    for each piece decides the compression level.
     """
-    member, pace = GzipMember(), Pace(clock)
-    pending = FLUSH_BYTES
-    taken = 0
+    member, timer = GzipMember(), SendTimer(clock)
+    unflushed = FLUSH_BYTES
+    read_bytes = 0
     try:
         for chunk in chunks:
-            packed = member.compress(chunk)
-            taken += len(chunk)
-            pending += len(chunk)
-            if pending >= FLUSH_BYTES:
-                packed += member.flush(tight=pace.tight(now=member.tight))
-                pending = 0
-                budget.settled = taken
-            if packed:
-                pace.leave()
-                yield packed
-                pace.back()
+            compressed = member.compress(chunk)
+            read_bytes += len(chunk)
+            unflushed += len(chunk)
+            if unflushed >= FLUSH_BYTES:
+                compressed += member.flush(strong=timer.strong(now=member.strong))
+                unflushed = 0
+                budget.settled = read_bytes
+            if compressed:
+                timer.start_sending()
+                yield compressed
+                timer.end_sending()
     except Exception as error:
         yield member.compress(failed(error)) + member.end()
         raise
@@ -135,7 +137,7 @@ def gzip_chunks(
 
 
 def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget) -> Generator[bytes]:
-    """Yield `chunks`, each settled at once; if they raise, yield what `failed` gives as the last line, and raise."""
+    """Yield `chunks` uncompressed; if they raise, end with the line from `failed` and raise again."""
     try:
         for chunk in chunks:
             budget.settled += len(chunk)

@@ -1,7 +1,8 @@
-"""Cross-origin requests (CORS; Fetch standard, section 3.3): web pages of other origins that ask the endpoint.
+"""Cross-origin requests (CORS; Fetch standard, section 3.3) from web pages of other origins.
 
-A page cannot send a bearer token to another origin before the browser has asked for leave by OPTIONS, so `preflight`
-alone decides who is let in. Answers themselves may be read by any page: whoever got one had a token or needs none.
+Before a page can send a bearer token to another origin, the browser must get permission with an OPTIONS request. So
+only `preflight` checks the origin. Any page may read the answers, because each request for them had a valid token or
+needed none.
 """
 
 from http import HTTPStatus
@@ -14,11 +15,11 @@ from deltaic.http.response import Response
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER
 from deltaic.settings import settings
 
-_READABLE: Final = [
+_READ_HEADERS: Final = [
     (b"access-control-allow-origin", b"*"),
     (b"access-control-expose-headers", f"delta-table-version, retry-after, {HEADER}, {FILE_ID_HASH_HEADER}".encode()),
 ]
-_LET_IN: Final = {
+_ALLOW_HEADERS: Final = {
     "access-control-allow-methods": "GET, HEAD, POST",
     "access-control-allow-headers": f"authorization, content-type, {HEADER}, {FILE_ID_HASH_HEADER}",
     "access-control-max-age": "7200",  # seconds; browsers keep no longer
@@ -27,23 +28,25 @@ _LET_IN: Final = {
 
 
 def preflight(request: PublicRequest) -> Response:
-    """Let a page ask whose origin is one of `CorsOrigins`; raises PermissionDenied for others."""
-    origin, let_in = request.headers.get("origin"), settings().cors_origins
-    if not origin or (let_in != "*" and origin not in let_in.split(",")):
-        raise PermissionDenied("Pages of this origin may not ask; the provider lets pages in (CorsOrigins).")
-    return Response(HTTPStatus.NO_CONTENT, {**_LET_IN, "access-control-allow-origin": origin})
+    """Allow requests from pages whose origin is in `CorsOrigins`; raises PermissionDenied for others."""
+    origin, allowed = request.headers.get("origin"), settings().cors_origins
+    if not origin or (allowed != "*" and origin not in allowed.split(",")):
+        raise PermissionDenied(
+            "Pages of this origin may not send requests. The provider can allow the origin (parameter CorsOrigins)."
+        )
+    return Response(HTTPStatus.NO_CONTENT, {**_ALLOW_HEADERS, "access-control-allow-origin": origin})
 
 
-def readable_by_pages(app: App) -> App:
-    """Return the app with answers that a page of another origin may read; others are answered as before."""
+def allow_pages(app: App) -> App:
+    """Wrap an app so that pages of other origins can read its answers."""
 
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+    async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_readable(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *_READABLE]}
+                message = {**message, "headers": [*message["headers"], *_READ_HEADERS]}
             await send(message)
 
-        asks = any(name == b"origin" for name, _ in scope["headers"])
-        await app(scope, receive, send_readable if asks else send)
+        is_cross_origin = any(name == b"origin" for name, _ in scope["headers"])
+        await app(scope, receive, send_readable if is_cross_origin else send)
 
-    return answering
+    return wrapped

@@ -1,4 +1,4 @@
-"""The endpoints of credentials for folders; apart from `http.table_endpoints`, since they read no log."""
+"""Endpoints of folder credentials. A separate module, because they need not load the Delta log reader."""
 
 from deltaic.http.asset_endpoints import asset_kind, asset_name
 from deltaic.http.request import Request
@@ -20,7 +20,7 @@ def create_table_credentials(request: Request) -> Response:
 
 
 def create_asset_credentials(request: Request) -> Response:
-    """POST .../temporary-volume-credentials, and those of skills and model versions. What the body says is ignored."""
+    """POST .../temporary-volume-credentials, and the same for skills and model versions; ignores the body."""
     kind = asset_kind(request, "create_{}_credentials")
     name = asset_name(request, kind)
     return json_response(credentials.create_folder_credentials(sharing(), request.caller, kind, name))

@@ -1,4 +1,4 @@
-"""The endpoint of a folder's files by signed URLs, for volumes, skills and model versions alike."""
+"""Endpoint that lists and signs the files of volumes, skills and model versions."""
 
 from deltaic import storage
 from deltaic.http.asset_endpoints import asset_kind, asset_name
@@ -14,11 +14,11 @@ call_after_restore(connect_sessions)
 
 
 def get_files(request: Request) -> Response:
-    """GET .../files, a page of names; POST .../files, URLs for some of them."""
+    """GET .../files returns a page of names; POST .../files returns URLs for requested names."""
     kind = asset_kind(request, "list_{}_files")
     name = asset_name(request, kind)
     if request.method == "POST":
-        asked = UrlsRequest.parse(request.body)
-        return json_response(folder_files.sign_files(sharing(), request.caller, kind, name, asked))
+        urls_request = UrlsRequest.parse(request.body)
+        return json_response(folder_files.sign_files(sharing(), request.caller, kind, name, urls_request))
     page = FilesRequest.parse(request.query)
     return json_response(folder_files.list_files(sharing(), request.caller, kind, name, page))

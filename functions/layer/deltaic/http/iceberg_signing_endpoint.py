@@ -1,4 +1,4 @@
-"""The endpoint that signs requests of Iceberg's clients; apart from those of tables, since it reads no log."""
+"""Endpoint that signs file requests of Iceberg clients. A separate module, because it reads no Delta log."""
 
 from deltaic import storage
 from deltaic.http.iceberg_endpoints import answer, table_name
@@ -15,6 +15,6 @@ call_after_restore(connect_sessions)
 
 def sign_iceberg_request(request: Request) -> Response:
     """POST .../tables/{table}/sign."""
-    asked = remote_signing.SigningRequest.parse(request.body)
+    signing_request = remote_signing.SigningRequest.parse(request.body)
     token = request.query.get("set", "")
-    return answer(remote_signing.sign_request(sharing(), request.caller, table_name(request), token, asked))
+    return answer(remote_signing.sign_request(sharing(), request.caller, table_name(request), token, signing_request))

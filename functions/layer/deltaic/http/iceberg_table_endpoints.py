@@ -1,4 +1,4 @@
-"""The endpoints of one table for Iceberg's clients; apart from `http.iceberg_endpoints`, which read no log."""
+"""Endpoints of single tables in Iceberg's REST catalog, which read the Delta log."""
 
 from http import HTTPStatus
 
@@ -21,5 +21,5 @@ def load_iceberg_table(request: Request) -> Response:
     loaded = load_table.load_table(sharing(), request.caller, table_name(request), etags)
     if loaded.body is None:
         return Response(HTTPStatus.NOT_MODIFIED, {"etag": loaded.etag})
-    made = answer(loaded.body)
-    return Response(made.status, {**made.headers, "etag": loaded.etag}, made.body)
+    response = answer(loaded.body)
+    return Response(response.status, {**response.headers, "etag": loaded.etag}, response.body)

@@ -1,4 +1,4 @@
-"""The listing endpoints: how they read their requests."""
+"""Listing endpoints of shares, schemas and tables."""
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response

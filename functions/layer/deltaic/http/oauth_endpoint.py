@@ -1,4 +1,4 @@
-"""OAuth over HTTP: the token endpoint, the key that signs, and the document that names both (RFC 8414)."""
+"""OAuth over HTTP: the token endpoint, the public signing key, and the server metadata (RFC 8414)."""
 
 import json
 from http import HTTPStatus
@@ -20,23 +20,23 @@ _SECRET: Final = {**_JSON, "cache-control": "no-store", "pragma": "no-cache"}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def give_token(request: PublicRequest) -> Response:
-    """Answer POST /oauth/token, in the words of RFC 6749."""
+def issue_token(request: PublicRequest) -> Response:
+    """Answer POST /oauth/token as RFC 6749 specifies."""
     authorization = request.headers.get("authorization", "")
     try:
-        client, granted = token_issuing().grant(_issuer(request), request.body, authorization)
+        client, grant = token_issuing().grant(_issuer(request), request.body, authorization)
     except Denied as denied:
-        refused = denied.error == "invalid_client"
-        status = HTTPStatus.UNAUTHORIZED if refused else HTTPStatus.BAD_REQUEST
-        challenge = {"www-authenticate": 'Basic realm="deltaic"'} if refused else {}
+        is_unauthorized = denied.error == "invalid_client"
+        status = HTTPStatus.UNAUTHORIZED if is_unauthorized else HTTPStatus.BAD_REQUEST
+        challenge = {"www-authenticate": 'Basic realm="deltaic"'} if is_unauthorized else {}
         body = {"error": denied.error, "error_description": denied.description}
         return Response(status, {**_SECRET, **challenge}, json.dumps(body).encode())
     request.audit.add(recipientId=client.recipient_id, clientId=client.id)
-    return Response(headers=_SECRET, body=json.dumps(granted).encode())
+    return Response(headers=_SECRET, body=json.dumps(grant).encode())
 
 
-def describe(request: PublicRequest) -> Response:
-    """Answer GET /.well-known/jwks.json and /.well-known/oauth-authorization-server; raises NotFound for others."""
+def get_document(request: PublicRequest) -> Response:
+    """Answer GET /.well-known/jwks.json and /.well-known/oauth-authorization-server; else raise NotFound."""
     issuer = _issuer(request)
     documents: dict[str, Any] = {
         "jwks.json": lambda: {"keys": [published_key()]},
@@ -50,17 +50,17 @@ def describe(request: PublicRequest) -> Response:
         },
     }
     if request.names["document"] not in documents:
-        raise NotFound("there is no such document")
+        raise NotFound("There is no such document. Request jwks.json or oauth-authorization-server.")
     return Response(headers=_JSON, body=json.dumps(documents[request.names["document"]]()).encode())
 
 
 def oauth(request: PublicRequest) -> Response:
-    """Answer a route of OAuth."""
-    return describe(request) if "document" in request.names else give_token(request)
+    """Answer any OAuth route."""
+    return get_document(request) if "document" in request.names else issue_token(request)
 
 
 def _issuer(request: PublicRequest) -> str:
-    """Return the endpoint as the client has reached it: the gateway answers for its own host names alone."""
+    """Return the endpoint URL from the Host header, which the gateway has checked."""
     host = request.headers.get("host", "")
     scheme = "http" if host.rpartition(":")[0] in _LOOPBACK else "https"
     return f"{scheme}://{host}/{settings().prefix}"

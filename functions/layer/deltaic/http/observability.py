@@ -1,14 +1,11 @@
-"""The record of each request: one structured log line and its metrics, and never a secret.
+"""Logs and metrics: one structured log line for each request, without secrets.
 
-The log line is the audit record (who asked for which table from where, what was answered, which files were signed),
-one for each request, written when its answer has ended; `deltaic usage collect` joins it with what S3 tells of the
-fetches (decision 60). Bearer tokens, signed URLs
-and page tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the
-causes behind it quote requests. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody
-reads them.
+The log line is the audit record: recipient, table, address, status and signed files. It is written when the answer has
+ended. `deltaic usage collect` joins it with S3's access logs (decision 60). Bearer tokens, signed URLs and page tokens
+are never logged: messages are logged without strings that could be tokens, and stacks without causes, which can quote
+requests. Metrics are written as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true if you do not use them.
 
-Powertools is imported when the first request has been answered and not before: it is a third of what a listing
-function would import, and a streamed answer has left by then.
+Powertools is imported after the first answer, because it would add a third to the imports of a listing function.
 """
 
 import re
@@ -30,11 +27,11 @@ if TYPE_CHECKING:
 NAMESPACE = "Deltaic"
 
 Ended = Literal["whole", "refused", "failed", "abandoned"]
-"""How an answer ended: sent to its end, an error instead of one, broken off by us, or left by its reader."""
+"""How an answer ended: complete, with an error status, aborted by the server, or abandoned by the client."""
 
 _TOKEN = re.compile(r"[\w-]{40,}")
 _QUERY_STRING = re.compile(r"\?\S*=\S*")
-"""What might sign a URL that a log names; names of data files are as long as tokens, and stay."""
+"""A query string, which could be the signature of a URL. Names of data files are as long as tokens, but stay."""
 
 
 @cache
@@ -45,37 +42,37 @@ def logger() -> "Logger":
     return Logger()
 
 
-def facts_of(error: BaseException) -> dict[str, object]:
-    """Return what the log may say of a failure: texts of the tree without anything long enough to be a token.
+def error_fields(error: BaseException) -> dict[str, object]:
+    """Return the log fields of an exception, without strings that are long enough to be tokens.
 
-    Their detail goes whole, but for query strings: it is where the provider finds the bucket, the path, the setting.
+    Details keep long strings, because they contain bucket, path or setting for the provider, but no query strings.
     """
     if isinstance(error, DeltaicError):
-        facts: dict[str, object] = {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
-        return facts | {"detail": _QUERY_STRING.sub("?...", error.detail)} if error.detail else facts
+        fields: dict[str, object] = {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
+        return fields | {"detail": _QUERY_STRING.sub("?...", error.detail)} if error.detail else fields
     return {"error": type(error).__name__}
 
 
-def stack_of(error: BaseException) -> str:
-    """Return where an unexpected failure arose, without its causes."""
+def format_stack(error: BaseException) -> str:
+    """Return the stack of an exception without its causes."""
     return "".join(traceback.format_exception(error, chain=False))
 
 
-class Exchange(msgspec.Struct, frozen=True):
-    """One request under way."""
+class RequestLog(msgspec.Struct, frozen=True):
+    """A request in progress, and its log line."""
 
     endpoint: str
     request_id: str
     request: PublicRequest | None = None
-    """None until it has been read."""
+    """The request, or None before it is parsed."""
     began: float = msgspec.field(default_factory=time.perf_counter)
     first_byte: float | None = None
-    """When an answer began to leave, by the clock of `began`; None if it left at once when it was ready."""
+    """Time of the first byte, by the clock of `began`; None if the answer was sent at once when it was ready."""
 
     time: float = msgspec.field(default_factory=time.time)
 
-    def record(self, status: int, ended: Ended, facts: Mapping[str, object], *, failed: bool = False) -> None:
-        """Write the request's log line and metrics; `facts` is what is to be said beside the use case's notes."""
+    def record(self, status: int, ended: Ended, fields: Mapping[str, object], *, failed: bool = False) -> None:
+        """Write the request's log line and metrics; `fields` adds to the fields of the use case."""
         now = time.perf_counter()
         milliseconds = round((now - self.began) * 1000, 1)
         line: dict[str, object] = {
@@ -92,7 +89,7 @@ class Exchange(msgspec.Struct, frozen=True):
                 "recipientId": caller.recipient_id,
                 "recipient": caller.recipient,
                 "tokenId": caller.token_id,
-                "names": dict(self.request.names),  # of a public route they may be secret
+                "names": dict(self.request.names),  # not of public routes, where they can be secrets
             }
         if self.request is not None:
             self.request.audit.end()
@@ -101,21 +98,21 @@ class Exchange(msgspec.Struct, frozen=True):
                 "userAgent": self.request.headers.get("user-agent", ""),
                 **self.request.audit.facts(),
             }
-        line |= facts
+        line |= fields
         if failed:
             logger().error("request failed", extra=line)
         else:
             logger().info("request", extra=line)
         from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-        of_endpoint = EphemeralMetrics(namespace=NAMESPACE)
-        of_endpoint.add_dimension("endpoint", str(line["endpoint"]))
-        of_endpoint.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
-        of_endpoint.add_metric("Failures", MetricUnit.Count, int(failed))
-        of_endpoint.flush_metrics()
-        # Of all endpoints together, because alarms look at these: an alarm cannot join what has other dimensions.
-        of_service = EphemeralMetrics(namespace=NAMESPACE)
+        endpoint_metrics = EphemeralMetrics(namespace=NAMESPACE)
+        endpoint_metrics.add_dimension("endpoint", str(line["endpoint"]))
+        endpoint_metrics.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
+        endpoint_metrics.add_metric("Failures", MetricUnit.Count, int(failed))
+        endpoint_metrics.flush_metrics()
+        # Alarms use these metrics without dimensions, because an alarm cannot combine several dimensions.
+        service_metrics = EphemeralMetrics(namespace=NAMESPACE)
         first_byte = (self.first_byte or now) - self.began
-        of_service.add_metric("FirstByte", MetricUnit.Milliseconds, round(first_byte * 1000, 1))
-        of_service.add_metric("BrokenStreams", MetricUnit.Count, int(ended == "failed"))
-        of_service.flush_metrics()
+        service_metrics.add_metric("FirstByte", MetricUnit.Milliseconds, round(first_byte * 1000, 1))
+        service_metrics.add_metric("BrokenStreams", MetricUnit.Count, int(ended == "failed"))
+        service_metrics.flush_metrics()

@@ -1,7 +1,7 @@
-"""A request as its use case needs it: names from the route, query, headers, body and who asks.
+"""Parse a request for its use case: names from the route, query, headers, body and caller.
 
-The route has been matched and the token checked before a function runs (template.yaml is the only route table), so
-names and identity come from the API Gateway event that Mangum keeps in the ASGI scope.
+API Gateway matches the route (the only route table is template.yaml) and checks the token before a function runs. So
+names and identity are in its event, which Mangum keeps in the ASGI scope.
 """
 
 from collections.abc import Mapping
@@ -19,25 +19,25 @@ from deltaic.sharing.page_budget import PageBudget
 
 
 class PublicRequest(msgspec.Struct, frozen=True):
-    """A request of anybody: its route asks no authorizer."""
+    """A request on a route without authorizer."""
 
     method: str
     route: str
-    """The route's path, as template.yaml has it."""
+    """The route's path in template.yaml."""
     path: str
-    """The path as it was sent, below the stage."""
+    """The request's path below the stage, not decoded."""
     names: Mapping[str, str]
     """The route's parameters (`share`, `schema`, `table`, `queryId`), URI-decoded once."""
     query: Mapping[str, str]
-    """The query string, decoded; of a repeated parameter the last value."""
+    """The query string, decoded; the last value of a repeated parameter."""
     headers: Mapping[str, str]
-    """Lower-cased names; of a repeated header the values joined by a comma (RFC 9110, section 5.3)."""
+    """Headers by lowercase name; values of a repeated header are joined by a comma (RFC 9110, section 5.3)."""
     body: bytes
     request_id: str
     source_ip: str
-    """The address that API Gateway took the request from."""
+    """The client's address, from API Gateway."""
     audit: AuditRecord
-    """What the access log says of the request."""
+    """Fields for the access log."""
 
 
 class Request(PublicRequest, frozen=True, kw_only=True):
@@ -45,27 +45,27 @@ class Request(PublicRequest, frozen=True, kw_only=True):
 
     caller: Caller
     page_budget: PageBudget = msgspec.field(default_factory=PageBudget)
-    """Counts the answer as it leaves."""
+    """Counts the bytes of the answer as they are sent."""
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:
-    """Read the whole request; raises Unauthenticated where no authorizer has spoken, MalformedRequest."""
+    """Read a recipient's request; raises Unauthenticated without the authorizer's result, and MalformedRequest."""
     authorizer = (scope["aws.event"].get("requestContext") or {}).get("authorizer") or {}
     recipient_id, token_id = authorizer.get("recipientId"), authorizer.get("tokenId")
     if not recipient_id or not token_id:
         raise Unauthenticated("The request carries no bearer token.")
-    sent = await read_public_request(scope, receive)
+    public_request = await read_public_request(scope, receive)
     caller = Caller(
         recipient_id=recipient_id,
         token_id=token_id,
         recipient=authorizer.get("recipient") or "",
-        source_ip=sent.source_ip,
+        source_ip=public_request.source_ip,
     )
-    return Request(**{**structs.asdict(sent), "audit": caller.audit}, caller=caller)
+    return Request(**{**structs.asdict(public_request), "audit": caller.audit}, caller=caller)
 
 
 async def read_public_request(scope: Scope, receive: Receive) -> PublicRequest:
-    """Read the whole request; raises MalformedRequest."""
+    """Read a request; raises MalformedRequest."""
     event = scope["aws.event"]
     context = event.get("requestContext") or {}
     headers: dict[str, str] = {}
@@ -82,7 +82,7 @@ async def read_public_request(scope: Scope, receive: Receive) -> PublicRequest:
         method=scope["method"],
         route=event.get("resource") or "",
         path=event.get("path") or "",
-        # API Gateway hands the path on as it was sent, so its parameters are still URI-encoded.
+        # API Gateway passes the path on unchanged, so its parameters are still URI-encoded.
         names={name: unquote(value) for name, value in (event.get("pathParameters") or {}).items()},
         query=from_query_string(scope["query_string"]),
         headers=headers,

@@ -1,8 +1,8 @@
-"""The kinds of answers: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
+"""Responses: JSON, headers only, NDJSON chunk by chunk, and errors in the protocol's format.
 
-Once a 200 has begun its status cannot change. A failure after that must not end in an answer that looks whole: the
-last line is then `endStreamAction.errorMessage` where the client negotiated one, else a line that is not JSON, and the
-exception is raised again so that the stream itself is marked as failed (DESIGN.md, section 3).
+After a 200 has started, its status cannot change. If an exception occurs then, the answer must not look complete. So
+the last line is `endStreamAction.errorMessage` if the client negotiated that, else a line that is not JSON. The
+exception is raised again, so that the stream itself is marked as failed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,21 +14,21 @@ from deltaic.protocol import json_bodies
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A status, headers, and a body that is known."""
+    """A response with a complete body."""
 
     status: int = 200
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
 
 
-class Stream(msgspec.Struct, frozen=True):
-    """A 200 whose body is made while it is sent."""
+class StreamedResponse(msgspec.Struct, frozen=True):
+    """A 200 whose body is created while it is sent."""
 
     headers: Mapping[str, str]
     chunks: Iterable[bytes]
-    """Whole lines only, so that a chunk boundary is a line boundary."""
+    """Complete lines, so that a chunk boundary is a line boundary."""
     failed: Callable[[Exception], bytes]
-    """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
+    """Returns the last line to send if `chunks` raises, or if the time for the answer is up."""
 
 
 def json_response(body: bytes) -> Response:
@@ -37,7 +37,7 @@ def json_response(body: bytes) -> Response:
 
 
 def error_response(error: DeltaicError, _request: object = None) -> Response:
-    """Answer with the error's status and the protocol's error object, whatever was asked."""
+    """Answer any request with the error's status and the protocol's error object."""
     headers = {"content-type": json_bodies.JSON_TYPE}
     if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)

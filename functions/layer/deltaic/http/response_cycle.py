@@ -1,15 +1,15 @@
-"""Sends the bytes of an ASGI app, and ends the answer when app, reader or clock break in.
+"""Run an ASGI app for one request, and end its answer after errors and deadlines.
 
-ASGI HTTP, version 2.4: a lost reader is an OSError in `send`. What can happen to a streamed answer:
+ASGI HTTP, version 2.4: `send` raises OSError if the client has left. Streamed answers end in these ways:
 
-    nothing was sent and the app raises       the exception goes on to the caller, who can still answer otherwise
-    it raises amid the answer                 the stream is ended as failed; the bytes sent are untouched
-    it raises after the answer                logged; the answer was good
-    the reader leaves or stops reading        `send` raises OSError, at once and ever after
-    the function's time is nearly up          `send` raises DeadlineReached once, or the app is cancelled where it
-                                              waits; it may still send a last line, then the stream is ended as failed
+    the app raises before the first byte      the exception reaches the caller, which can still send an error response
+    the app raises during the answer          the stream ends as failed; the bytes already sent stay
+    the app raises after the answer           the exception is logged; the answer was complete
+    the client leaves or stops reading        `send` raises OSError, now and in later calls
+    the function's time is nearly up          `send` raises DeadlineReached once, or the waiting app is cancelled;
+                                              it can still send a last line, then the stream ends as failed
 
-An answer that is collected whole raises instead of being cut: the caller answers with a clean error.
+Buffered answers are never truncated: the exception reaches the caller, which sends an error response.
 """
 
 import asyncio
@@ -26,25 +26,25 @@ logger = logging.getLogger(__name__)
 
 PRELUDE_END = b"\0" * 8
 PRELUDE_LIMIT = 16 * 1024
-"""API Gateway looks for the delimiter in the first 16 KB of a streamed answer and answers 500 if it is not there."""
+"""API Gateway answers 500 if the first 16 KB of a streamed answer do not contain the delimiter."""
 
 LAST_LINE_SECONDS = 1.0
-"""How long an app that was told of its deadline may take to get each of its last bytes out."""
+"""Time limit for each `send` of an app after its deadline, in seconds."""
 
 Opener = Callable[[], Awaitable[ResponseStream]]
 Headers = list[list[bytes]]
 
 
 class DeadlineReached(TimeoutError):
-    """The function's time is nearly up: send a last line that says so, and raise this again."""
+    """The function's time is nearly up: send a last line with that error, and raise this again."""
 
 
 class AnswerTooLarge(Exception):
-    """An answer that must leave whole has outgrown what may leave so."""
+    """A buffered answer exceeds its limit."""
 
 
-class Streamed:
-    """Where a streamed answer goes; opened by the first bytes of the body, so that a failure before is a clean one."""
+class StreamedOutput:
+    """Output of a streamed answer, opened by the first byte of the body so that earlier exceptions become errors."""
 
     def __init__(self, opener: Opener) -> None:
         self._opener = opener
@@ -54,17 +54,17 @@ class Streamed:
 
     @property
     def begun(self) -> bool:
-        """Whether bytes may have left."""
+        """Return whether bytes may have been sent."""
         return self._stream is not None
 
     def start(self, status: int, headers: Headers) -> None:
-        """Take the head; raises ValueError if API Gateway could not read it."""
+        """Store status and headers; raises ValueError if they are too large for API Gateway."""
         self._prelude = prelude(status, headers)
 
     async def write(self, data: bytes, *, last: bool) -> None:
-        """Send bytes of the body; raises OSError once the reader is lost."""
+        """Send bytes of the body; raises OSError if the client has left."""
         if self.lost:
-            raise ConnectionResetError("the reader has left")
+            raise ConnectionResetError("the client has left")
         if self._stream is None:
             self._stream, data = await self._opener(), self._prelude + data
         try:
@@ -74,27 +74,27 @@ class Streamed:
             raise
 
     async def fail(self, error: Exception) -> None:
-        """End what has begun as failed."""
+        """End a started stream as failed."""
         if self._stream is not None and not self.lost:
-            logger.error("the answer broke off: %s", type(error).__name__)
+            logger.error("the answer ended early: %s", type(error).__name__)
             try:
                 await self._stream.fail(type(error).__name__)
             except OSError:
                 self.lost = True
 
     async def accepted(self) -> None:
-        """Return when the other side has everything, or has gone."""
+        """Wait until the other side has received everything or has left."""
         if self._stream is not None:
             try:
                 await self._stream.accepted()
             except OSError:
                 self.lost = True
         if self.lost:
-            logger.warning("the reader left before the answer had ended")
+            logger.warning("the client left before the end of the answer")
 
 
-class Whole:
-    """Where an answer goes that leaves in one piece; AnswerTooLarge as soon as it exceeds `limit` bytes."""
+class BufferedOutput:
+    """Output of a buffered answer; raises AnswerTooLarge as soon as it exceeds `limit` bytes."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -103,18 +103,18 @@ class Whole:
         self.body = bytearray()
 
     def start(self, status: int, headers: Headers) -> None:
-        """Take the head."""
+        """Store status and headers."""
         self.status, self.headers = status, headers
 
-    async def write(self, data: bytes, *, last: bool) -> None:  # noqa: ARG002 -- the cycle knows the end
-        """Take bytes of the body."""
+    async def write(self, data: bytes, *, last: bool) -> None:  # noqa: ARG002 -- same interface as StreamedOutput
+        """Append bytes to the body."""
         self.body += data
         if self._limit is not None and len(self.body) > self._limit:
             raise AnswerTooLarge
 
 
-class State(enum.Enum):
-    """What the app owes: the head, body, or nothing."""
+class CycleState(enum.Enum):
+    """Next message of the app: the head, the body, or none."""
 
     REQUEST = enum.auto()
     RESPONSE = enum.auto()
@@ -122,33 +122,33 @@ class State(enum.Enum):
 
 
 class ResponseCycle:
-    """One request through the app, within `seconds`."""
+    """Call of the app for one request, within `seconds`."""
 
-    def __init__(self, scope: Scope, body: bytes, out: Streamed | Whole, seconds: float) -> None:
+    def __init__(self, scope: Scope, body: bytes, output: StreamedOutput | BufferedOutput, seconds: float) -> None:
         self._scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}}
         self._body: bytes | None = body
-        self._out = out
+        self._output = output
         self._bodiless = scope["method"] == "HEAD"
         self._seconds = seconds
         self._limit = asyncio.Timeout(None)
-        self._deadline_told = False
-        self._state = State.REQUEST
+        self._deadline_raised = False
+        self._state = CycleState.REQUEST
 
     async def __call__(self, app: App) -> None:
-        """Return when the answer has been taken; raises what the app raised if no byte of an answer has left."""
+        """Run the app until its answer is received; raises its exception if no byte was sent."""
         try:
             await self._run(app)
         except Exception as error:
-            if self._state is State.COMPLETE:
-                # Failing a stream that is whole would mark a good answer as broken.
+            if self._state is CycleState.COMPLETE:
+                # Do not mark a complete answer as failed.
                 logger.exception("the app failed after its answer")
-            elif isinstance(self._out, Streamed) and self._out.begun:
-                await self._out.fail(error)
+            elif isinstance(self._output, StreamedOutput) and self._output.begun:
+                await self._output.fail(error)
             else:
                 raise
-        if isinstance(self._out, Streamed):
-            # Beyond the time limit, too: whoever asks for the next invocation before this one was taken is killed.
-            await self._out.accepted()
+        if isinstance(self._output, StreamedOutput):
+            # Also after the time limit: Lambda kills runtimes that request the next invocation before they get the 202.
+            await self._output.accepted()
 
     async def _run(self, app: App) -> None:
         self._limit = asyncio.timeout(self._seconds)
@@ -159,59 +159,59 @@ class ResponseCycle:
             if self._limit.expired() and not isinstance(error, DeadlineReached):
                 raise DeadlineReached("the function's time is nearly up") from error
             raise
-        if self._state is not State.COMPLETE:
+        if self._state is not CycleState.COMPLETE:
             raise RuntimeError("the app returned before its answer had ended")
 
     async def _receive(self) -> Message:
         body, self._body = self._body, None
         if body is None:
-            # There is no more to receive, and no disconnect to tell: an app that saw one would cancel its own stream.
+            # Wait forever: a disconnect event would make the app cancel its stream.
             await asyncio.get_running_loop().create_future()
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def _send(self, message: Message) -> None:
-        self._look_at_the_clock()
-        if self._state is State.REQUEST and message["type"] == "http.response.start":
+        self._check_deadline()
+        if self._state is CycleState.REQUEST and message["type"] == "http.response.start":
             status = message["status"]
             self._bodiless = self._bodiless or status in {204, 304}
-            self._out.start(status, [list(pair) for pair in message.get("headers", [])])
-            self._state = State.RESPONSE
-        elif self._state is State.RESPONSE and message["type"] == "http.response.body":
+            self._output.start(status, [list(pair) for pair in message.get("headers", [])])
+            self._state = CycleState.RESPONSE
+        elif self._state is CycleState.RESPONSE and message["type"] == "http.response.body":
             last = not message.get("more_body", False)
             body = b"" if self._bodiless else message.get("body", b"")
             if body or last:
-                async with asyncio.timeout(LAST_LINE_SECONDS if self._deadline_told else None):
-                    await self._out.write(body, last=last)
+                async with asyncio.timeout(LAST_LINE_SECONDS if self._deadline_raised else None):
+                    await self._output.write(body, last=last)
             if last:
-                self._state = State.COMPLETE
+                self._state = CycleState.COMPLETE
         else:
             raise RuntimeError(f"{message['type']} is out of order")
 
-    def _look_at_the_clock(self) -> None:
-        """Raise DeadlineReached once; an app that never waits keeps asyncio.timeout from firing."""
-        if self._deadline_told:
+    def _check_deadline(self) -> None:
+        """Raise DeadlineReached once, because asyncio.timeout has no effect on an app that never waits."""
+        if self._deadline_raised:
             return
         if self._limit.expired():
-            self._deadline_told = True  # by its cancellation
+            self._deadline_raised = True  # asyncio.timeout has cancelled the app
             return
         deadline = self._limit.when()
         if deadline is not None and asyncio.get_running_loop().time() >= deadline:
-            self._deadline_told = True
+            self._deadline_raised = True
             self._limit.reschedule(None)
             raise DeadlineReached("the function's time is nearly up")
 
 
 def prelude(status: int, headers: Iterable[Iterable[bytes]]) -> bytes:
-    """Return the head of a streamed answer with its delimiter.
+    """Return the head of a streamed answer with its delimiter; raises ValueError above API Gateway's 16 KB.
 
-    API Gateway reads `statusCode`, `headers` (one string each), `multiValueHeaders` and `cookies`; a list among
-    `headers` is a 502, so a repeated header goes to `multiValueHeaders`. Raises ValueError above its 16 KB.
+    API Gateway reads `statusCode`, `headers` (one string each), `multiValueHeaders` and `cookies`. A list in
+    `headers` causes a 502, so repeated headers are in `multiValueHeaders`.
     """
     values: dict[str, list[str]] = {}
     for pair in headers:
         name, value = (part.decode("latin-1") for part in pair)
         values.setdefault(name.lower(), []).append(value)
-    values.pop("transfer-encoding", None)  # the gateway's own affair
+    values.pop("transfer-encoding", None)  # the gateway sets it
     cookies = values.pop("set-cookie", [])
     head: dict[str, Any] = {
         "statusCode": status,
@@ -223,5 +223,5 @@ def prelude(status: int, headers: Iterable[Iterable[bytes]]) -> bytes:
         head["cookies"] = cookies
     encoded = json.dumps(head, separators=(",", ":")).encode("ascii") + PRELUDE_END
     if len(encoded) > PRELUDE_LIMIT:
-        raise ValueError(f"the answer's headers need {len(encoded)} bytes; API Gateway takes {PRELUDE_LIMIT}")
+        raise ValueError(f"the answer's headers have {len(encoded)} bytes, and API Gateway accepts {PRELUDE_LIMIT}")
     return encoded

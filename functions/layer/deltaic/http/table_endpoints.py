@@ -1,9 +1,9 @@
-"""The table endpoints: how they read their requests, and which answers stream."""
+"""Endpoints of tables: version, metadata, query and changes."""
 
 from functools import partial
 
 from deltaic.http.request import Request
-from deltaic.http.response import Response, Stream
+from deltaic.http.response import Response, StreamedResponse
 from deltaic.protocol import json_bodies
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, reply
 from deltaic.protocol.changes_request import ChangesRequest
@@ -25,7 +25,7 @@ VERSION_HEADER = "delta-table-version"
 
 
 def get_table_version(request: Request) -> Response:
-    """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
+    """GET .../version, and the deprecated HEAD of the table: the version in a header, without body."""
     number = metadata.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
     request.caller.audit.add(version=number)
     return Response(headers={VERSION_HEADER: str(number)})
@@ -39,16 +39,16 @@ def get_table_metadata(request: Request) -> Response:
     return Response(headers=_headers(request, answer), body=b"".join(answer.chunks))
 
 
-def query_table(request: Request) -> Stream:
-    """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
+def query_table(request: Request) -> StreamedResponse:
+    """POST .../query; for a query that is only submitted, the answer is one line."""
     options = _options(request)
-    asked = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
-    return _stream(request, query.query(sharing(), request.caller, _table(request), asked, options))
+    query_request = QueryRequest.parse(request.body, async_query=options.capabilities.async_query)
+    return _stream(request, query.query(sharing(), request.caller, _table(request), query_request, options))
 
 
-def get_query(request: Request) -> Stream:
+def get_query(request: Request) -> StreamedResponse:
     """POST .../queries/{queryId}."""
-    # Imported here: the other endpoints do without it.
+    # Imported here, because the other endpoints do not need it.
     from deltaic.sharing import submissions
 
     return _stream(
@@ -64,7 +64,7 @@ def get_query(request: Request) -> Stream:
     )
 
 
-def list_table_changes(request: Request) -> Stream:
+def list_table_changes(request: Request) -> StreamedResponse:
     """GET .../changes."""
     return _stream(
         request,
@@ -89,8 +89,8 @@ def _options(request: Request) -> ResponseOptions:
     )
 
 
-def _stream(request: Request, answer: Answer) -> Stream:
-    return Stream(_headers(request, answer), answer.chunks, answer.failed)
+def _stream(request: Request, answer: Answer) -> StreamedResponse:
+    return StreamedResponse(_headers(request, answer), answer.chunks, answer.failed)
 
 
 def _headers(request: Request, answer: Answer) -> dict[str, str]:

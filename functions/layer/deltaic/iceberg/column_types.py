@@ -1,4 +1,4 @@
-"""Types: Delta's as Iceberg has them, and values as Iceberg's metadata writes them.
+"""Convert Delta types to Iceberg types, and values to the encodings of Iceberg metadata.
 
 Iceberg specification, "Schemas and Data Types", "Appendix A: Avro" and "Appendix D: Single-value serialization". A
 value is an int (also dates in days, timestamps in microseconds, decimals without their point), float, str or bytes.
@@ -41,7 +41,7 @@ _PACKED: Final = {
 
 
 def iceberg_type(name: str) -> str | None:
-    """Return Iceberg's name of a primitive Delta type; None where it has none."""
+    """Return Iceberg's name of a primitive Delta type, or None if Iceberg has no such type."""
     type_ = column_type(name)
     if type_.name == "decimal":
         return f"decimal({type_.precision}, {type_.scale})"
@@ -49,13 +49,13 @@ def iceberg_type(name: str) -> str | None:
 
 
 def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return what writes values of a type as bounds."""
+    """Return the function that encodes values of a type as bounds."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
         return unscaled
     if name in _PACKED:
         return _PACKED[name].pack
-    others: dict[str, Callable[[Any], bytes]] = {"boolean": _flag, "string": str.encode, "binary": bytes}
+    others: dict[str, Callable[[Any], bytes]] = {"boolean": _encode_boolean, "string": str.encode, "binary": bytes}
     return others[name]
 
 
@@ -79,21 +79,22 @@ def avro_type(type_: ColumnType, field_id: int) -> Any:
 
 
 def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
-    """Return what writes partition values in Avro."""
+    """Return the function that encodes partition values in Avro."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
         size = _fixed_size(type_.precision)
         return lambda value: int.to_bytes(value, size, "big", signed=True)
     if name in {"float", "double"}:
         return _PACKED[name].pack
-    others: dict[str, Callable[[Any], bytes]] = {"boolean": _flag, "string": avro.text, "binary": avro.data}
-    return others.get(name, avro.whole)
+    others: dict[str, Callable[[Any], bytes]] = {"boolean": _encode_boolean, "string": avro.text, "binary": avro.data}
+    return others.get(name, avro.integer)
 
 
 def partition_value(text: str | None, type_: ColumnType) -> Value | None:
-    """Read a partition value of the log; an empty one is null. Raises ValueError for one that is none of its type.
+    """Parse a partition value of the log; the empty string is null.
 
-    Delta protocol, "Partition Value Serialization". A time without a zone is taken for one of UTC.
+    Raises ValueError with the type's name if the value is invalid. A time without a zone is in UTC.
+    See the Delta protocol, "Partition Value Serialization".
     """
     if not text:
         return None
@@ -104,10 +105,10 @@ def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     if type_.name in {"float", "double"}:
         value: Value | None = nan if text.lower() == "nan" else double(text)
     elif type_.name in {"timestamp", "timestamp_ntz"}:
-        moment = microseconds(text)
-        value = None if moment is None else moment[0]
+        timestamp = microseconds(text)
+        value = None if timestamp is None else timestamp[0]
     elif type_.name == "decimal":
-        value = _without_point(exact(text), type_)
+        value = _unscaled_integer(exact(text), type_)
     else:
         readers: dict[str, Callable[[str], int | None]] = {"boolean": boolean, "date": days}
         value = readers.get(type_.name, integer)(text)
@@ -116,16 +117,16 @@ def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     return value
 
 
-def _without_point(value: Decimal | None, type_: ColumnType) -> int | None:
+def _unscaled_integer(value: Decimal | None, type_: ColumnType) -> int | None:
     if value is None:
         return None
-    moved = value.scaleb(type_.scale, EXACTLY)
-    fits = moved == moved.to_integral_value() and moved.adjusted() < type_.precision
-    return int(moved) if fits else None
+    scaled = value.scaleb(type_.scale, EXACTLY)
+    is_exact = scaled == scaled.to_integral_value() and scaled.adjusted() < type_.precision
+    return int(scaled) if is_exact else None
 
 
 def unscaled(value: int) -> bytes:
-    """Write as few bytes, the greatest first, as hold the number and its sign."""
+    """Encode a number in the fewest bytes of two's complement, big-endian."""
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 
 
@@ -133,5 +134,5 @@ def _fixed_size(precision: int) -> int:
     return int(10**precision).bit_length() // 8 + 1
 
 
-def _flag(value: int) -> bytes:
+def _encode_boolean(value: int) -> bytes:
     return b"\x01" if value else b"\x00"

@@ -1,7 +1,7 @@
-"""Footers of data files: how many rows they have where the log does not say, and whether their columns are found.
+"""Read footers of data files: count rows that the log does not record, and check columns.
 
-Field ids in a Parquet file beat the name mapping, so that a file with ids of another writer's would be read as nulls,
-without an error. Nor do all clients find a column whose name differs in case alone.
+Clients prefer field ids in a Parquet file to the name mapping. So they read a file with another writer's ids as nulls,
+without an error. Some clients also do not find a column whose name differs in case.
 """
 
 import re
@@ -18,101 +18,103 @@ from deltaic.errors import TableUnreadable
 from deltaic.iceberg.refusals import misread, misread_column
 
 MOST_COUNTED: Final = 1_000
-"""Files of one version whose rows are counted by their footers."""
-_MOST_LOOKED_AT: Final = 32
-"""Files of one version whose columns are looked at: all of a small commit; else one of each writer's kind of name."""
-_AT_ONCE: Final = 16
+"""Maximum number of files of a version whose rows are counted from footers."""
+_MAX_SAMPLE: Final = 32
+"""Maximum number of files of a version whose columns are checked: above it, a sample of each writer's file names."""
+_THREADS: Final = 16
 _TAIL: Final = 64 << 10
-_END: Final = 8
-"""Bytes of the footer's length and the magic behind it."""
-_RUNS: Final = re.compile(r"[0-9a-fA-F]{2,}|[0-9]+")
+_SUFFIX: Final = 8
+"""Size of the footer's length and the magic bytes after it, in bytes."""
+_NUMBERS: Final = re.compile(r"[0-9a-fA-F]{2,}|[0-9]+")
 _FIELD_ID: Final = b"PARQUET:field_id"
 _REMEDY: Final = "ask its provider to rewrite it"
 
 
 class DataFile(NamedTuple):
-    """A data file as the log names it."""
+    """Path and size of a data file, from the log."""
 
     path: str
-    """Raw."""
+    """Unchanged from the log, where it may be percent-encoded."""
     size: int
 
 
 def check_countable(files: int) -> None:
-    """Raise UnsupportedOperation where too many files of a version leave untold how many rows they have."""
+    """Raise UnsupportedOperation if too many files of a version have no row count in the log."""
     if files > MOST_COUNTED:
         raise misread(
-            "the log does not tell how many rows its files have", "ask its provider to compute the table's statistics"
+            "its log does not record how many rows the files have", "ask its provider to compute the table's statistics"
         )
 
 
 def count_rows(store: TableStore, files: Sequence[DataFile]) -> list[int]:
-    """Return how many rows files have."""
+    """Return the row count of each file."""
     return [int(reader.metadata.num_rows) for reader in _footers(store, files)]
 
 
 def check_columns(store: TableStore, files: Sequence[DataFile], mapping: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UnsupportedOperation where some of the files have columns that clients would not find by a name mapping."""
+    """Raise UnsupportedOperation if clients would not find columns of these files by a name mapping."""
     for reader in _footers(store, _sample(files)):
         _check_fields(reader.schema_arrow, mapping, ())
 
 
 def columns_in_views(store: TableStore, files: Sequence[DataFile]) -> list[str]:
-    """Return the columns that some of the files keep as views of strings or bytes, as their footers say.
+    """Return the columns that footers of these files declare as Arrow string or binary views.
 
-    Raises TableUnreadable for a file that is gone or broken.
+    Raises TableUnreadable for a missing or broken file.
     """
     fields = (field for reader in _footers(store, _sample(files)) for field in reader.schema_arrow)
     return list(dict.fromkeys(field.name for field in fields if "_view" in str(field.type)))
 
 
 def _sample(files: Sequence[DataFile]) -> list[DataFile]:
-    if len(files) <= _MOST_LOOKED_AT:
+    if len(files) <= _MAX_SAMPLE:
         return list(files)
-    kinds = {_RUNS.sub("0", one.path.rpartition("/")[2]): one for one in files}
-    apart = files[:: -(-len(files) // _MOST_LOOKED_AT)]
-    return list(dict.fromkeys([*kinds.values(), *apart]))[:_MOST_LOOKED_AT]
+    by_pattern = {_NUMBERS.sub("0", file.path.rpartition("/")[2]): file for file in files}
+    spread = files[:: -(-len(files) // _MAX_SAMPLE)]
+    return list(dict.fromkeys([*by_pattern.values(), *spread]))[:_MAX_SAMPLE]
 
 
 def _footers(store: TableStore, files: Sequence[DataFile]) -> Iterator[ParquetReader]:
-    with ThreadPoolExecutor(min(len(files), _AT_ONCE) or 1, "footers") as readers:
-        yield from readers.map(lambda one: _footer(store, one), files)
+    with ThreadPoolExecutor(min(len(files), _THREADS) or 1, "footers") as readers:
+        yield from readers.map(lambda file: _footer(store, file), files)
 
 
 def _footer(store: TableStore, file: DataFile) -> ParquetReader:
-    # The store takes absolute paths as they stand in the log, and others decoded.
+    # The store expects absolute paths unchanged from the log, and relative ones decoded.
     path = file.path if ":/" in file.path else unquote(file.path)
     reader = ParquetReader()
     try:
         tail, size = store.get_tail(path, _TAIL)
-        length = int.from_bytes(tail[-_END:-4], "little") + _END
+        length = int.from_bytes(tail[-_SUFFIX:-4], "little") + _SUFFIX
         if len(tail) < length <= size:
             tail, _ = store.get_tail(path, length)
         reader.open(pa.BufferReader(tail))
     except FileNotFoundError as missing:
-        raise TableUnreadable("table files missing: a data file of this table is gone", path) from missing
+        raise TableUnreadable("table files missing: a data file of this table does not exist", path) from missing
     except (pa.ArrowException, OSError) as broken:
-        raise TableUnreadable("a data file of this table is no Parquet file that can be read", path) from broken
+        raise TableUnreadable("a data file of this table is not a readable Parquet file", path) from broken
     return reader
 
 
-def _check_fields(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], above: tuple[str, ...]) -> None:
-    known = {name: one for one in mapping for name in one["names"]}
-    lower = {name.lower(): name for name in known}
+def _check_fields(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], parent: tuple[str, ...]) -> None:
+    mapped_fields = {name: mapped_field for mapped_field in mapping for name in mapped_field["names"]}
+    names_by_lowercase = {name.lower(): name for name in mapped_fields}
     present = {field.name for field in fields}
     for field in fields:
-        path = (*above, field.name)
-        one = known.get(field.name)
-        if one is None:
-            own = lower.get(field.name.lower())
-            if own is not None and own not in present:
-                raise misread_column(path, f"is '{own}' in the table, and not all clients find it so", _REMEDY)
+        path = (*parent, field.name)
+        mapped_field = mapped_fields.get(field.name)
+        if mapped_field is None:
+            schema_name = names_by_lowercase.get(field.name.lower())
+            if schema_name is not None and schema_name not in present:
+                raise misread_column(
+                    path, f"is '{schema_name}' in the table's schema, and some clients do not ignore case", _REMEDY
+                )
             continue
         file_id = (field.metadata or {}).get(_FIELD_ID)
-        if file_id is not None and int(file_id) != one["field-id"]:
-            raise misread_column(path, "has a field id in the files that is not the table's", _REMEDY)
-        if "fields" in one:
-            _check_below(field.type, one["fields"], path)
+        if file_id is not None and int(file_id) != mapped_field["field-id"]:
+            raise misread_column(path, "has a field id in the files that differs from the table's", _REMEDY)
+        if "fields" in mapped_field:
+            _check_below(field.type, mapped_field["fields"], path)
 
 
 def _check_below(kind: Any, mapping: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> None:
@@ -125,7 +127,7 @@ def _check_below(kind: Any, mapping: Sequence[Mapping[str, Any]], path: tuple[st
 
 
 def _check_parts(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> None:
-    """Check what clients find by its place: elements, keys and values, whatever their names."""
-    for field, one in zip(fields, mapping, strict=True):
-        renamed = field.with_name(one["names"][0])
-        _check_fields([renamed], [one], path)
+    """Check elements, keys and values, which clients find by position and not by name."""
+    for field, mapped_field in zip(fields, mapping, strict=True):
+        renamed = field.with_name(mapped_field["names"][0])
+        _check_fields([renamed], [mapped_field], path)

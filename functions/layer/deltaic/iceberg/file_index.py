@@ -1,4 +1,4 @@
-"""What was made for a table, and of which files: kept beside it, read by whoever makes the next version or signs."""
+"""Index of a table's generated Iceberg metadata, for generating the next version and for signing file URLs."""
 
 import struct
 from functools import cached_property
@@ -8,95 +8,100 @@ import msgspec
 
 from deltaic.iceberg.manifests import DIGEST, ListedManifest, digest
 
-_GENERATOR: Final = "3"
-"""Changes where what is made of the same version does."""
-_GONE: Final = struct.Struct(f"<{DIGEST}sQ")
+_FORMAT: Final = "3"
+"""Format number: increase it if the metadata generated for a version changes."""
+_REMOVED: Final = struct.Struct(f"<{DIGEST}sQ")
 MOST_SNAPSHOTS: Final = 30
-"""Versions that are listed beside each other."""
+"""Maximum number of versions that one metadata document lists."""
 
 
 class ListedSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """A version that has a manifest list."""
+    """A version with a manifest list."""
 
     version: int
     timestamp: int
     manifest_list: str
-    """Its key."""
+    """Object key."""
     schema_id: int
     spec_id: int
     format_version: int
-    """3 where it has deletion vectors, else 2."""
+    """3 with deletion vectors, else 2."""
     files: int
     rows: int
-    """Of all data files."""
+    """Rows of all data files, including deleted ones."""
     deleted: int
-    """Of these, by deletion vectors."""
+    """Rows that deletion vectors delete."""
 
 
 class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """The manifests of one version, the versions that are listed with it, and all files that these have."""
+    """The manifests of the newest version, the listed versions, and the files of all of them."""
 
     snapshots: tuple[ListedSnapshot, ...]
     """Ascending."""
     manifests: tuple[ListedManifest, ...]
-    """Of the last of them, those of deletion vectors behind the others."""
+    """Manifests of the newest version: first data files, then deletion vectors."""
     schemas: dict[int, dict[str, Any]]
     specs: dict[int, dict[str, Any]]
     name_mapping: list[dict[str, Any]]
-    """Of all listed versions."""
-    packed_gone: bytes = b""
-    """Files that the last version no longer has, with the last listed version that has them."""
-    generator: str = _GENERATOR
+    """Name mapping for all listed versions."""
+    packed_removed: bytes = b""
+    """Encoded files that the newest version no longer has, each with the last listed version that has it."""
+    generator: str = _FORMAT
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read what `encode` made; raises ValueError for anything else, another generator's index among it."""
+        """Decode an index; raises ValueError for other bytes, and for an index of another format number."""
         try:
             index = msgspec.msgpack.decode(data, type=cls)
         except msgspec.MsgspecError as error:
-            raise ValueError(f"this is no index: {error}") from error
-        if index.generator != _GENERATOR:
-            raise ValueError("this is another generator's index")
+            raise ValueError(f"not a file index: {error}") from error
+        if index.generator != _FORMAT:
+            raise ValueError(f"file index of format {index.generator}: expected {_FORMAT}")
         return index
 
     def encode(self) -> bytes:
-        """Return some 16 bytes a file, and as many a deletion vector."""
+        """Encode the index: about 16 bytes for each file and each deletion vector."""
         return msgspec.msgpack.encode(self)
 
     @property
     def version(self) -> int:
-        """The newest version that is listed, whose manifests these are."""
+        """The newest listed version."""
         return self.snapshots[-1].version
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The versions that are listed, ascending."""
-        return tuple(one.version for one in self.snapshots)
+        """The listed versions, in ascending order."""
+        return tuple(snapshot.version for snapshot in self.snapshots)
 
     def lists_file(self, location: str, uri: str, since: int | None = None) -> bool:
-        """Tell whether a data file, by its URI, is one of a listed version from `since` on; None for the newest alone.
+        """Return whether a listed version from `since` on has the data file of this URI; None checks only the newest.
 
-        Deletion vectors are read from Puffin files below the location, and never from the table.
+        Files of deletion vectors are not listed: clients read Puffin files below the location instead.
         """
-        name = digest(location, uri)
-        return name in self.live or (since is not None and self.gone.get(name, -1) >= since)
+        file_digest = digest(location, uri)
+        return file_digest in self.live or (since is not None and self.removed.get(file_digest, -1) >= since)
 
     @cached_property
     def live(self) -> frozenset[bytes]:
-        """The data files of the newest version."""
-        return frozenset(name for one in self.manifests if not one.is_deletes for name in split(one.digests))
+        """Digests of the newest version's data files."""
+        return frozenset(
+            file_digest
+            for manifest in self.manifests
+            if not manifest.is_deletes
+            for file_digest in split(manifest.digests)
+        )
 
     @cached_property
-    def gone(self) -> dict[bytes, int]:
-        """The data files of other listed versions, with the last one that has each."""
-        return dict(_GONE.iter_unpack(self.packed_gone))
+    def removed(self) -> dict[bytes, int]:
+        """Digests of older versions' removed data files, each with the last version that has it."""
+        return dict(_REMOVED.iter_unpack(self.packed_removed))
 
 
 def split(digests: bytes) -> list[bytes]:
-    """Return digests that stand one behind the other."""
-    return [digests[at : at + DIGEST] for at in range(0, len(digests), DIGEST)]
+    """Split concatenated digests."""
+    return [digests[start : start + DIGEST] for start in range(0, len(digests), DIGEST)]
 
 
-def pack_gone(gone: dict[bytes, int]) -> bytes:
-    """Return what `FileIndex.packed_gone` is."""
-    return b"".join(_GONE.pack(*one) for one in sorted(gone.items()))
+def pack_removed(removed: dict[bytes, int]) -> bytes:
+    """Encode removed files for `FileIndex.packed_removed`."""
+    return b"".join(_REMOVED.pack(*entry) for entry in sorted(removed.items()))

@@ -1,8 +1,8 @@
-"""Makes the Iceberg metadata of a version: what other versions have made already stays.
+"""Generate the Iceberg metadata of a version, reusing manifests of other versions.
 
-live files ──> digests ──> a manifest all of whose files are live stays
-                   └─────> all other files: new ones, those beside files that are gone, those of small manifests;
-                           put in order by partition and written a thousand a manifest
+live files ──> digests ──> manifests whose files are all live: reused
+                   └─────> remaining files (new, from small manifests, or from manifests with removed files):
+                           sorted by partition and written to new manifests of a thousand files each
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,105 +12,101 @@ import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.iceberg.data_footers import check_columns
-from deltaic.iceberg.file_index import (
-    MOST_SNAPSHOTS,
-    FileIndex,
-    ListedSnapshot,
-    pack_gone,
-    split,
-)
+from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex, ListedSnapshot, pack_removed, split
 from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
-from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPlace, content_key
+from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPosition, content_key
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
 from deltaic.iceberg.refusals import TooManyFiles, misread
 from deltaic.iceberg.table_schema import IcebergSchema, iceberg_schema
 from deltaic.iceberg.table_version import MetadataContext, TableVersion
 
 FILES_A_MANIFEST: Final = 1_000
-_SMALL: Final = FILES_A_MANIFEST // 2
-_FEW_VECTORS: Final = FILES_A_MANIFEST // 10
-"""These are read again when they are put elsewhere."""
+_SMALL_MANIFEST: Final = FILES_A_MANIFEST // 2
+_SMALL_VECTOR_MANIFEST: Final = FILES_A_MANIFEST // 10
+"""Smaller than for data files, because moving vectors to another manifest reads them again."""
 
 _T = TypeVar("_T")
+_Field = dict[str, Any]
+"""A field of a name mapping."""
 
 
-def first_index(context: MetadataContext, version: TableVersion, settled: frozenset[bytes] | None = None) -> FileIndex:
-    """Make the metadata of one version with nothing to start from.
+def first_index(context: MetadataContext, version: TableVersion, baseline: frozenset[bytes] | None = None) -> FileIndex:
+    """Generate the metadata of a table's first listed version.
 
-    `settled` are `live_digests` of the first version that will be listed beside it: what has come since gets manifests
-    of its own, so that the versions between find the others as they need them. Raises UnsupportedOperation, naming
-    reason and remedy, for a table that Iceberg clients would misread, and TooManyFiles for more than `means` list anew.
+    Pass `live_digests` of the earliest version to be listed later as `baseline`. Files added since then get separate
+    manifests, so that the versions in between can reuse the other manifests. Raises UnsupportedOperation, with reason
+    and remedy, for a table that Iceberg clients would misread, and TooManyFiles above the context's maximum.
     """
     schema = iceberg_schema(version.metadata)
-    return _Generation(context, version, schema, None, settled).run().index(schema, schema.name_mapping)
+    return _Generation(context, version, schema, None, baseline).run().index(schema, schema.name_mapping)
 
 
 def live_digests(context: MetadataContext, version: TableVersion) -> frozenset[bytes]:
-    """Return by what an index knows the files of a version; raises what `first_index` does."""
+    """Return the digests of a version's files, as an index has them; raises what `first_index` raises."""
     return LiveFiles(context, version, iceberg_schema(version.metadata)).digests
 
 
-def newer_index(context: MetadataContext, version: TableVersion, before: FileIndex) -> FileIndex:
-    """Make the metadata of a version later than any that is listed; raises what `first_index` does.
+def newer_index(context: MetadataContext, version: TableVersion, previous: FileIndex) -> FileIndex:
+    """Add a later version to an index, and generate its metadata; raises what `first_index` raises.
 
-    What the index lists already stays listed, up to MOST_SNAPSHOTS versions.
+    The index keeps the latest MOST_SNAPSHOTS versions.
     """
-    if version.version <= before.version:
-        raise InvalidParameter(f"version {version.version} is not later than {before.version}")
+    if version.version <= previous.version:
+        raise InvalidParameter(f"version {version.version} is not later than {previous.version}")
     schema = iceberg_schema(version.metadata)
-    made = _Generation(context, version, schema, before).run()
-    mapping = _merged(before.name_mapping, schema.name_mapping)
+    generated = _Generation(context, version, schema, previous).run()
+    mapping = _merge_name_mappings(previous.name_mapping, schema.name_mapping)
     if mapping is None:
-        # A name means another column now: files of both cannot be read by one table.
-        return made.index(schema, schema.name_mapping)
-    return made.index(schema, mapping, before)
+        # A name belongs to another column now, so one Iceberg table cannot read the files of both versions.
+        return generated.index(schema, schema.name_mapping)
+    return generated.index(schema, mapping, previous)
 
 
 def with_earlier(context: MetadataContext, version: TableVersion, index: FileIndex) -> FileIndex:
-    """List a version before those that are listed, too; raises what `first_index` does.
+    """Add a version earlier than the listed ones to an index; raises what `first_index` raises.
 
-    That is refused as well where one name stands for two columns, as when column mapping began in between.
+    Also raises UnsupportedOperation if one name belongs to two columns, for example since column mapping was enabled.
     """
     if version.version >= index.snapshots[0].version:
         raise InvalidParameter(f"version {version.version} is not before {index.snapshots[0].version}")
     schema = iceberg_schema(version.metadata)
-    mapping = _merged(schema.name_mapping, index.name_mapping)
+    mapping = _merge_name_mappings(schema.name_mapping, index.name_mapping)
     if mapping is None:
         raise misread(
-            f"version {version.version} has a column by the name of another one of later versions",
-            "ask for a later version",
+            f"a column of version {version.version} has the name of another column of later versions",
+            "request a later version",
         )
-    made = _Generation(context, version, schema, index).run()
-    gone = dict.fromkeys(made.live - index.live, version.version) | index.gone
+    generated = _Generation(context, version, schema, index).run()
+    removed = dict.fromkeys(generated.live - index.live, version.version) | index.removed
     return msgspec.structs.replace(
         index,
-        snapshots=(made.snapshot, *index.snapshots),
+        snapshots=(generated.snapshot, *index.snapshots),
         schemas={schema.schema["schema-id"]: schema.schema} | index.schemas,
         specs={schema.spec["spec-id"]: schema.spec} | index.specs,
         name_mapping=mapping,
-        packed_gone=pack_gone(gone),
+        packed_removed=pack_removed(removed),
     )
 
 
-class _Made(msgspec.Struct, frozen=True):
+class _GeneratedVersion(msgspec.Struct, frozen=True):
     snapshot: ListedSnapshot
     live: frozenset[bytes]
     manifests: tuple[ListedManifest, ...]
 
-    def index(self, schema: IcebergSchema, mapping: list[dict[str, Any]], before: FileIndex | None = None) -> FileIndex:
-        """Return the index of this version, beside what an index of earlier ones lists."""
-        snapshots = (*(before.snapshots if before else ()), self.snapshot)[-MOST_SNAPSHOTS:]
-        schemas = (before.schemas if before else {}) | {schema.schema["schema-id"]: schema.schema}
-        specs = (before.specs if before else {}) | {schema.spec["spec-id"]: schema.spec}
-        gone = before.gone | dict.fromkeys(before.live - self.live, before.version) if before else {}
+    def index(self, schema: IcebergSchema, mapping: list[_Field], previous: FileIndex | None = None) -> FileIndex:
+        """Return an index of this version and of the versions that a previous index lists."""
+        snapshots = (*(previous.snapshots if previous else ()), self.snapshot)[-MOST_SNAPSHOTS:]
+        schemas = (previous.schemas if previous else {}) | {schema.schema["schema-id"]: schema.schema}
+        specs = (previous.specs if previous else {}) | {schema.spec["spec-id"]: schema.spec}
+        removed = previous.removed | dict.fromkeys(previous.live - self.live, previous.version) if previous else {}
         first = snapshots[0].version
         return FileIndex(
             snapshots,
             self.manifests,
-            {key: schemas[key] for key in dict.fromkeys(one.schema_id for one in snapshots)},
-            {key: specs[key] for key in dict.fromkeys(one.spec_id for one in snapshots)},
+            {key: schemas[key] for key in dict.fromkeys(snapshot.schema_id for snapshot in snapshots)},
+            {key: specs[key] for key in dict.fromkeys(snapshot.spec_id for snapshot in snapshots)},
             mapping,
-            pack_gone({name: last for name, last in gone.items() if name not in self.live and last >= first}),
+            pack_removed({file: last for file, last in removed.items() if file not in self.live and last >= first}),
         )
 
 
@@ -120,110 +116,112 @@ class _Generation:
         context: MetadataContext,
         version: TableVersion,
         schema: IcebergSchema,
-        other: FileIndex | None,
-        settled: frozenset[bytes] | None = None,
+        existing: FileIndex | None,
+        baseline: frozenset[bytes] | None = None,
     ) -> None:
         self._context = context
         self._version = version
         self._schema = schema
-        self._other = other
-        self._settled = settled
+        self._existing = existing
+        self._baseline = baseline
         self._files = LiveFiles(context, version, schema)
         self._writer = ManifestWriter(schema, context.location, context.put)
 
-    def run(self) -> _Made:
-        """Put what is new."""
-        kept = self._kept(self._files.digests, is_deletes=False)
-        loose = self._files.digests.difference(*(split(one.digests) for one in kept))
-        if len(loose) > self._context.most_files:
-            raise TooManyFiles(len(loose), self._context.most_files)
-        known = self._other.live if self._other else frozenset()
-        check_columns(self._context.store, list(self._files.some(loose - known)), self._schema.name_mapping)
-        groups = self._by_age(self._files.entries(loose))
-        vectors = {one.digest: one for one in self._files.vectors}
-        kept_deletes = self._kept(frozenset(vectors), is_deletes=True)
-        loose = frozenset(vectors).difference(*(split(one.digests) for one in kept_deletes))
-        new = by_partition([one for name, one in vectors.items() if name in loose])
-        framed = list(zip(new, frames(self._context.store, [one.vector for one in new]), strict=True))
-        # What can be refused has been by now.
-        data = [*kept, *(self._writer.manifest(some) for group in groups for some in _pieces(group))]
-        deletes = [*kept_deletes, *map(self._deletes, _pieces(framed))]
+    def run(self) -> _GeneratedVersion:
+        """Write new manifests and the manifest list."""
+        reused = self._reusable_manifests(self._files.digests, is_deletes=False)
+        remaining = self._files.digests.difference(*(split(manifest.digests) for manifest in reused))
+        if len(remaining) > self._context.most_files:
+            raise TooManyFiles(len(remaining), self._context.most_files)
+        existing = self._existing.live if self._existing else frozenset()
+        check_columns(self._context.store, list(self._files.sample(remaining - existing)), self._schema.name_mapping)
+        groups = self._group_by_age(self._files.entries(remaining))
+        vectors = {file.digest: file for file in self._files.vectors}
+        reused_deletes = self._reusable_manifests(frozenset(vectors), is_deletes=True)
+        remaining = frozenset(vectors).difference(*(split(manifest.digests) for manifest in reused_deletes))
+        new_vectors = by_partition([file for digest, file in vectors.items() if digest in remaining])
+        vector_frames = frames(self._context.store, [file.vector for file in new_vectors])
+        framed = list(zip(new_vectors, vector_frames, strict=True))
+        # Nothing is written before this line: everything that can be refused was checked above.
+        data = [*reused, *(self._writer.manifest(chunk) for group in groups for chunk in _chunks(group))]
+        deletes = [*reused_deletes, *map(self._write_vectors, _chunks(framed))]
         format_version = 3 if vectors else 2
-        listed, rows = self._writer.manifest_list(self._version.version, data + deletes, format_version)
+        manifest_list, rows = self._writer.manifest_list(self._version.version, data + deletes, format_version)
         snapshot = ListedSnapshot(
             self._version.version,
             self._version.timestamp,
-            listed,
+            manifest_list,
             self._schema.schema["schema-id"],
             self._schema.spec["spec-id"],
             format_version,
             len(self._files.digests),
             rows,
-            sum(one.rows for one in deletes),
+            sum(manifest.rows for manifest in deletes),
         )
-        return _Made(snapshot, self._files.digests, tuple(data + deletes))
+        return _GeneratedVersion(snapshot, self._files.digests, tuple(data + deletes))
 
-    def _by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
-        """Return what is settled and what has come since, each in the order of the entries."""
-        if self._settled is None:
+    def _group_by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
+        """Split entries into those of the baseline and newer ones, keeping their order."""
+        if self._baseline is None:
             return [entries]
-        new = frozenset(one.digest for one in entries).difference(self._settled)
-        return [[one for one in entries if one.digest not in new], [one for one in entries if one.digest in new]]
+        new = frozenset(entry.digest for entry in entries).difference(self._baseline)
+        return [[entry for entry in entries if (entry.digest in new) is is_new] for is_new in (False, True)]
 
-    def _deletes(self, framed: Sequence[tuple[LiveVector, bytes]]) -> ListedManifest:
-        """Put deletion vectors and their manifest.
+    def _write_vectors(self, framed: Sequence[tuple[LiveVector, bytes]]) -> ListedManifest:
+        """Write deletion vectors to a Puffin file, and its manifest.
 
-        pyiceberg takes from a Puffin file all that is in it, whichever vectors a version has: so no file has vectors
-        that some version would not have which reads it.
+        pyiceberg applies every vector of a Puffin file. So each version that reads the file must have all of its
+        vectors.
         """
-        content, offsets = puffin([FramedVector(one.uri, one.vector.cardinality, frame) for one, frame in framed])
+        content, offsets = puffin([FramedVector(file.uri, file.vector.cardinality, frame) for file, frame in framed])
         key = content_key("p", "puffin", content)
         self._context.put(key, content)
         uri = f"{self._context.location}/{key}"
         entries = [
-            self._files.vector_entry(one, VectorPlace(uri, len(content), offset, len(frame)))
-            for (one, frame), offset in zip(framed, offsets, strict=True)
+            self._files.vector_entry(file, VectorPosition(uri, len(content), offset, len(frame)))
+            for (file, frame), offset in zip(framed, offsets, strict=True)
         ]
         return self._writer.manifest(entries, is_deletes=True)
 
-    def _kept(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
-        """Return manifests that stay: all of theirs is live, and they are not small where others are written."""
-        if self._other is None or not self._is_alike(self._other.snapshots[-1]):
+    def _reusable_manifests(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
+        """Return manifests whose files are all live; without small ones if any manifest must be written."""
+        if self._existing is None or not self._has_same_schema(self._existing.snapshots[-1]):
             return []
-        all_of_them = [one for one in self._other.manifests if one.is_deletes is is_deletes]
-        whole = [one for one in all_of_them if live.issuperset(split(one.digests))]
-        if len(whole) == len(all_of_them) and sum(one.files for one in whole) == len(live):
-            return whole
-        return [one for one in whole if one.files >= (_FEW_VECTORS if is_deletes else _SMALL)]
+        candidates = [manifest for manifest in self._existing.manifests if manifest.is_deletes is is_deletes]
+        live_manifests = [manifest for manifest in candidates if live.issuperset(split(manifest.digests))]
+        if len(live_manifests) == len(candidates) and sum(manifest.files for manifest in live_manifests) == len(live):
+            return live_manifests
+        small = _SMALL_VECTOR_MANIFEST if is_deletes else _SMALL_MANIFEST
+        return [manifest for manifest in live_manifests if manifest.files >= small]
 
-    def _is_alike(self, snapshot: ListedSnapshot) -> bool:
-        """Tell whether manifests of another version say what this version's would."""
+    def _has_same_schema(self, snapshot: ListedSnapshot) -> bool:
+        """Return whether manifests of a listed version are valid for this version's schema and partitions."""
         ids = self._schema.schema["schema-id"], self._schema.spec["spec-id"]
         return (snapshot.schema_id, snapshot.spec_id) == ids
 
 
-def _pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    for at in range(0, len(items), FILES_A_MANIFEST):
-        yield items[at : at + FILES_A_MANIFEST]
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), FILES_A_MANIFEST):
+        yield items[start : start + FILES_A_MANIFEST]
 
 
-def _merged(one: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return a name mapping that holds for files of both; None where a name stands for two fields.
+def _merge_name_mappings(first: Sequence[_Field], second: Sequence[_Field]) -> list[_Field] | None:
+    """Return a name mapping for files of both versions; None if a name belongs to two fields.
 
-    It says which field a column of a file without field ids is (Iceberg specification, "Column Projection").
+    The mapping identifies columns of files that have no field ids (Iceberg specification, "Column Projection").
     """
-    fields = {field["field-id"]: field for field in one}
-    names = {name: field["field-id"] for field in one for name in field["names"]}
-    for field in other:
+    fields = {field["field-id"]: field for field in first}
+    names = {name: field["field-id"] for field in first for name in field["names"]}
+    for field in second:
         if any(names.get(name, field["field-id"]) != field["field-id"] for name in field["names"]):
             return None
-        own = fields.setdefault(field["field-id"], field)
-        if own is field:
+        existing = fields.setdefault(field["field-id"], field)
+        if existing is field:
             continue
-        if own["names"] != field["names"]:
+        if existing["names"] != field["names"]:
             return None
-        below = _merged(own.get("fields", ()), field.get("fields", ()))
-        if below is None:
+        nested = _merge_name_mappings(existing.get("fields", ()), field.get("fields", ()))
+        if nested is None:
             return None
-        fields[field["field-id"]] = {**field, **({"fields": below} if below else {})}
+        fields[field["field-id"]] = {**field, **({"fields": nested} if nested else {})}
     return list(fields.values())

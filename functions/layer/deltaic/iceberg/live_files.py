@@ -1,4 +1,4 @@
-"""The live files of a version as entries of manifests: each known by a digest, encoded where that is asked for."""
+"""The live files of a version as manifest entries, which are encoded on request and identified by digests."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -18,7 +18,7 @@ from deltaic.iceberg.manifests import (
     ManifestEntry,
     Partition,
     PartitionEncoder,
-    VectorPlace,
+    VectorPosition,
     data_body,
     digest,
     vector_body,
@@ -28,22 +28,22 @@ from deltaic.iceberg.table_schema import IcebergSchema
 from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.pruning.partition_facts import values
 
-_MOST_NAMED: Final = 1_000
-_MOST_KNOWN: Final = 100_000
-"""Partitions that are kept as read, and as encoded."""
+_MAX_SAMPLE: Final = 1_000
+_CACHED_PARTITIONS: Final = 100_000
+"""Size of the caches of parsed and of encoded partitions."""
 
 
 class LiveVector(msgspec.Struct, frozen=True):
     """A live file that has a deletion vector."""
 
     digest: bytes
-    """Names file and vector."""
+    """Identifies the file with its vector."""
     uri: str
     partition: Partition
     vector: DeletionVector
 
 
-_OfPartition = TypeVar("_OfPartition", ManifestEntry, LiveVector)
+_Partitioned = TypeVar("_Partitioned", ManifestEntry, LiveVector)
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class _Batch(msgspec.Struct, frozen=True):
 
 
 class LiveFiles:
-    """The files of one version; raises TableUnreadable for a log that names one twice."""
+    """The files of one version; raises TableUnreadable if the log lists a file twice."""
 
     def __init__(self, context: MetadataContext, version: TableVersion, schema: IcebergSchema) -> None:
         self._store = context.store
@@ -61,103 +61,102 @@ class LiveFiles:
         self._metrics = FileMetrics(version.metadata, schema)
         self._partitions = _Partitions(schema)
         self._batches = []
-        self._untold = 0
+        self._without_row_count = 0
         self._version = version.version
         self._location = context.location
         for rows in version.files():
             uris = context.uris(rows.column("path"))
             self._batches.append(_Batch(rows, uris, [digest(self._location, uri) for uri in uris]))
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
-        self.vectors = list(self._vectors())
+        self.vectors = list(self._read_vectors())
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
             raise TableUnreadable("the table's log contradicts itself: a file is live twice in one version")
 
-    def some(self, wanted: frozenset[bytes]) -> Iterator[DataFile]:
-        """Yield files of these digests as the log names them: all of a few, else some from everywhere."""
-        every = len(wanted) // _MOST_NAMED + 1
+    def sample(self, digests: frozenset[bytes]) -> Iterator[DataFile]:
+        """Yield the files with these digests, or an even sample of them if they are many."""
+        step = len(digests) // _MAX_SAMPLE + 1
         for batch in self._batches:
-            if (rows := _chosen(batch, wanted)) is not None:
-                rows = pa.array(rows.to_pylist()[::every], pa.uint64())
-                taken = pc.take(batch.rows.column("path"), rows).to_pylist()
-                yield from map(DataFile, taken, pc.take(batch.rows.column("size"), rows).to_pylist())
+            if (rows := _rows_with_digest(batch, digests)) is not None:
+                rows = pa.array(rows.to_pylist()[::step], pa.uint64())
+                paths = pc.take(batch.rows.column("path"), rows).to_pylist()
+                yield from map(DataFile, paths, pc.take(batch.rows.column("size"), rows).to_pylist())
 
-    def entries(self, wanted: frozenset[bytes]) -> list[ManifestEntry]:
-        """Return the entries of data files, those of one partition beside each other, else in the log's order.
+    def entries(self, digests: frozenset[bytes]) -> list[ManifestEntry]:
+        """Return the entries of data files, grouped by partition and else in the log's order.
 
-        Raises UnsupportedOperation for more files than can be looked at whose rows the log does not tell, and for a
-        partition value that is none of its column's type.
+        Raises UnsupportedOperation if too many files have no row count in the log, or if a partition value does not
+        have its column's type.
         """
-        found = [entry for batch in self._batches for entry in self._entries(batch, wanted)]
-        return by_partition(found)
+        return by_partition([entry for batch in self._batches for entry in self._entries(batch, digests)])
 
-    def vector_entry(self, one: LiveVector, place: VectorPlace) -> ManifestEntry:
-        """Return the entry of a deletion vector that lies somewhere."""
-        deleted = one.vector.cardinality
-        body = vector_body(one.uri, self._partitions.encoded(one.partition), deleted, place)
-        return ManifestEntry(one.digest, one.partition, deleted, body)
+    def vector_entry(self, file: LiveVector, position: VectorPosition) -> ManifestEntry:
+        """Return the entry of a deletion vector at a position of a Puffin file."""
+        deleted_rows = file.vector.cardinality
+        body = vector_body(file.uri, self._partitions.encoded(file.partition), deleted_rows, position)
+        return ManifestEntry(file.digest, file.partition, deleted_rows, body)
 
-    def _entries(self, batch: _Batch, wanted: frozenset[bytes]) -> Iterator[ManifestEntry]:
-        rows = _chosen(batch, wanted)
+    def _entries(self, batch: _Batch, digests: frozenset[bytes]) -> Iterator[ManifestEntry]:
+        rows = _rows_with_digest(batch, digests)
         if rows is None:
             return
-        chosen = rows.to_pylist()
+        row_numbers = rows.to_pylist()
         files = pa.RecordBatch.from_arrays(
             [pc.take(batch.rows.column(name), rows) for name in _COLUMNS], names=list(_COLUMNS)
         )
         counts, metrics = self._metrics.encode(files.column("stats"))
         sizes = files.column("size").to_pylist()
-        rows_of = self._counted(counts, files.column("path"), sizes)
-        partitions = self._partitions.of(files.column("partitionValues"))
-        added_in = files.column("defaultRowCommitVersion").to_pylist()
-        columns = zip(chosen, partitions, rows_of, sizes, metrics, added_in, strict=True)
-        for at, partition, count, size, maps, added in columns:
+        row_counts = self._complete_counts(counts, files.column("path"), sizes)
+        partitions = self._partitions.partitions_of(files.column("partitionValues"))
+        added_versions = files.column("defaultRowCommitVersion").to_pylist()
+        columns = zip(row_numbers, partitions, row_counts, sizes, metrics, added_versions, strict=True)
+        for row, partition, count, size, metric_maps, added_in in columns:
             encoded = self._partitions.encoded(partition)
-            recorded = added if added is not None and 0 <= added <= self._version else NOT_RECORDED
-            body = data_body(batch.uris[at], encoded, count, size or 0, maps, added=recorded)
-            yield ManifestEntry(batch.digests[at], partition, count, body)
+            recorded = added_in if added_in is not None and 0 <= added_in <= self._version else NOT_RECORDED
+            body = data_body(batch.uris[row], encoded, count, size or 0, metric_maps, added=recorded)
+            yield ManifestEntry(batch.digests[row], partition, count, body)
 
-    def _counted(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:
-        """Fill in what statistics leave out."""
-        unknown = [at for at, count in enumerate(counts) if count is None]
-        self._untold += len(unknown)
-        if unknown:
-            check_countable(self._untold)
-            names = paths.to_pylist()
-            found = count_rows(self._store, [DataFile(names[at], sizes[at]) for at in unknown])
-            told = dict(zip(unknown, found, strict=True))
-            return [told[at] if count is None else count for at, count in enumerate(counts)]
+    def _complete_counts(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:
+        """Return row counts, read from file footers where statistics have none."""
+        missing = [row for row, count in enumerate(counts) if count is None]
+        self._without_row_count += len(missing)
+        if missing:
+            check_countable(self._without_row_count)
+            raw_paths = paths.to_pylist()
+            read_counts = count_rows(self._store, [DataFile(raw_paths[row], sizes[row]) for row in missing])
+            counts_by_row = dict(zip(missing, read_counts, strict=True))
+            return [counts_by_row[row] if count is None else count for row, count in enumerate(counts)]
         return [count for count in counts if count is not None]
 
-    def _vectors(self) -> Iterator[LiveVector]:
+    def _read_vectors(self) -> Iterator[LiveVector]:
         for batch in self._batches:
             column = batch.rows.column("deletionVector")
             if column.null_count == len(column):
                 continue
             rows = pc.indices_nonzero(pc.is_valid(column))
-            partitions = self._partitions.of(pc.take(batch.rows.column("partitionValues"), rows))
-            described = pc.take(column, rows).to_pylist()
-            for at, partition, row in zip(rows.to_pylist(), partitions, described, strict=True):
-                vector = DeletionVector.of_row(row)
-                uri = batch.uris[at]
+            partitions = self._partitions.partitions_of(pc.take(batch.rows.column("partitionValues"), rows))
+            descriptors = pc.take(column, rows).to_pylist()
+            for row, partition, descriptor in zip(rows.to_pylist(), partitions, descriptors, strict=True):
+                vector = DeletionVector.of_row(descriptor)
+                uri = batch.uris[row]
                 yield LiveVector(digest(self._location, f"{uri}\n{vector.unique_id}"), uri, partition, vector)
 
 
 _COLUMNS: Final = ("path", "partitionValues", "size", "stats", "defaultRowCommitVersion")
 
 
-def _chosen(batch: _Batch, wanted: frozenset[bytes]) -> pa.Array | None:
-    if wanted.isdisjoint(batch.digests):
+def _rows_with_digest(batch: _Batch, digests: frozenset[bytes]) -> pa.Array | None:
+    if digests.isdisjoint(batch.digests):
         return None
-    rows = [at for at, name in enumerate(batch.digests) if name in wanted]
+    rows = [row for row, digest in enumerate(batch.digests) if digest in digests]
     return pa.array(rows, pa.uint64())
 
 
-def by_partition(entries: list[_OfPartition]) -> list[_OfPartition]:
-    """Return what has a partition in the order of their partitions, nulls first, so that a manifest has few of them."""
+def by_partition(entries: list[_Partitioned]) -> list[_Partitioned]:
+    """Sort entries by partition, nulls first, so that each manifest has few partitions."""
     partitions = {entry.partition for entry in entries}
-    if len(partitions) < 2:  # noqa: PLR2004 -- one needs no order
+    if len(partitions) < 2:  # noqa: PLR2004 -- a single partition needs no order
         return entries
-    order = {one: at for at, one in enumerate(sorted(partitions, key=_sort_key))}
+    order = {partition: position for position, partition in enumerate(sorted(partitions, key=_sort_key))}
     return sorted(entries, key=lambda entry: order[entry.partition])
 
 
@@ -168,11 +167,11 @@ def _sort_key(partition: Partition) -> tuple[Any, ...]:
 class _Partitions:
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
-        self.encoded = lru_cache(_MOST_KNOWN)(PartitionEncoder(schema.partitions).encode)
-        """Returns a partition as entries have it."""
-        self._partition = lru_cache(_MOST_KNOWN)(self._read)
+        self.encoded = lru_cache(_CACHED_PARTITIONS)(PartitionEncoder(schema.partitions).encode)
+        """Returns the encoded partition of an entry."""
+        self._partition = lru_cache(_CACHED_PARTITIONS)(self._read)
 
-    def of(self, maps: pa.MapArray) -> list[Partition]:
+    def partitions_of(self, maps: pa.MapArray) -> list[Partition]:
         """Return the partition of each file."""
         if not self._columns:
             return [()] * len(maps)
@@ -180,9 +179,9 @@ class _Partitions:
         return [self._partition(combination) for combination in zip(*texts, strict=True)]
 
     def _texts(self, maps: pa.MapArray, name: str) -> Sequence[str | None]:
-        found = values(maps, name)
-        if found is not None:
-            texts: list[str | None] = found.to_pylist()
+        column = values(maps, name)
+        if column is not None:
+            texts: list[str | None] = column.to_pylist()
             return texts
         return [dict(pairs or ()).get(name) for pairs in maps.to_pylist()]
 
@@ -193,5 +192,5 @@ class _Partitions:
 def _value(text: str | None, column: Any) -> Any:
     try:
         return partition_value(text, column.type)
-    except ValueError as wrong:
-        raise misread_column([column.name], f"has a partition value that is no {wrong}") from None
+    except ValueError as expected:
+        raise misread_column([column.name], f"has a partition value that is not of type {expected}") from None

@@ -1,8 +1,8 @@
-"""Manifests and their lists: which data files a version has, and which deletion vectors.
+"""Write manifests and manifest lists: the data files and deletion vectors of a version.
 
-Iceberg specification, "Manifests" and "Manifest Lists". Entries have one sequence number, whatever the version, so that
-a manifest serves all versions that have its files. An entry names the version that added its file, or a snapshot that
-is never listed: ClickHouse reads a file by the schema of the snapshot that its entry names, and drops newer columns.
+Iceberg specification, "Manifests" and "Manifest Lists". All entries have the same sequence number, so that
+versions with the same files can share a manifest. An entry has the snapshot id of the version that added its file, or
+an id that is never listed: ClickHouse reads a file with that snapshot's schema, and would drop newer columns.
 """
 
 import hashlib
@@ -19,75 +19,75 @@ from deltaic.iceberg.column_types import Value, avro_type, avro_value, single_va
 from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
 
 FIRST_SNAPSHOT: Final = 10**12
-"""Snapshot ids are this and the version's number: clients take 0 for none."""
+"""Added to the version to get a snapshot id, because clients treat 0 as no snapshot."""
 NOT_RECORDED: Final = -1
-"""Stands for the version that added a file where the log does not record it: a snapshot of that id is never listed."""
+"""Version for files whose log does not record which version added them: its snapshot is never listed."""
 _ENTRY_FORMAT: Final = 2
 _VECTOR_FORMAT: Final = 3
 
 Partition = tuple[Value | None, ...]
-"""Values of the partition columns, in the spec's order."""
+"""Values of the partition columns, in the order of the partition spec."""
 
 
 class ManifestEntry(NamedTuple):
-    """One file of a manifest, encoded."""
+    """An encoded entry of a manifest: one file."""
 
     digest: bytes
-    """Names the file, or the file with its deletion vector."""
+    """Identifies the file, or the file with its deletion vector."""
     partition: Partition
     rows: int
     body: bytes
 
 
 class ListedManifest(msgspec.Struct, frozen=True, array_like=True):
-    """A manifest that was made."""
+    """A manifest that is stored."""
 
     key: str
-    """Below the location."""
+    """Object key below the location."""
     length: int
     rows: int
     summary: bytes
-    """The partitions that it has, as the manifest list tells it."""
+    """Encoded summary of its partitions, for the manifest list."""
     digests: bytes
-    """Those of its entries, `DIGEST` bytes each."""
+    """Concatenated digests of its entries, `DIGEST` bytes each."""
     is_deletes: bool = False
 
     @property
     def files(self) -> int:
-        """How many entries it has."""
+        """Number of entries."""
         return len(self.digests) // DIGEST
 
 
 DIGEST: Final = 16
-_STATUS_ADDED: Final = avro.whole(1)
-_DATA, _DELETES = avro.whole(0), avro.whole(1)
-_SEQUENCE_NUMBERS: Final = (avro.PRESENT + avro.whole(1)) * 2
-"""Of the data and of the file."""
+_STATUS_ADDED: Final = avro.integer(1)
+_DATA, _DELETES = avro.integer(0), avro.integer(1)
+_SEQUENCE_NUMBERS: Final = (avro.PRESENT + avro.integer(1)) * 2
+"""Sequence numbers of the data and of the file."""
 _PARQUET, _PUFFIN = avro.text("PARQUET"), avro.text("PUFFIN")
 _NO_METRICS: Final = avro.NULL * 3
 
 
-def digest(location: str, name: str) -> bytes:
-    """Return what the index at a location (`MetadataContext.location`) knows a file by; elsewhere it means nothing."""
-    return hashlib.blake2b(f"{location}\n{name}".encode(), digest_size=DIGEST).digest()
+def digest(location: str, file: str) -> bytes:
+    """Return the digest that identifies a file in the index of a location (`MetadataContext.location`)."""
+    return hashlib.blake2b(f"{location}\n{file}".encode(), digest_size=DIGEST).digest()
 
 
 @lru_cache(maxsize=1024)
 def _entry_head(added: int) -> bytes:
-    """Encode status, snapshot and sequence numbers of a file that a version added."""
-    return _STATUS_ADDED + avro.PRESENT + avro.whole(FIRST_SNAPSHOT + added) + _SEQUENCE_NUMBERS
+    """Encode the status, snapshot and sequence numbers of a file."""
+    return _STATUS_ADDED + avro.PRESENT + avro.integer(FIRST_SNAPSHOT + added) + _SEQUENCE_NUMBERS
 
 
 def data_body(  # noqa: PLR0913 -- the fields of one entry
     uri: str, partition: bytes, rows: int, size: int, metrics: bytes, *, added: int
 ) -> bytes:
     """Encode the entry of a data file; `added` is the version that added it, or NOT_RECORDED."""
-    described = (_DATA, avro.text(uri), _PARQUET, partition, avro.whole(rows), avro.whole(size), metrics)
+    described = (_DATA, avro.text(uri), _PARQUET, partition, avro.integer(rows), avro.integer(size), metrics)
     return b"".join((_entry_head(added), *described))
 
 
-class VectorPlace(NamedTuple):
-    """Where a deletion vector lies in a Puffin file of ours."""
+class VectorPosition(NamedTuple):
+    """Position of a deletion vector in a Puffin file."""
 
     file_uri: str
     file_size: int
@@ -95,30 +95,37 @@ class VectorPlace(NamedTuple):
     length: int
 
 
-def vector_body(uri: str, partition: bytes, deleted: int, place: VectorPlace) -> bytes:
+def vector_body(uri: str, partition: bytes, deleted: int, position: VectorPosition) -> bytes:
     """Encode the entry of a data file's deletion vector."""
-    parts = (_entry_head(NOT_RECORDED), _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
-    sized = (avro.whole(place.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
-    where = (avro.PRESENT, avro.whole(place.offset), avro.PRESENT, avro.whole(place.length))
-    return b"".join((*parts, *sized, *where))
+    start = (
+        _entry_head(NOT_RECORDED),
+        _DELETES,
+        avro.text(position.file_uri),
+        _PUFFIN,
+        partition,
+        avro.integer(deleted),
+    )
+    target = (avro.integer(position.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
+    location = (avro.PRESENT, avro.integer(position.offset), avro.PRESENT, avro.integer(position.length))
+    return b"".join((*start, *target, *location))
 
 
 class PartitionEncoder:
-    """Encodes partitions, and sums them up for lists."""
+    """Encoder of partitions and of their summaries."""
 
     def __init__(self, columns: Sequence[PartitionColumn]) -> None:
         self._writers = [avro_value(column.type) for column in columns]
         self._bounds = [single_value(column.type) for column in columns]
 
     def encode(self, partition: Partition) -> bytes:
-        """Return the partition of an entry."""
+        """Encode the partition of an entry."""
         return b"".join(
             avro.NULL if value is None else avro.PRESENT + write(value)
             for write, value in zip(self._writers, partition, strict=True)
         )
 
     def summary(self, partitions: Sequence[Partition]) -> bytes:
-        """Return the summaries of a manifest's partitions, an optional array."""
+        """Encode the summaries of a manifest's partitions, an optional array."""
         if not self._bounds:
             return avro.NULL
         columns = zip(self._bounds, zip(*set(partitions), strict=True), strict=True)
@@ -126,44 +133,44 @@ class PartitionEncoder:
 
 
 def _field_summary(write: Callable[[Any], bytes], values: Sequence[Any]) -> bytes:
-    known = [value for value in values if value is not None]
-    numbers = [value for value in known if not (isinstance(value, float) and isnan(value))]
-    has_null, has_nan = len(known) < len(values), len(numbers) < len(known)
-    ends = (min(numbers), max(numbers)) if numbers else ()
-    bounds = b"".join(avro.PRESENT + avro.data(write(end)) for end in ends) or avro.NULL * 2
+    present = [value for value in values if value is not None]
+    numbers = [value for value in present if not (isinstance(value, float) and isnan(value))]
+    has_null, has_nan = len(present) < len(values), len(numbers) < len(present)
+    limits = (min(numbers), max(numbers)) if numbers else ()
+    bounds = b"".join(avro.PRESENT + avro.data(write(limit)) for limit in limits) or avro.NULL * 2
     return (b"\x01" if has_null else b"\x00") + avro.PRESENT + (b"\x01" if has_nan else b"\x00") + bounds
 
 
 class ManifestWriter:
-    """Writes manifests and lists of one schema."""
+    """Writer of manifests and manifest lists with one schema."""
 
     def __init__(self, schema: IcebergSchema, location: str, put: Callable[[str, bytes], None]) -> None:
         self._put = put
         self._location = location
         self._spec_id = schema.spec["spec-id"]
         self._partitions = PartitionEncoder(schema.partitions)
-        self._about = {
+        self._metadata = {
             "schema": json.dumps(schema.schema),
             "schema-id": str(schema.schema["schema-id"]),
             "partition-spec": json.dumps(schema.spec["fields"]),
             "partition-spec-id": str(self._spec_id),
         }
         fields = [
-            avro.optional(f"p{at}", avro_type(one.type, one.field_id), one.field_id)
-            for at, one in enumerate(schema.partitions)
+            avro.optional(f"p{number}", avro_type(column.type, column.field_id), column.field_id)
+            for number, column in enumerate(schema.partitions)
         ]
         self._partition_type = avro.record("r102", fields)
 
     def manifest(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> ListedManifest:
-        """Put a manifest of these entries."""
-        about = {
-            **self._about,
+        """Write a manifest with these entries."""
+        metadata = {
+            **self._metadata,
             "format-version": str(_VECTOR_FORMAT if is_deletes else _ENTRY_FORMAT),
             "content": "deletes" if is_deletes else "data",
         }
         body = b"".join([entry.body for entry in entries])
         schema = _entry_schema(self._partition_type, is_deletes=is_deletes)
-        key, length = self._store("m", "avro", avro.container(schema, about, len(entries), body))
+        key, length = self._store("m", "avro", avro.container(schema, metadata, len(entries), body))
         return ListedManifest(
             key,
             length,
@@ -174,28 +181,30 @@ class ManifestWriter:
         )
 
     def manifest_list(self, version: int, manifests: Sequence[ListedManifest], format_version: int) -> tuple[str, int]:
-        """Put the list of a version; return its key, and how many rows its data files have."""
+        """Write the manifest list of a version; return its key and the row count of its data files."""
         rows, lines = 0, []
-        for one in manifests:
-            lines.append(self._line(one, first_row=rows if format_version >= _VECTOR_FORMAT else None))
-            rows += 0 if one.is_deletes else one.rows
-        about = {
+        for manifest in manifests:
+            lines.append(self._line(manifest, first_row=rows if format_version >= _VECTOR_FORMAT else None))
+            rows += 0 if manifest.is_deletes else manifest.rows
+        metadata = {
             "snapshot-id": str(FIRST_SNAPSHOT + version),
             "parent-snapshot-id": "null",
             "sequence-number": str(version + 1),
             "format-version": str(format_version),
         }
-        content = avro.container(_list_schema(format_version), about, len(lines), b"".join(lines))
+        content = avro.container(_list_schema(format_version), metadata, len(lines), b"".join(lines))
         return self._store("l", "avro", content)[0], rows
 
-    def _line(self, one: ListedManifest, first_row: int | None) -> bytes:
-        start = avro.text(f"{self._location}/{one.key}") + avro.whole(one.length) + avro.whole(self._spec_id)
-        content = _DELETES if one.is_deletes else _DATA
-        numbers = (1, 1, FIRST_SNAPSHOT + NOT_RECORDED, one.files, 0, 0, one.rows, 0, 0)
-        line = start + content + b"".join(map(avro.whole, numbers)) + one.summary
+    def _line(self, manifest: ListedManifest, first_row: int | None) -> bytes:
+        head = (
+            avro.text(f"{self._location}/{manifest.key}") + avro.integer(manifest.length) + avro.integer(self._spec_id)
+        )
+        content = _DELETES if manifest.is_deletes else _DATA
+        numbers = (1, 1, FIRST_SNAPSHOT + NOT_RECORDED, manifest.files, 0, 0, manifest.rows, 0, 0)
+        line = head + content + b"".join(map(avro.integer, numbers)) + manifest.summary
         if first_row is None:
             return line
-        return line + (avro.NULL if one.is_deletes else avro.PRESENT + avro.whole(first_row))
+        return line + (avro.NULL if manifest.is_deletes else avro.PRESENT + avro.integer(first_row))
 
     def _store(self, folder: str, suffix: str, content: bytes) -> tuple[str, int]:
         key = content_key(folder, suffix, content)
@@ -204,7 +213,7 @@ class ManifestWriter:
 
 
 def content_key(folder: str, suffix: str, content: bytes) -> str:
-    """Return the key of an object that is named by its content."""
+    """Return the object key that is derived from the content."""
     return f"{folder}/{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
 
 
@@ -216,9 +225,9 @@ def _entry_schema(partition: Mapping[str, Any], *, is_deletes: bool) -> dict[str
         avro.field("partition", partition, 102),
         avro.field("record_count", "long", 103),
         avro.field("file_size_in_bytes", "long", 104),
-        _map("null_value_counts", 110, 121, "long"),
-        _map("lower_bounds", 125, 126, "bytes"),
-        _map("upper_bounds", 128, 129, "bytes"),
+        _map_field("null_value_counts", 110, 121, "long"),
+        _map_field("lower_bounds", 125, 126, "bytes"),
+        _map_field("upper_bounds", 128, 129, "bytes"),
     ]
     if is_deletes:
         file += [
@@ -236,8 +245,8 @@ def _entry_schema(partition: Mapping[str, Any], *, is_deletes: bool) -> dict[str
     return avro.record("manifest_entry", fields)
 
 
-def _map(name: str, field_id: int, key_id: int, values: str) -> dict[str, Any]:
-    """Return a map from field ids, which Avro writes as an array of pairs."""
+def _map_field(name: str, field_id: int, key_id: int, values: str) -> dict[str, Any]:
+    """Return the schema of a map with field ids as keys, which Avro encodes as an array of pairs."""
     pair = avro.record(
         f"k{key_id}_v{key_id + 1}", [avro.field("key", "int", key_id), avro.field("value", values, key_id + 1)]
     )

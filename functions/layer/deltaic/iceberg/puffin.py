@@ -1,6 +1,6 @@
-"""Deletion vectors of Delta as Iceberg reads them: the same bytes, in a Puffin file.
+"""Write Delta deletion vectors for Iceberg: the same bytes, in a Puffin file.
 
-Iceberg's Puffin specification, "deletion-vector-v1": a blob is length, magic, bitmap and CRC-32 as Delta frames them.
+Iceberg's Puffin specification, "deletion-vector-v1": a blob has length, magic, bitmap and CRC-32, as in Delta.
 """
 
 import json
@@ -17,15 +17,15 @@ from deltaic.iceberg.refusals import misread
 _MAGIC: Final = b"PFA1"
 _LENGTH: Final = struct.Struct(">I")
 _PORTABLE: Final = struct.pack("<I", 1681511377)
-"""How a bitmap begins that both formats know; Delta has had another."""
+"""First bytes of the bitmap format of both Delta and Iceberg; older Delta files have another one."""
 _FOOTER_LENGTH: Final = struct.Struct("<i")
 _NO_FLAGS: Final = b"\x00" * 4
 _POSITIONS: Final = 2147483645
-"""The field of a row's position, which is what a vector is about."""
+"""Field id of row positions, which the vectors contain."""
 
 
 class FramedVector(NamedTuple):
-    """A vector and the data file that it is of."""
+    """A framed vector and its data file."""
 
     data_file: str
     """URI."""
@@ -34,23 +34,27 @@ class FramedVector(NamedTuple):
 
 
 def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
-    """Read vectors, framed by length and CRC-32; of each file what is asked for by one call.
+    """Read vectors, framed by length and CRC-32, with one read for each file.
 
-    Raises TableUnreadable for one that is not where the log says.
+    Raises TableUnreadable for a vector that is corrupt or not at its position in the log.
     """
-    found = []
-    for vector, framed in zip(vectors, read_framed(store, vectors), strict=True):
-        frame = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes]) if framed is None else framed
+    read_frames = []
+    for vector, stored_frame in zip(vectors, read_framed(store, vectors), strict=True):
+        frame = (
+            _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes])
+            if stored_frame is None
+            else stored_frame
+        )
         _check(frame, vector.size_in_bytes, vector.path_or_inline_dv)
-        found.append(frame)
-    return found
+        read_frames.append(frame)
+    return read_frames
 
 
 def puffin(vectors: Sequence[FramedVector]) -> tuple[bytes, list[int]]:
-    """Return a Puffin file of vectors, and the offset of each."""
+    """Return a Puffin file with these vectors, and the offset of each vector."""
     body = bytearray(_MAGIC)
     blobs, offsets = [], []
-    for one in vectors:
+    for vector in vectors:
         offsets.append(len(body))
         blobs.append(
             {
@@ -59,11 +63,11 @@ def puffin(vectors: Sequence[FramedVector]) -> tuple[bytes, list[int]]:
                 "snapshot-id": -1,
                 "sequence-number": -1,
                 "offset": len(body),
-                "length": len(one.frame),
-                "properties": {"referenced-data-file": one.data_file, "cardinality": str(one.cardinality)},
+                "length": len(vector.frame),
+                "properties": {"referenced-data-file": vector.data_file, "cardinality": str(vector.cardinality)},
             }
         )
-        body += one.frame
+        body += vector.frame
     footer = json.dumps({"blobs": blobs}).encode()
     body += _MAGIC + footer + _FOOTER_LENGTH.pack(len(footer)) + _NO_FLAGS + _MAGIC
     return bytes(body), offsets
@@ -76,9 +80,11 @@ def _frame(bitmap: bytes) -> bytes:
 def _check(frame: bytes, size: int, path: str) -> None:
     bitmap = frame[_LENGTH.size : -_LENGTH.size]
     if len(bitmap) != size or frame != _frame(bitmap):
-        raise TableUnreadable("a deletion vector of this table is corrupt, or not where the log says that it is", path)
+        raise TableUnreadable(
+            "a deletion vector of this table is corrupt, or not at the position that the log records", path
+        )
     if not bitmap.startswith(_PORTABLE):
         raise misread(
-            "a deletion vector has a form that only Delta knows",
+            "a deletion vector has a format that only Delta supports",
             "ask its provider to purge deleted rows (REORG TABLE ... APPLY (PURGE))",
         )

@@ -1,30 +1,30 @@
-"""What is said of a table that Iceberg clients would misread."""
+"""Errors for tables that Iceberg clients would misread."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from deltaic.errors import UnsupportedOperation
 
-_REMEDY: Final = "ask its provider for one without it"
+_REMEDY: Final = "ask its provider to change it"
 
 
 class TooManyFiles(UnsupportedOperation):
-    """More files would be listed anew than whoever makes the metadata has time or memory for."""
+    """The table needs more new manifest entries than the server has time or memory for."""
 
-    def __init__(self, files: int, most: int) -> None:
+    def __init__(self, files: int, maximum: int) -> None:
         super().__init__(
-            f"the table has {files:,} files to be listed anew, and metadata for Iceberg clients is made of {most:,} at "
-            "most: its provider can compact it"
+            f"the table has {files:,} files to add to its Iceberg metadata, and the maximum is {maximum:,}: ask its "
+            "provider to compact it"
         )
 
 
-def misread(why: str, remedy: str = _REMEDY) -> UnsupportedOperation:
-    """Return the refusal of a table."""
+def misread(reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
+    """Return an error that refuses a table."""
     return UnsupportedOperation(
-        f"Iceberg clients cannot read this table: {why}. Read the table with a Delta Sharing client, or {remedy}."
+        f"Iceberg clients cannot read this table: {reason}. Read the table with a Delta Sharing client, or {remedy}."
     )
 
 
-def misread_column(path: Sequence[str], why: str, remedy: str = _REMEDY) -> UnsupportedOperation:
-    """Return the refusal of a table for one of its columns."""
-    return misread(f"column '{'.'.join(path)}' {why}", remedy)
+def misread_column(path: Sequence[str], reason: str, remedy: str = _REMEDY) -> UnsupportedOperation:
+    """Return an error that refuses a table because of one column."""
+    return misread(f"column '{'.'.join(path)}' {reason}", remedy)

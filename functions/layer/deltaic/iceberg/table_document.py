@@ -1,4 +1,4 @@
-"""The table as Iceberg's metadata (metadata.json) has it."""
+"""Iceberg's table metadata document, metadata.json."""
 
 import json
 import uuid
@@ -19,16 +19,18 @@ _WITH_ROW_IDS: Final = 3
 def table_document(
     context: MetadataContext, table_id: str, index: FileIndex, *, since: int | None = None
 ) -> dict[str, Any]:
-    """Return the metadata, whose snapshots are the listed versions from `since` on; None for the newest alone.
+    """Return the metadata document with the listed versions from `since` on, or only the newest if None.
 
-    A snapshot's id is 10**12 + the version's number, and a tag `v<number>` names it. `table_id` is what the table keeps
-    its identity by (a UUID; of another text one is made).
+    A snapshot has the id 10**12 + version and a tag `v<version>`. `table_id` identifies the table: a UUID, or another
+    text, from which a UUID is derived.
     """
     newest = index.snapshots[-1]
-    listed = _in_order([*(one for one in index.snapshots[:-1] if since is not None and one.version >= since), newest])
-    format_version = max(one.format_version for one in listed)
-    schemas = [index.schemas[key] for key in dict.fromkeys(one.schema_id for one in listed)]
-    specs = [index.specs[key] for key in dict.fromkeys(one.spec_id for one in listed)]
+    listed = _with_ascending_times(
+        [*(snapshot for snapshot in index.snapshots[:-1] if since is not None and snapshot.version >= since), newest]
+    )
+    format_version = max(snapshot.format_version for snapshot in listed)
+    schemas = [index.schemas[key] for key in dict.fromkeys(snapshot.schema_id for snapshot in listed)]
+    specs = [index.specs[key] for key in dict.fromkeys(snapshot.spec_id for snapshot in listed)]
     partition_ids = [field["field-id"] for spec in specs for field in spec["fields"]]
     document = {
         "format-version": format_version,
@@ -36,7 +38,7 @@ def table_document(
         "location": context.location,
         "last-sequence-number": newest.version + 1,
         "last-updated-ms": newest.timestamp,
-        "last-column-id": max((one for schema in schemas for one in field_ids(schema)), default=0),
+        "last-column-id": max((field_id for schema in schemas for field_id in field_ids(schema)), default=0),
         "schemas": schemas,
         "current-schema-id": newest.schema_id,
         "partition-specs": specs,
@@ -46,56 +48,58 @@ def table_document(
         "default-sort-order-id": 0,
         "properties": {
             "schema.name-mapping.default": json.dumps(index.name_mapping),
-            # Bounds are wider than what they bound: a client must not answer for the greatest value by them.
+            # Bounds can be wider than the values: clients must not use them to compute a minimum or maximum.
             "write.metadata.metrics.default": "counts",
         },
         "current-snapshot-id": _snapshot_id(newest),
-        "snapshots": [_snapshot(context, one) for one in listed],
-        "snapshot-log": [{"timestamp-ms": one.timestamp, "snapshot-id": _snapshot_id(one)} for one in listed],
+        "snapshots": [_snapshot(context, snapshot) for snapshot in listed],
+        "snapshot-log": [
+            {"timestamp-ms": snapshot.timestamp, "snapshot-id": _snapshot_id(snapshot)} for snapshot in listed
+        ],
         "metadata-log": [],
         "refs": {
             "main": {"type": "branch", "snapshot-id": _snapshot_id(newest)},
-            **{f"v{one.version}": {"type": "tag", "snapshot-id": _snapshot_id(one)} for one in listed},
+            **{f"v{snapshot.version}": {"type": "tag", "snapshot-id": _snapshot_id(snapshot)} for snapshot in listed},
         },
     }
     if format_version >= _WITH_ROW_IDS:
-        document["next-row-id"] = max(one.rows for one in listed)
+        document["next-row-id"] = max(snapshot.rows for snapshot in listed)
     return document
 
 
-def _in_order(listed: Sequence[ListedSnapshot]) -> list[ListedSnapshot]:
-    """Return snapshots whose times grow, which Java's library insists on.
+def _with_ascending_times(snapshots: Sequence[ListedSnapshot]) -> list[ListedSnapshot]:
+    """Return snapshots with ascending times, which Iceberg's Java library requires.
 
-    The time of a commit that is cleaned up is that of its checkpoint, which may be later than the next commit.
+    A commit whose file was deleted has the time of its checkpoint, which can be later than that of the next commit.
     """
-    found = [listed[-1]]
-    for one in reversed(listed[:-1]):
-        found.append(msgspec.structs.replace(one, timestamp=min(one.timestamp, found[-1].timestamp - 1)))
-    return found[::-1]
+    ordered = [snapshots[-1]]
+    for snapshot in reversed(snapshots[:-1]):
+        ordered.append(msgspec.structs.replace(snapshot, timestamp=min(snapshot.timestamp, ordered[-1].timestamp - 1)))
+    return ordered[::-1]
 
 
 def _snapshot_id(snapshot: ListedSnapshot) -> int:
     return FIRST_SNAPSHOT + snapshot.version
 
 
-def _snapshot(context: MetadataContext, one: ListedSnapshot) -> dict[str, Any]:
-    # Without a parent: a client that asks for what came since another one is refused, and not told that nothing did.
-    snapshot = {
-        "snapshot-id": _snapshot_id(one),
-        "sequence-number": one.version + 1,
-        "timestamp-ms": one.timestamp,
-        "manifest-list": f"{context.location}/{one.manifest_list}",
-        "schema-id": one.schema_id,
+def _snapshot(context: MetadataContext, snapshot: ListedSnapshot) -> dict[str, Any]:
+    # Snapshots have no parent: then clients refuse incremental reads, instead of returning no changes.
+    document = {
+        "snapshot-id": _snapshot_id(snapshot),
+        "sequence-number": snapshot.version + 1,
+        "timestamp-ms": snapshot.timestamp,
+        "manifest-list": f"{context.location}/{snapshot.manifest_list}",
+        "schema-id": snapshot.schema_id,
         "summary": {
             "operation": "overwrite",
-            "total-data-files": str(one.files),
-            "total-records": str(one.rows - one.deleted),
-            "delta-version": str(one.version),
+            "total-data-files": str(snapshot.files),
+            "total-records": str(snapshot.rows - snapshot.deleted),
+            "delta-version": str(snapshot.version),
         },
     }
-    if one.format_version >= _WITH_ROW_IDS:
-        snapshot |= {"first-row-id": 0, "added-rows": one.rows}
-    return snapshot
+    if snapshot.format_version >= _WITH_ROW_IDS:
+        document |= {"first-row-id": 0, "added-rows": snapshot.rows}
+    return document
 
 
 def _uuid(text: str) -> str:

@@ -1,7 +1,7 @@
-"""A Delta schema as Iceberg's: field ids, partition spec and name mapping; or why there is none.
+"""Convert a Delta schema to an Iceberg schema with field ids, partition spec and name mapping.
 
-Under column mapping the ids are Delta's, which stand in the files. Elsewhere an id is made of the column's path: it
-stays the same while the column does, with nothing kept, and no small number that a file of another writer may use.
+With column mapping, the ids are Delta's, which are in the files. Otherwise an id is a hash of the column's path: it is
+stable without stored state, and too large to equal an id in another writer's file.
 """
 
 import json
@@ -23,7 +23,7 @@ _FIRST_PARTITION_ID: Final = 1000
 _MAPPING: Final = "delta.columnMapping."
 _UNDECLARED: Final = ("_change_type",)
 _ROW_TRACKING: Final = "delta.rowtracking.materialized"
-"""How the properties begin that name columns of row tracking."""
+"""Prefix of the properties that contain names of row tracking columns."""
 _WIDENED: Final = {
     ("byte", "short"),
     ("byte", "integer"),
@@ -33,85 +33,85 @@ _WIDENED: Final = {
     ("integer", "long"),
     ("float", "double"),
 }
-"""Changes of type after which Iceberg clients read older files right; and decimals of one scale."""
+"""Type changes after which Iceberg clients still read older files; decimals of the same scale also qualify."""
 
 
 class PartitionColumn(msgspec.Struct, frozen=True):
-    """A column that partitions are made by."""
+    """A partition column."""
 
     name: str
-    """Logical."""
+    """Logical name."""
     physical_name: str
     field_id: int
-    """Of the partition field, not of the column."""
+    """Id of the partition field."""
     source_id: int
-    """Of the column."""
+    """Id of the column."""
     type: ColumnType
 
 
 class IcebergSchema(msgspec.Struct, frozen=True):
-    """The columns of one version as Iceberg's metadata has them."""
+    """Columns of one version, in Iceberg's format."""
 
     schema: dict[str, Any]
-    """Iceberg's schema, with a `schema-id` of its content."""
+    """Iceberg schema; its `schema-id` is a hash of the content."""
     spec: dict[str, Any]
-    """Iceberg's partition spec, with a `spec-id` of its content."""
+    """Iceberg partition spec; its `spec-id` is a hash of the content."""
     name_mapping: list[dict[str, Any]]
-    """For files without field ids: physical names."""
+    """Physical names, for files without field ids."""
     partitions: tuple[PartitionColumn, ...]
     leaf_ids: Mapping[tuple[str, ...], int]
-    """Ids of columns with bounds, also below structs, by their physical paths."""
+    """Ids of columns with bounds, also inside structs, by physical path."""
 
 
 def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
-    """Translate; raises UnsupportedOperation, naming column and reason, for what Iceberg clients would misread.
+    """Convert a schema; raises UnsupportedOperation, with column and reason, if Iceberg clients would misread it.
 
-    These are types without a counterpart, arrays and maps under column mapping whose elements have no ids in the
-    files, changes of type that Iceberg does not know, and two columns of one id. Files are not looked at.
+    Reasons are types that Iceberg lacks, arrays and maps with column mapping but without ids of their elements, type
+    changes that Iceberg does not support, and two columns with the same id. This function does not read data files.
     """
-    translation = _Translation(metadata.configuration)
+    conversion = _Conversion(metadata.configuration)
     try:
         columns = read_schema(metadata.schema_string)["fields"]
-        fields, mapping = translation.struct(columns, (), ())
+        fields, mapping = conversion.convert_struct(columns, (), ())
         partitions = _partitions(metadata.partition_columns, columns, fields, mapping)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as broken:
         raise TableUnreadable(
             "the table's log cannot be read: metaData has a schemaString that is no schema"
         ) from broken
     _check_ids(fields)
-    mapping += _undeclared(metadata.configuration, {name for one in mapping for name in one["names"]})
+    mapping += _map_undeclared_columns(metadata.configuration, {name for column in mapping for name in column["names"]})
     spec = [
-        {"source-id": one.source_id, "field-id": one.field_id, "name": one.name, "transform": "identity"}
-        for one in partitions
+        {"source-id": column.source_id, "field-id": column.field_id, "name": column.name, "transform": "identity"}
+        for column in partitions
     ]
     return IcebergSchema(
         {"type": "struct", "schema-id": _id(json.dumps(fields)), "fields": fields},
         {"spec-id": _id(json.dumps(spec)) if spec else 0, "fields": spec},
         mapping,
         partitions,
-        translation.leaf_ids,
+        conversion.leaf_ids,
     )
 
 
-def field_ids(kind: Any) -> Iterator[int]:
-    """Yield the ids of all fields at and below an Iceberg type."""
-    if not isinstance(kind, dict):
+def field_ids(type_: Any) -> Iterator[int]:
+    """Yield the ids of all fields of an Iceberg type, at every level."""
+    if not isinstance(type_, dict):
         return
-    for one in kind.get("fields", ()):
-        yield one["id"]
-        yield from field_ids(one["type"])
+    for field in type_.get("fields", ()):
+        yield field["id"]
+        yield from field_ids(field["type"])
     for part in ("element", "key", "value"):
-        if part in kind:
-            yield kind[f"{part}-id"]
-            yield from field_ids(kind[part])
+        if part in type_:
+            yield type_[f"{part}-id"]
+            yield from field_ids(type_[part])
 
 
 def _id(content: str) -> int:
     return 1 + (zlib.crc32(content.encode()) & _ID_BITS)
 
 
-class _Translation:
-    """Goes down a Delta schema; `path` is what messages call a column, `physical` how files name it."""
+class _Conversion:
+    """Recursive conversion; `path` has a column's logical names, for messages, and `physical` its names in files."""
 
     def __init__(self, configuration: Mapping[str, str]) -> None:
         settings = {name.lower(): value.lower() for name, value in configuration.items()}
@@ -119,87 +119,87 @@ class _Translation:
         self._nested_ids = "true" in (settings.get(f"delta.enableicebergcompatv{version}") for version in (2, 3))
         self.leaf_ids: dict[tuple[str, ...], int] = {}
 
-    def struct(
+    def convert_struct(
         self, columns: Sequence[Mapping[str, Any]], path: tuple[str, ...], physical: tuple[str, ...] | None
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return Iceberg's fields and their name mapping; `physical` is None below an array or a map."""
+        """Return Iceberg fields and their name mapping; `physical` is None inside arrays and maps."""
         fields, mapping = [], []
         for column in columns:
-            field, names = self._column(column, (*path, column["name"]), physical)
+            field, names = self._convert_column(column, (*path, column["name"]), physical)
             fields.append(field)
             mapping.append(names)
         return fields, mapping
 
-    def _column(
+    def _convert_column(
         self, column: Mapping[str, Any], path: tuple[str, ...], physical: tuple[str, ...] | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        about = column.get("metadata") or {}
+        metadata = column.get("metadata") or {}
         name, field_id = column["name"], _id("\0".join(path))
         nested: Mapping[str, int] = {}
         if self._mapped:
             try:
-                name, field_id = str(about[f"{_MAPPING}physicalName"]), int(about[f"{_MAPPING}id"])
+                name, field_id = str(metadata[f"{_MAPPING}physicalName"]), int(metadata[f"{_MAPPING}id"])
             except KeyError:
-                raise misread_column(path, "has no id, although the table maps its columns by ids") from None
-            nested = about.get(f"{_MAPPING}nested.ids") or {}
-        _check_changes(path, about.get("delta.typeChanges") or ())
-        own = None if physical is None else (*physical, name)
-        kind, below = self._type(column["type"], path, own, (name, nested))
-        if own is not None and isinstance(kind, str):
-            self.leaf_ids[own] = field_id
-        field = {"id": field_id, "name": column["name"], "required": not column["nullable"], "type": kind}
-        if isinstance(about.get("comment"), str):
-            field["doc"] = about["comment"]
-        return field, _names(field_id, [name], below)
+                raise misread_column(path, "has no id, although the table uses column mapping") from None
+            nested = metadata.get(f"{_MAPPING}nested.ids") or {}
+        _check_changes(path, metadata.get("delta.typeChanges") or ())
+        column_path = None if physical is None else (*physical, name)
+        type_, nested_mapping = self._convert_type(column["type"], path, column_path, (name, nested))
+        if column_path is not None and isinstance(type_, str):
+            self.leaf_ids[column_path] = field_id
+        field = {"id": field_id, "name": column["name"], "required": not column["nullable"], "type": type_}
+        if isinstance(metadata.get("comment"), str):
+            field["doc"] = metadata["comment"]
+        return field, _mapping_of(field_id, [name], nested_mapping)
 
-    def _type(
-        self, kind: Any, path: tuple[str, ...], physical: tuple[str, ...] | None, nested: tuple[str, Mapping[str, int]]
+    def _convert_type(
+        self, type_: Any, path: tuple[str, ...], physical: tuple[str, ...] | None, nested: tuple[str, Mapping[str, int]]
     ) -> tuple[Any, list[dict[str, Any]]]:
-        """Return the type and what the name mapping has below it; `nested` names the ids of elements below a column."""
-        if isinstance(kind, str):
-            found = iceberg_type(kind)
-            if found is None:
-                raise misread_column(path, f"is of type {kind}, which Iceberg clients do not read here")
-            return found, []
-        if kind["type"] == "struct":
-            fields, mapping = self.struct(kind["fields"], path, physical)
+        """Return a type and its nested name mapping; `nested` has a column's name and the ids of its elements."""
+        if isinstance(type_, str):
+            iceberg_name = iceberg_type(type_)
+            if iceberg_name is None:
+                raise misread_column(path, f"is of type {type_}, which Iceberg clients do not read here")
+            return iceberg_name, []
+        if type_["type"] == "struct":
+            fields, mapping = self.convert_struct(type_["fields"], path, physical)
             return {"type": "struct", "fields": fields}, mapping
-        if kind["type"] == "array":
-            field_id, element, names = self._part("element", kind["elementType"], path, nested, "item")
-            required = not kind["containsNull"]
-            made = {"type": "list", "element-id": field_id, "element": element, "element-required": required}
-            return made, [names]
-        if kind["type"] != "map":
-            raise misread_column(path, f"is of type {kind['type']}, which Iceberg clients do not read here")
-        key_id, key, key_names = self._part("key", kind["keyType"], path, nested, "keys")
-        value_id, value, value_names = self._part("value", kind["valueType"], path, nested, "values")
-        made = {"type": "map", "key-id": key_id, "key": key, "value-id": value_id, "value": value}
-        return {**made, "value-required": not kind["valueContainsNull"]}, [key_names, value_names]
+        if type_["type"] == "array":
+            field_id, element, names = self._element("element", type_["elementType"], path, nested, "item")
+            required = not type_["containsNull"]
+            converted = {"type": "list", "element-id": field_id, "element": element, "element-required": required}
+            return converted, [names]
+        if type_["type"] != "map":
+            raise misread_column(path, f"is of type {type_['type']}, which Iceberg clients do not read here")
+        key_id, key, key_names = self._element("key", type_["keyType"], path, nested, "keys")
+        value_id, value, value_names = self._element("value", type_["valueType"], path, nested, "values")
+        converted = {"type": "map", "key-id": key_id, "key": key, "value-id": value_id, "value": value}
+        return {**converted, "value-required": not type_["valueContainsNull"]}, [key_names, value_names]
 
-    def _part(
-        self, part: str, kind: Any, path: tuple[str, ...], nested: tuple[str, Mapping[str, int]], alias: str
+    def _element(
+        self, part: str, type_: Any, path: tuple[str, ...], nested: tuple[str, Mapping[str, int]], alias: str
     ) -> tuple[int, Any, dict[str, Any]]:
         """Return id, type and name mapping of an array's elements, or a map's keys or values."""
-        own = f"{nested[0]}.{part}"
+        element_name = f"{nested[0]}.{part}"
         field_id = _id("\0".join((*path, part)))
         if self._mapped:
-            if not self._nested_ids or own not in nested[1]:
+            if not self._nested_ids or element_name not in nested[1]:
                 raise misread_column(
                     path,
-                    "is an array or a map whose elements have no ids in the table's files, since the table maps its "
-                    "columns by ids; with delta.enableIcebergCompatV2 they have them",
+                    "is an array or a map whose elements have no ids in the table's files, because the table uses "
+                    "column mapping without delta.enableIcebergCompatV2",
                 )
-            field_id = int(nested[1][own])
-        found, below = self._type(kind, (*path, part), None, (own, nested[1]))
-        return field_id, found, _names(field_id, [part, alias], below)
+            field_id = int(nested[1][element_name])
+        element_type, nested_mapping = self._convert_type(type_, (*path, part), None, (element_name, nested[1]))
+        return field_id, element_type, _mapping_of(field_id, [part, alias], nested_mapping)
 
 
-def _names(field_id: int, names: list[str], below: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"field-id": field_id, "names": names, **({"fields": below} if below else {})}
+def _mapping_of(field_id: int, names: list[str], nested_mapping: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"field-id": field_id, "names": names, **({"fields": nested_mapping} if nested_mapping else {})}
 
 
 def _check_changes(path: tuple[str, ...], changes: Sequence[Mapping[str, Any]]) -> None:
-    """Delta protocol, "Type Change Metadata"."""
+    """Check the type changes of a column (Delta protocol, "Type Change Metadata")."""
     for change in changes:
         before, after = change["fromType"], change["toType"]
         old, new = column_type(before), column_type(after)
@@ -214,37 +214,39 @@ def _partitions(
     fields: list[dict[str, Any]],
     mapping: list[dict[str, Any]],
 ) -> tuple[PartitionColumn, ...]:
-    known = {field["name"]: at for at, field in enumerate(fields)}
-    found = []
+    positions = {field["name"]: position for position, field in enumerate(fields)}
+    partition_columns = []
     for name in names:
-        at = known[name]
-        field, kind = fields[at], columns[at]["type"]
-        own = _FIRST_PARTITION_ID + _id(f"{field['id']} {field['type']}")
-        found.append(PartitionColumn(name, mapping[at]["names"][0], own, field["id"], column_type(kind)))
-    return tuple(found)
+        position = positions[name]
+        field, type_ = fields[position], columns[position]["type"]
+        partition_field_id = _FIRST_PARTITION_ID + _id(f"{field['id']} {field['type']}")
+        partition_columns.append(
+            PartitionColumn(name, mapping[position]["names"][0], partition_field_id, field["id"], column_type(type_))
+        )
+    return tuple(partition_columns)
 
 
-def _undeclared(configuration: Mapping[str, str], known: Collection[str]) -> list[dict[str, Any]]:
-    """Return the mapping of columns that Delta writes into files beside the table's: pyiceberg reads no others."""
+def _map_undeclared_columns(configuration: Mapping[str, str], mapped_names: Collection[str]) -> list[dict[str, Any]]:
+    """Map columns that are in Delta's files but not in the schema: pyiceberg rejects files with unmapped columns."""
     tracked = [value for name, value in configuration.items() if name.lower().startswith(_ROW_TRACKING)]
-    return [_names(_id(f"\0{name}"), [name], []) for name in (*_UNDECLARED, *tracked) if name not in known]
+    return [_mapping_of(_id(f"\0{name}"), [name], []) for name in (*_UNDECLARED, *tracked) if name not in mapped_names]
 
 
 def _check_ids(fields: list[dict[str, Any]]) -> None:
     ids = list(field_ids({"fields": fields}))
     if len(set(ids)) < len(ids):
-        raise misread("two of its columns have one field id")
-    names = list(_names_below({"fields": fields}, ""))
+        raise misread("two of its columns have the same field id")
+    names = list(_full_names({"fields": fields}, ""))
     if len(set(names)) < len(names):
-        raise misread("two of its columns have one name where a dot stands for a level")
+        raise misread("two of its columns have the same name if a dot separates levels")
 
 
-def _names_below(kind: Any, above: str) -> Iterator[str]:
-    """Yield the names of all fields as clients write them: with dots between levels."""
-    if not isinstance(kind, dict):
+def _full_names(type_: Any, prefix: str) -> Iterator[str]:
+    """Yield the full names of all fields, with dots between levels."""
+    if not isinstance(type_, dict):
         return
-    below = [(one["name"], one["type"]) for one in kind.get("fields", ())]
-    below += [(part, kind[part]) for part in ("element", "key", "value") if part in kind]
-    for name, inner in below:
-        yield above + name
-        yield from _names_below(inner, f"{above}{name}.")
+    nested = [(field["name"], field["type"]) for field in type_.get("fields", ())]
+    nested += [(part, type_[part]) for part in ("element", "key", "value") if part in type_]
+    for name, inner in nested:
+        yield prefix + name
+        yield from _full_names(inner, f"{prefix}{name}.")

@@ -1,4 +1,4 @@
-"""What Iceberg metadata is made from: a version of a Delta table in plain values, and the means to read and to put."""
+"""Input of Iceberg metadata: a version of a Delta table, and the context that reads and writes."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -11,33 +11,33 @@ from deltaic.pruning.columns import TableMetadata
 
 
 class TableVersion(msgspec.Struct, frozen=True):
-    """One version, as much of it as a recipient may see."""
+    """The part of a table version that a recipient may read."""
 
     version: int
     timestamp: int
-    """When it was committed, in ms since the epoch."""
+    """Commit time, in ms since the epoch."""
     metadata: TableMetadata
-    """Schema, partition columns and properties of this version; without columns that are hidden."""
+    """Schema, partition columns and properties of this version, without hidden columns."""
     files: Callable[[], Iterable[pa.RecordBatch]]
     """Returns the live files, batches of `deltaic.delta.scan.file_batches.FILE_SCHEMA`; called once."""
 
 
 class MetadataContext(msgspec.Struct, frozen=True):
-    """Where metadata goes, and what reads the table."""
+    """Functions and settings that read the table and write its Iceberg metadata."""
 
     location: str
-    """URI of the folder of all that is made, without a slash at the end (`s3://metadata/2026-W48/...`).
+    """URI of the metadata's folder, without a slash at the end (`s3://metadata/2026-W48/...`).
 
-    Of one table, place of it, rights and log: nothing below it may be shared with those who see other files.
+    Use a separate folder for each table, location, set of rights and log: recipients of other files must not read it.
     """
     put: Callable[[str, bytes], None]
-    """Puts an object at a key below `location`; called for what is new, before the index that names it returns.
+    """Writes a new object at a key below `location`, before the index that names it is returned.
 
-    The same key always has the same bytes, so that it may be put again.
+    A key always has the same bytes, so writing it again is safe.
     """
     uris: Callable[[pa.StringArray], Sequence[str]]
-    """Returns the URIs of files, not encoded (`s3://bucket/key`), by their raw paths in the log."""
+    """Returns the unencoded URIs (`s3://bucket/key`) of files, from their raw paths in the log."""
     store: TableStore
     """Reads footers and deletion vectors."""
     most_files: int = sys.maxsize
-    """How many are listed anew at most."""
+    """Maximum number of files that one call adds to new manifests."""
