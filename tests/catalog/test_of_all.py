@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.keys import GRANTS
-from deltaic.scheduled.expirations import endings, endings_of_all
+from deltaic.scheduled.expirations import list_expirations, scan_expirations
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
@@ -52,8 +52,8 @@ def test_a_scan_finds_what_the_lists_have(held: "Catalog") -> None:
 
 def test_what_ends_soon_is_the_same_by_scans_and_by_lists(held: "Catalog") -> None:
     now = datetime.now(UTC)
-    found = endings_of_all(held.admin, now, now + timedelta(days=30))
-    assert found == endings(held.admin, now, now + timedelta(days=30))
+    found = scan_expirations(held.admin, now, now + timedelta(days=30))
+    assert found == list_expirations(held.admin, now, now + timedelta(days=30))
     assert {(one.recipient, one.kind) for one in found} == {
         *((name, kind) for name in ("alice", "bob") for kind in ("token", "link", "grant")),
         ("bob", "recipient"),

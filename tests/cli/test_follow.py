@@ -153,12 +153,12 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     mine = list(admin.tables.list("sales"))
     [told] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
     assert (told["table"], told["did"]) == ("orders", "refused")
-    assert told["why"] == f"its name is taken by the table in s3://{lake.bucket}/elsewhere/mine"
+    assert told["why"] == f"its name is used by the table in s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
     assert did(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine
     found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
-    assert "its name is taken" in found["shares sales.sales.orders"]["said"]
+    assert "its name is used" in found["shares sales.sales.orders"]["said"]
     # What was excluded before stays so.
     assert "--exclude 'tmp_*' --exclude orders" in found["shares sales.sales.orders"]["remedy"]
 
@@ -191,7 +191,7 @@ def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
     assert {name: one["did"] for name, one in told.items()} == {
         "orders": "refused", "net_returns_v2": "refused", "parted": "added",
     }  # fmt: skip
-    assert "the filter of a grant of 'sales' does not fit it" in told["orders"]["why"]
+    assert "the filter of a grant of 'sales' is invalid for it" in told["orders"]["why"]
     lake.remove("parted")
     deltaic.done("share follow sales --now")
     lake.commit("parted", GOOD)
@@ -212,7 +212,7 @@ def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
     admin.views.create("narrow", "s", "v", place, source="narrow.s.source", sql="SELECT 1", properties=[])
     told = {one["table"]: one for one in deltaic.json(f"share follow sales --folder {lake.folder} --now")}
     assert [told[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
-    assert "not all of it is shared as 'narrow.s.v'" in told["by_recipient"]["why"]
+    assert "only part of it is shared as 'narrow.s.v'" in told["by_recipient"]["why"]
     assert seen() == ["net_returns_v2", "orders"]
     # A filter of the operator's own on a table that came by itself does not keep that from coming back.
     admin.tables.update("sales", "sales", "orders", partition_filter="p = 'a'")
@@ -284,7 +284,7 @@ def test_tables_of_a_database_are_shared_until_it_drops_them(
     assert seen() == ["of_athena", "of_spark"]
     glue.delete_table(DatabaseName=lake.bucket, Name="of_spark")
     told = {one["table"]: one for one in deltaic.json("share follow sales --now")}
-    assert told["of_spark"]["why"] == f"the database '{lake.bucket}' of AWS Glue has it no more"
+    assert told["of_spark"]["why"] == f"the AWS Glue database '{lake.bucket}' no longer contains it"
     assert seen() == ["of_athena"]
 
 

@@ -71,7 +71,7 @@ def test_new_tables_are_shared_and_what_is_out_of_reach_takes_no_other_with_it(
     catalog: CatalogAdmin, lake: str, client: Callable[[Any], Any]
 ) -> None:
     began = time.time()
-    assert looked(client) == "1 sources could not be looked at: the log names them"
+    assert looked(client) == "1 sources could not be checked: see the log for their names"
     shared = {f"{one.schema_name}.{one.name}" for one in catalog.tables.list(SHARE) if not one.unlisted}
     assert shared == {"home.a", "home.b", "keyed.a", "glue.of_glue"}
     assert "DataBuckets" in catalog.follows.get(SHARE, "strange").failure

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from bench.cold import build_layer
-from deltaic_checkpoint.checkpoint_creation import BYTES
+from deltaic_checkpoint.checkpoint_creation import MAX_LOG_BYTES
 from deltaic_ops.deploy.sam_template import ROOT, load_template
 from deltalake import write_deltalake
 
@@ -83,7 +83,7 @@ def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:
     with zipfile.ZipFile(packed / "deltalake.zip") as archive:
         assert unzipped(shared) + sum(entry.file_size for entry in archive.infolist()) > LIMIT
         # Unpacked beside the copy of a log as large as any that is taken, and its new checkpoint.
-        assert sum(entry.file_size for entry in archive.infolist()) + 2 * BYTES < TEMPORARY
+        assert sum(entry.file_size for entry in archive.infolist()) + 2 * MAX_LOG_BYTES < TEMPORARY
         machine = {"arm64": b"\xb7", "x86_64": b"\x3e"}[architecture]  # e_machine of an ELF file
         compiled = [name for name in archive.namelist() if name.endswith(".so")]
         assert {archive.read(name)[18:19] for name in compiled} == {machine}
@@ -97,10 +97,10 @@ import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
 from deltaic.delta.segment import find_segment
-from deltaic_checkpoint.checkpoint_creation import LogCopy, make
+from deltaic_checkpoint.checkpoint_creation import LogCopy, create_checkpoint
 table = LogCopy(Path(sys.argv[1]))
 assert "deltalake" not in sys.modules
-checkpoint = make(table, find_segment(table), 0)
+checkpoint = create_checkpoint(table, find_segment(table), 0)
 assert (checkpoint.version, checkpoint.content[:4]) == (3, b"PAR1"), checkpoint
 outside = {
     name for name, module in sys.modules.items()

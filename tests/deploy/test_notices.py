@@ -179,6 +179,6 @@ def test_a_table_out_of_reach_fails_the_round_and_the_others_are_told(
 ) -> None:
     catalog.tables.create(SHARE, "s", "gone", "s3://deploytest-nowhere/gone")
     answer = tell(client, "versions")
-    assert "1 tables could not be looked at" in answer["errorMessage"], answer
+    assert "1 tables could not be checked" in answer["errorMessage"], answer
     catalog.tables.delete(SHARE, "s", "gone")
     told()

@@ -1,4 +1,4 @@
-"""Small tables in the embedded AWS, in shares of their own, and the round that looks at them."""
+"""Small tables in the embedded AWS, in separate shares, and checkpoint runs over them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.checkpoint_run import Dependencies, Outcome, go_round
+from deltaic_checkpoint.checkpoint_run import CheckpointContext, CheckpointResult, run_checkpoints
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from pipeline.place import BUCKET, CATALOG, TOKENS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Tables:
-    """The tables of one test, written by deltalake, and what looks at them."""
+    """The tables of one test, written by deltalake, and the clients for checkpoint runs."""
 
     s3: "S3Client"
     aws: EmbeddedAws
@@ -36,7 +36,7 @@ class Tables:
     folder: str
     disk: Path
     clock: Callable[[], float] = time.time
-    outcomes: list[Outcome] = field(default_factory=list)
+    results: list[CheckpointResult] = field(default_factory=list)
 
     @property
     def admin(self) -> CatalogAdmin:
@@ -47,37 +47,37 @@ class Tables:
         return Leases(CATALOG, self.dynamo, self.clock)
 
     @property
-    def dependencies(self) -> Dependencies:
+    def context(self) -> CheckpointContext:
         checkpointing = SharedLocations(CATALOG, self.dynamo, self.clock)
-        return Dependencies(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
+        return CheckpointContext(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:
         return f"s3://{BUCKET}/{self.folder}/{name}"
 
     def write(self, name: str, commits: int, **options: Any) -> str:
-        """Append so many times with delta-rs, which writes no checkpoint before its hundredth version.
+        """Append `commits` times with delta-rs, which writes no checkpoint before version 100.
 
-        On disk, where that is quicker, and then the commits are sent.
+        It writes to the disk, which is faster, and then uploads the commits.
         """
         log = self.disk / name / "_delta_log"
-        sent = set(log.glob("*.json"))
+        uploaded = set(log.glob("*.json"))
         for number in range(commits):
             rows = pa.table({"id": [number], "name": [f"row {number}"]})
             write_deltalake(str(log.parent), rows, mode="append", **options)
-        for commit in sorted(set(log.glob("*.json")) - sent):
+        for commit in sorted(set(log.glob("*.json")) - uploaded):
             key = f"{self.folder}/{name}/_delta_log/{commit.name}"
             self.s3.put_object(Bucket=BUCKET, Key=key, Body=commit.read_bytes())
         return self.location(name)
 
     def share(self, name: str, *, checkpoint: bool = True, storage: str = "") -> None:
-        """Make the table's entry in the catalog."""
+        """Add the table to the catalog."""
         self.admin.tables.create(
             self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
         )
 
     def log(self, place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
-        told = self.aws.environment
-        keys = Credentials(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
+        environment = self.aws.environment
+        keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
         storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
         locations = TableLocations(Location.parse(place.location))
         return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
@@ -88,23 +88,23 @@ class Tables:
     def objects(self, name: str) -> dict[str, str]:
         """Return the names and tags of all objects of a table's log."""
         listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{self.folder}/{name}/_delta_log/")
-        return {one["Key"].rpartition("/")[2]: one["ETag"] for one in listed.get("Contents", ())}
+        return {entry["Key"].rpartition("/")[2]: entry["ETag"] for entry in listed.get("Contents", ())}
 
-    def go_round(self, **changed: Any) -> dict[str, int]:
-        self.outcomes.clear()
-        return go_round(replace(self.dependencies, **changed), "the tests", self.outcomes.append)
+    def run_checkpoints(self, **context_changes: Any) -> dict[str, int]:
+        self.results.clear()
+        return run_checkpoints(replace(self.context, **context_changes), "the tests", self.results.append)
 
-    def came_of(self, name: str) -> Outcome:
-        (outcome,) = [one for one in self.outcomes if one.location == self.location(name)]
-        return outcome
+    def result_for(self, name: str) -> CheckpointResult:
+        (match,) = [result for result in self.results if result.location == self.location(name)]
+        return match
 
 
 @pytest.fixture
 def tables(s3: "S3Client", embedded_aws: EmbeddedAws, dynamo: Dynamo, tmp_path: Path) -> Iterator[Tables]:
-    """Return the tables of this test: no other test's take part in its rounds."""
+    """Yield the tables of this test, which no other test's checkpoint run includes."""
     folder = tmp_path.name.replace("_", "-")
-    made = Tables(s3, embedded_aws, dynamo, folder, tmp_path)
-    made.admin.shares.create(folder)
-    made.admin.schemas.create(folder, "default")
-    yield made
-    made.admin.shares.delete(folder, force=True)
+    new_tables = Tables(s3, embedded_aws, dynamo, folder, tmp_path)
+    new_tables.admin.shares.create(folder)
+    new_tables.admin.schemas.create(folder, "default")
+    yield new_tables
+    new_tables.admin.shares.delete(folder, force=True)

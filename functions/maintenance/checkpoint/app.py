@@ -1,4 +1,4 @@
-"""Writes checkpoints for small tables whose writers leave none; invoked by a schedule."""
+"""Scheduled function that writes checkpoints of small tables whose writers do not."""
 
 import time
 from typing import Any
@@ -16,11 +16,11 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.sessions import SigningSessions
-from deltaic_checkpoint.checkpoint_run import Dependencies, Outcome, go_round
+from deltaic_checkpoint.checkpoint_run import CheckpointContext, CheckpointResult, run_checkpoints
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- a schedule says nothing
-    """Go one round through the tables that take part and return what came of it, in counts."""
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes it
+    """Run checkpoints for all tables that have them enabled, and return the number of tables by status."""
     config, dynamo = settings(), Dynamo()
     checkpointing = SharedLocations(config.catalog_table, dynamo)
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
@@ -28,15 +28,15 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
 
     def log(place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         storage = storage_config(checkpointing.storage(place.storage)) if place.storage else home
-        where = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
-        return ObjectTableStore(*where), LogWriter(*where)
+        log_arguments = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
+        return ObjectTableStore(*log_arguments), LogWriter(*log_arguments)
 
     began = time.perf_counter()
-    dependencies = Dependencies(
+    checkpoint_context = CheckpointContext(
         checkpointing, Leases(config.catalog_table, dynamo), log, lambda: context.get_remaining_time_in_millis() / 1000
     )
-    done = go_round(dependencies, f"the checkpoint function (request {context.aws_request_id})", _report)
-    summary = {**done, "seconds": round(time.perf_counter() - began, 1)}
+    counts = run_checkpoints(checkpoint_context, f"the checkpoint function (request {context.aws_request_id})", _report)
+    summary = {**counts, "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
     metrics = EphemeralMetrics(namespace=NAMESPACE)
     metrics.add_dimension("function", context.function_name)
@@ -47,17 +47,15 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
     return summary
 
 
-def _report(outcome: Outcome) -> None:
-    line = {"table": outcome.location, "did": outcome.did, "version": outcome.version, "commits": outcome.commits}
-    if outcome.why:
-        line["why"] = outcome.why
-    if isinstance(outcome.error, DeltaicError):
-        logger().error("checkpoint", extra={**line, **error_fields(outcome.error)})
-    elif outcome.error is not None:
-        logger().error(
-            "checkpoint", extra={**line, **error_fields(outcome.error), "stack": format_stack(outcome.error)}
-        )
-    elif outcome.did == "refused":
+def _report(result: CheckpointResult) -> None:
+    line = {"table": result.location, "did": result.status, "version": result.version, "commits": result.commits}
+    if result.reason:
+        line["why"] = result.reason
+    if isinstance(result.error, DeltaicError):
+        logger().error("checkpoint", extra={**line, **error_fields(result.error)})
+    elif result.error is not None:
+        logger().error("checkpoint", extra={**line, **error_fields(result.error), "stack": format_stack(result.error)})
+    elif result.status == "refused":
         logger().warning("checkpoint", extra=line)
     else:
         logger().info("checkpoint", extra=line)

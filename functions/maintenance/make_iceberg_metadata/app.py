@@ -1,4 +1,4 @@
-"""Makes metadata for Iceberg's clients that takes longer than they are waited for; invoked by what loads tables."""
+"""Function that generates Iceberg metadata in the background, if a request would have to wait too long."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from deltaic.sharing.iceberg_clients.background_generation import generate_in_ba
 from deltaic.sharing.runtime import sharing
 
 
-def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- as Lambda calls it
-    """Make it and return what came of it, which the log is told, too."""
-    ended = dict(generate_in_background(sharing(), event))
-    logger().info("metadata", extra=ended)
-    return ended
+def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- Lambda passes it
+    """Generate metadata, and log and return the result."""
+    result = dict(make_in_background(sharing(), event))
+    logger().info("metadata", extra=result)
+    return result

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from deltaic.catalog.items import Share, View
 from deltaic.errors import NotFound
-from deltaic.scheduled.expirations import endings_of_all
+from deltaic.scheduled.expirations import scan_expirations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -60,7 +60,7 @@ def look_for_ends(desk: Desk, _: Request) -> Response:
 
     def look(_: object) -> Any:
         now = datetime.now(UTC)
-        return endings_of_all(desk.provider.admin, now, now + _SOON)
+        return scan_expirations(desk.provider.admin, now, now + _SOON)
 
     return _begun(desk, "ends", "Looking for what ends soon", look)
 

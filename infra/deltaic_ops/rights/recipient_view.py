@@ -12,8 +12,8 @@ from deltaic.catalog.asset_items import Asset, Model, Skill, Volume
 from deltaic.catalog.items import Grant, Invitation, OAuthClient, Policy, Recipient, Share, Table, Token
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
-from deltaic.scheduled.expirations import Ending, endings_of
-from deltaic.sharing.rights.row_filters import filtered_rights
+from deltaic.scheduled.expirations import Expiration, select_expirations
+from deltaic.sharing.rights.row_filters import restricted_rights
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sign_in.jwt_bearers import logged_id
 
@@ -147,7 +147,7 @@ def keys_of(admin: CatalogAdmin, person: Recipient, now: datetime) -> Keys:
     )
 
 
-def ends_soon(admin: CatalogAdmin, person: Recipient, keys: Keys, now: datetime) -> list[Ending]:
+def ends_soon(admin: CatalogAdmin, person: Recipient, keys: Keys, now: datetime) -> list[Expiration]:
     """Return what of a recipient's ends within thirty days, the first to end first."""
     grants = admin.grants.of_recipient(person.name)
-    return endings_of([person, *keys.tokens, *keys.links, *grants], now, now + SOON)
+    return select_expirations([person, *keys.tokens, *keys.links, *grants], now, now + SOON)

@@ -1,1 +1,1 @@
-"""Run what a schedule starts: followed storages, notices, and objects that expire."""
+"""Scheduled work: checks of followed sources, notices for the provider, and expirations."""

@@ -1,4 +1,4 @@
-"""What of a catalog has an end, and when: tokens, open links, grants and recipients."""
+"""Expirations in a catalog: tokens, open invitation links, grants and recipients."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -8,65 +8,64 @@ from typing import NamedTuple
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Invitation, Recipient, Token
 
-Ends = Recipient | Token | Invitation | Grant
-"""What may have an end."""
+Expiring = Recipient | Token | Invitation | Grant
+"""Items of the catalog that can expire."""
 
 
-class Ending(NamedTuple):
-    """Something that ends."""
+class Expiration(NamedTuple):
+    """An item of the catalog and its expiration time."""
 
     ends_at: datetime
     recipient: str
     kind: str
-    what: str
-    """An id or the name of a share; empty: the recipient itself."""
+    target: str
+    """Id of the token or link, or name of the granted share; empty if the recipient itself expires."""
 
 
-def endings(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Ending]:
-    """Return what ends from now to then, the first to end first; of whom nothing is answered any more, nothing.
+def list_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
+    """Return expirations from `now` to `until`, in ascending order, without those of expired recipients.
 
-    Each recipient's lists are asked for.
+    Queries the tokens, links and grants of each recipient.
     """
-    return endings_of(_all(admin, now), now, until)
+    return select_expirations(_list_items(admin, now), now, until)
 
 
-def endings_of_all(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Ending]:
-    """Return what `endings` does; both tables are read for it (`Dynamo.scan`), not one recipient after another."""
-    people = {one.id: one for one in admin.recipients.list() if not one.has_ended(now)}
+def scan_expirations(admin: CatalogAdmin, now: datetime, until: datetime) -> list[Expiration]:
+    """Return the same as `list_expirations`, but scan both tables instead of querying each recipient."""
+    recipients = {recipient.id: recipient for recipient in admin.recipients.list() if not recipient.has_ended(now)}
     kinds: tuple[Iterator[Token | Invitation | Grant], ...] = (
         admin.tokens.list_all(),
         admin.invitations.list_all(),
         admin.grants.list_all(expiring=True),
     )
-    return endings_of(
-        chain(people.values(), (one for kind in kinds for one in kind if one.recipient_id in people)), now, until
-    )
+    owned = (item for kind in kinds for item in kind if item.recipient_id in recipients)
+    return select_expirations(chain(recipients.values(), owned), now, until)
 
 
-def endings_of(some: Iterable[Ends], now: datetime, until: datetime) -> list[Ending]:
-    """Return which of these end from now to then, the first to end first."""
-    found = (_ending(one, now) for one in some)
-    return sorted(one for one in found if one is not None and now < one.ends_at <= until)
+def select_expirations(items: Iterable[Expiring], now: datetime, until: datetime) -> list[Expiration]:
+    """Return the expirations of these items from `now` to `until`, in ascending order."""
+    expirations = (_expiration_of(item, now) for item in items)
+    return sorted(item for item in expirations if item is not None and now < item.ends_at <= until)
 
 
-def _ending(one: Ends, now: datetime) -> Ending | None:
-    match one:
+def _expiration_of(item: Expiring, now: datetime) -> Expiration | None:
+    match item:
         case Recipient(ends_at=datetime() as end):
-            return Ending(end, one.name, "recipient", "")
-        case Token() if one.state(now) == "live":
-            return Ending(one.expires_at, one.recipient, "token", one.id)
-        case Invitation() if one.state(now) == "open":
-            return Ending(one.expires_at, one.recipient, "link", one.id)
+            return Expiration(end, item.name, "recipient", "")
+        case Token() if item.state(now) == "live":
+            return Expiration(item.expires_at, item.recipient, "token", item.id)
+        case Invitation() if item.state(now) == "open":
+            return Expiration(item.expires_at, item.recipient, "link", item.id)
         case Grant(ends_at=datetime() as end):
-            return Ending(end, one.recipient, "grant", one.share)
+            return Expiration(end, item.recipient, "grant", item.share)
         case _:
             return None
 
 
-def _all(admin: CatalogAdmin, now: datetime) -> Iterator[Ends]:
-    for person in admin.recipients.list():
-        if not person.has_ended(now):
-            yield person
-            yield from admin.tokens.list(person.id)
-            yield from admin.invitations.list(person.id)
-            yield from admin.grants.of_recipient(person.name)
+def _list_items(admin: CatalogAdmin, now: datetime) -> Iterator[Expiring]:
+    for recipient in admin.recipients.list():
+        if not recipient.has_ended(now):
+            yield recipient
+            yield from admin.tokens.list(recipient.id)
+            yield from admin.invitations.list(recipient.id)
+            yield from admin.grants.of_recipient(recipient.name)

@@ -1,4 +1,4 @@
-"""Notices for the provider, as events: what ends soon, and tables with a new version. They hold names and no data."""
+"""Notices for the provider: events about expirations and new table versions, with names but without data."""
 
 import random
 from collections import Counter
@@ -11,88 +11,87 @@ from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocation
 from deltaic.catalog.items import Table
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.store import TableStore
-from deltaic.scheduled.expirations import endings
+from deltaic.scheduled.expirations import list_expirations
 from deltaic.storage.event_bus import BusEvent
 
 EXPIRING: Final = "deltaic.recipient.expiring"
 CHANGED: Final = "deltaic.table.changed"
 
 LEAST_SECONDS: Final = 60.0
-"""No table is begun with less of the invocation's time left."""
+"""Minimum remaining time of the invocation to start with another table."""
 
-Put = Callable[[Sequence[BusEvent]], None]
+PutEvents = Callable[[Sequence[BusEvent]], None]
 
 
-def tell_endings(admin: CatalogAdmin, put: Put, days: int, now: datetime) -> int:
-    """Put an event for each that ends today or on one of the next `days` days (UTC); return how many.
+def send_expiring_notices(admin: CatalogAdmin, put: PutEvents, days: int, now: datetime) -> int:
+    """Send an event for each expiration today or in the next `days` days (UTC); return their number.
 
-    Nothing is remembered: called once a day it tells each once a day, until it was prolonged or has ended. A second
-    call of the same day makes events with the ids of the first one's.
+    Nothing is stored: each daily call reports an expiration again, until it is postponed or over. Calls on the same
+    day send the same event ids.
     """
     today = now.date()
-    found = endings(admin, now, datetime.combine(today + timedelta(days), time.max, UTC))
+    expirations = list_expirations(admin, now, datetime.combine(today + timedelta(days), time.max, UTC))
     events = []
-    for ends_at, recipient, kind, what in found:
+    for ends_at, recipient, kind, target in expirations:
         end = f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"
-        told = {"recipient": recipient, "kind": kind, "what": what, "endsAt": end}
-        identity = f"{recipient}/{kind}/{what}/{end}/{today}"
-        events.append(BusEvent(EXPIRING, {"id": identity, **told, "daysLeft": (ends_at.date() - today).days}))
+        fields = {"recipient": recipient, "kind": kind, "what": target, "endsAt": end}
+        identity = f"{recipient}/{kind}/{target}/{end}/{today}"
+        events.append(BusEvent(EXPIRING, {"id": identity, **fields, "daysLeft": (ends_at.date() - today).days}))
     put(events)
     return len(events)
 
 
-def tell_versions(
+def send_changed_notices(
     versions: SharedLocations,
     log: Callable[[SharedLocation], TableStore],
-    put: Put,
+    put: PutEvents,
     remaining: Callable[[], float],
     report: Callable[[SharedLocation, Exception], None],
 ) -> dict[str, int]:
-    """Put an event for each shared table whose version is another than was told last; the first one seen is not told.
+    """Send an event for each shared table whose version differs from the stored one; store first versions silently.
 
-    Return how many places have `changed`, are `unchanged`, `failed` or were `left` for want of time.
-    A version is remembered when its events are on the bus: whoever dies in between tells it again, by the same ids.
-    `remaining` says how many seconds there are, `report` is called with what one table's look failed with: the others
-    are looked at all the same, in no order, so that none is left for ever. Raises what the catalog raises when it
-    cannot say which tables are shared.
+    Returns the number of locations that are `changed`, `unchanged`, `failed`, or `left` when the time is up. A version
+    is stored after its events are sent. If the function dies in between, the next run sends events with the same ids.
+    `remaining` returns the remaining seconds. `report` gets the exception of a table; the other tables are still
+    checked, in random order so that each has its turn. Raises what the catalog raises while it lists shared tables.
     """
     entries: dict[SharedLocation, list[Table]] = {}
-    for place, table in versions.entries():
-        entries.setdefault(place, []).append(table)
-    places = list(entries)
-    random.shuffle(places)
-    known = versions.stored_versions(places)
-    came = Counter(dict.fromkeys(("changed", "unchanged", "failed"), 0))
-    for place in places:
+    for location, table in versions.entries():
+        entries.setdefault(location, []).append(table)
+    locations = list(entries)
+    random.shuffle(locations)
+    stored_versions = versions.known(locations)
+    counts = Counter(dict.fromkeys(("changed", "unchanged", "failed"), 0))
+    for location in locations:
         if remaining() < LEAST_SECONDS:
             break
         try:
-            segment, before = find_segment(log(place)), known.get(place)
-            changed = before is not None and before != segment.version
+            segment, previous = find_segment(log(location)), stored_versions.get(location)
+            changed = previous is not None and previous != segment.version
             if changed:
-                put(_changes(entries[place], segment, before))
-            if before != segment.version:
-                versions.store_version(place, segment.version)
-            came["changed" if changed else "unchanged"] += 1
-        except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
-            report(place, error)
-            came["failed"] += 1
-    return {**came, "left": len(places) - came.total()}
+                put(_changed_events(entries[location], segment, previous))
+            if previous != segment.version:
+                versions.remember(location, segment.version)
+            counts["changed" if changed else "unchanged"] += 1
+        except Exception as error:  # noqa: BLE001 -- the other tables can still be checked
+            report(location, error)
+            counts["failed"] += 1
+    return {**counts, "left": len(locations) - counts.total()}
 
 
-def _changes(tables: Sequence[Table], segment: Segment, before: int | None) -> list[BusEvent]:
-    # A table that was made anew comes to the same numbers, by commits of another time.
-    made = segment.own.modified if segment.own else 0
+def _changed_events(tables: Sequence[Table], segment: Segment, previous: int | None) -> list[BusEvent]:
+    # A table that was created again has the same version numbers, but other commit times.
+    created_ms = segment.own.modified if segment.own else 0
     return [
         BusEvent(
             CHANGED,
             {
-                "id": f"{table.share}/{table.schema_name}/{table.name}/{segment.version}/{made}",
+                "id": f"{table.share}/{table.schema_name}/{table.name}/{segment.version}/{created_ms}",
                 "share": table.share,
                 "schema": table.schema_name,
                 "table": table.name,
                 "version": segment.version,
-                "previousVersion": before,
+                "previousVersion": previous,
             },
         )
         for table in tables

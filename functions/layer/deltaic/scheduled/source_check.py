@@ -1,4 +1,4 @@
-"""A look at what a schema follows: new Delta tables are entered, broken ones leave the listings, and come back."""
+"""Check a followed source: add its new Delta tables, hide unreadable ones, and list repaired ones again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,248 +32,250 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.objects import LOG, ObjectTableStore
 
 LEAST_SECONDS: Final = 60.0
-"""No page of tables is begun with less time left."""
+"""Minimum remaining time to start with another page of tables."""
 
 READERS: Final = 8
-"""Logs that are read at the same time."""
+"""Number of logs that are read concurrently."""
 
-_PASSING: Final = (TooManyRequests, Unavailable, Conflict)
-"""What says nothing of a table."""
+_TRANSIENT_ERRORS: Final = (TooManyRequests, Unavailable, Conflict)
+"""Errors that do not depend on the table, so its entry stays unchanged."""
 
 SAME_NAME: Final = "another table of the source has its name"
-"""How the reason begins for one of two tables whose names come to one: to exclude that name would hide both."""
+"""Start of the reason if two tables of a source get the same shared name; an exclude pattern would hide both."""
 
-Did = Literal["added", "back", "hidden", "refused", "unknown", "same"]
+CheckStatus = Literal["added", "back", "hidden", "refused", "unknown", "same"]
 
 
-class TableOutcome(msgspec.Struct, frozen=True):
-    """What became of a table."""
+class TableCheck(msgspec.Struct, frozen=True):
+    """Result of checking one table of a followed source."""
 
     name: str
     location: str
-    did: Did
-    """added and back: recipients see it now; hidden: now they do not; refused: it is not entered; unknown: it could not
-    be looked at and stays as it was; same: they see it, as before."""
+    status: CheckStatus
+    """added, back: recipients now see it; hidden: they no longer see it; refused: it is not added; unknown: the check
+    failed and nothing changed; same: recipients still see it."""
 
-    why: str = ""
+    reason: str = ""
     entry: Table | None = None
-    """As it was."""
+    """Entry of the catalog before the check."""
 
 
-class FollowMeans(msgspec.Struct, frozen=True):
-    """With what a source is looked at."""
+class FollowContext(msgspec.Struct, frozen=True):
+    """Clients and settings used to list and read a followed source."""
 
     storage: StorageConfig
     credentials: Callable[[], Credentials]
     glue: Callable[[], Any]
-    """Makes a client of AWS Glue; asked only for its databases."""
+    """Creates a client of AWS Glue; only called for databases."""
     remaining: Callable[[], float] = lambda: float("inf")
-    """How many seconds there are."""
+    """Returns the remaining seconds."""
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """A table of a source, or a folder that may be one."""
+class _SourceTable(msgspec.Struct, frozen=True):
+    """A table of a source, or a folder that may be a table."""
 
     name: str
     location: str
 
 
-def first_look(source: str, means: FollowMeans) -> bool:
-    """Tell whether a source is no source of tables but a table itself; raises why it cannot be listed."""
+def is_single_table(source: str, context: FollowContext) -> bool:
+    """Return whether a source is itself a table; raises if it cannot be listed."""
     if source.startswith(GLUE):
-        next(delta_tables(means.glue(), source.removeprefix(GLUE)))
+        next(delta_tables(context.glue(), source.removeprefix(GLUE)))
         return False
-    return _has_log(Location.parse(source), means)
+    return _has_log(Location.parse(source), context)
 
 
-def look(admin: CatalogAdmin, follow: Follow, means: FollowMeans, *, dry: bool = False) -> Iterator[TableOutcome]:
-    """Look at a source, and yield what became of its tables, of those alone with which something did.
+def check_source(
+    admin: CatalogAdmin, follow: Follow, context: FollowContext, *, dry_run: bool = False
+) -> Iterator[TableCheck]:
+    """Check a source, and yield results of tables whose status is not `same`.
 
-    How it went is recorded in the end. Tables that others entered are not touched. With `dry` nothing is written.
-    Raises why the source cannot be listed, which is recorded too, and what the catalog raises.
+    Stores a summary at the end. Tables that were shared by hand are not changed. With `dry_run`, nothing is written.
+    Raises, and stores, why the source cannot be listed; also raises what the catalog raises.
     """
-    came = dict.fromkeys(get_args(Did), 0)
+    counts = dict.fromkeys(get_args(CheckStatus), 0)
     reasons: dict[str, str] = {}
     failure = ""
-    this = _Look(admin, follow, means)
+    check = _SourceCheck(admin, follow, context)
     try:
-        for judged in this.outcomes():
-            outcome = judged if dry else this.written(judged)
-            came[outcome.did] += 1
-            if outcome.did == "refused" and len(reasons) < MOST_REASONS:
-                reasons[outcome.name] = outcome.why
-            if outcome.did != "same":
-                yield outcome
-    except DeltaicError as failed:
-        failure = _said(failed)
+        for table_check in check.checks():
+            result = table_check if dry_run else check.apply(table_check)
+            counts[result.status] += 1
+            if result.status == "refused" and len(reasons) < MOST_REASONS:
+                reasons[result.name] = result.reason
+            if result.status != "same":
+                yield result
+    except DeltaicError as error:
+        failure = _message(error)
         raise
     finally:
-        if not dry and (failure or this.is_over):
-            shared = came.pop("same") + came["added"] + came["back"]
-            admin.follows.record_check(follow, {"shared": shared, **came}, reasons, failure)
+        if not dry_run and (failure or check.is_complete):
+            shared = counts.pop("same") + counts["added"] + counts["back"]
+            admin.follows.looked(follow, {"shared": shared, **counts}, reasons, failure)
 
 
-class _Look:
-    def __init__(self, admin: CatalogAdmin, follow: Follow, means: FollowMeans) -> None:
+class _SourceCheck:
+    def __init__(self, admin: CatalogAdmin, follow: Follow, context: FollowContext) -> None:
         self._admin = admin
         self._follow = follow
-        self._means = means
-        self.is_over = False
-        """Whether every table was looked at."""
+        self._context = context
+        self.is_complete = False
+        """Whether every table was checked."""
         self._database = follow.source.removeprefix(GLUE) if follow.source.startswith(GLUE) else ""
         self._lock = Lock()
-        self._restricted: Sequence[Table] | None = None
+        self._filtered_tables: Sequence[Table] | None = None
         grants = admin.grants.of_share(follow.share)
         self._filters = [partition_filters.parse(grant.partition_filter) for grant in grants if grant.partition_filter]
 
-    def outcomes(self) -> Iterator[TableOutcome]:
-        follow, seen = self._follow, set[str]()
+    def checks(self) -> Iterator[TableCheck]:
+        follow, checked = self._follow, set[str]()
         with ThreadPoolExecutor(READERS) as pool:
             for page in self._pages():
-                wanted = [one for one in page if not follow.excludes(one.name)]
-                there = self._admin.tables.find_many(follow.share, follow.schema_name, {one.name for one in wanted})
-                entries = [there.get(one.name) for one in wanted]
-                seen |= {one.name for one, entry in zip(wanted, entries, strict=True) if _is(one, entry)}
-                yield from filter(None, pool.map(self._met, wanted, entries))
-            entered = self._admin.tables.list(follow.share, follow.schema_name)
-            gone = (table for table in entered if table.followed and table.key not in seen)
-            while some := list(islice(gone, 2 * READERS)):
-                yield from filter(None, pool.map(self._missed, some))
-        self.is_over = True
+                tables = [table for table in page if not follow.excludes(table.name)]
+                existing = self._admin.tables.some(follow.share, follow.schema_name, {table.name for table in tables})
+                entries = [existing.get(table.name) for table in tables]
+                checked |= {table.name for table, entry in zip(tables, entries, strict=True) if _is_same(table, entry)}
+                yield from filter(None, pool.map(self._check_candidate, tables, entries))
+            listed = self._admin.tables.list(follow.share, follow.schema_name)
+            missing = (table for table in listed if table.followed and table.key not in checked)
+            while batch := list(islice(missing, 2 * READERS)):
+                yield from filter(None, pool.map(self._check_missing, batch))
+        self.is_complete = True
 
-    def _pages(self) -> Iterator[Sequence[_Found]]:
+    def _pages(self) -> Iterator[Sequence[_SourceTable]]:
         pages = self._tables_of_glue() if self._database else self._folders()
         for page in pages:
-            if self._means.remaining() < LEAST_SECONDS:
-                raise Unavailable("the time ended before all tables were looked at: the next look begins anew")
+            if self._context.remaining() < LEAST_SECONDS:
+                raise Unavailable("the time was up before all tables were checked: the next check starts again")
             yield page
 
-    def _tables_of_glue(self) -> Iterator[Sequence[_Found]]:
-        for tables in delta_tables(self._means.glue(), self._database):
-            yield [_Found(name_for(name), location) for name, location in tables]
+    def _tables_of_glue(self) -> Iterator[Sequence[_SourceTable]]:
+        for tables in delta_tables(self._context.glue(), self._database):
+            yield [_SourceTable(name_for(name), location) for name, location in tables]
 
-    def _folders(self) -> Iterator[Sequence[_Found]]:
-        place, after = Location.parse(self._follow.source), ""
+    def _folders(self) -> Iterator[Sequence[_SourceTable]]:
+        source, after = Location.parse(self._follow.source), ""
         while True:
-            page = list_page(self._means.credentials(), self._means.storage, place, delimiter="/", after=after)
-            folders = (one.removesuffix("/") for one in page.folders)
-            yield [_Found(name_for(folder), f"{place.uri}/{folder}") for folder in folders if folder]
+            page = list_page(self._context.credentials(), self._context.storage, source, delimiter="/", after=after)
+            folders = (folder.removesuffix("/") for folder in page.folders)
+            yield [_SourceTable(name_for(folder), f"{source.uri}/{folder}") for folder in folders if folder]
             after = page.next
             if not after:
                 return
 
-    def _met(self, found: _Found, entry: Table | None) -> TableOutcome | None:
-        """Judge what the source has; None for what is no table, and for one that somebody else has entered."""
-        if entry is not None and _is(found, entry):
-            return self._entered(entry) if entry.followed else None
+    def _check_candidate(self, candidate: _SourceTable, entry: Table | None) -> TableCheck | None:
+        """Check a table of the source; returns None for a folder without log and a table shared by hand."""
+        if entry is not None and _is_same(candidate, entry):
+            return self._check_followed_table(entry) if entry.followed else None
         try:
-            if not self._database and not _has_log(Location.parse(found.location), self._means):
+            if not self._database and not _has_log(Location.parse(candidate.location), self._context):
                 return None
             if entry is not None:
-                why = f"{SAME_NAME}:" if entry.followed else "its name is taken by the table in"
-                return _outcome(found, "refused", f"{why} {entry.location}")
-            names.check_name("table", found.name)
-            self._check_new(found.location)
-        except _PASSING as passing:
-            return _outcome(found, "unknown", _said(passing))
-        except DeltaicError as refusal:
-            return _outcome(found, "refused", _said(refusal))
-        return _outcome(found, "added")
+                reason = f"{SAME_NAME}:" if entry.followed else "its name is used by the table in"
+                return _table_check(candidate, "refused", f"{reason} {entry.location}")
+            names.check_name("table", candidate.name)
+            self._check_new(candidate.location)
+        except _TRANSIENT_ERRORS as error:
+            return _table_check(candidate, "unknown", _message(error))
+        except DeltaicError as error:
+            return _table_check(candidate, "refused", _message(error))
+        return _table_check(candidate, "added")
 
-    def _entered(self, entry: Table) -> TableOutcome | None:
-        """Judge a table that was entered, by its log."""
+    def _check_followed_table(self, entry: Table) -> TableCheck | None:
+        """Check the log of a table that was added before."""
         try:
             if entry.unlisted:
                 self._check_new(entry.location, entry.id)
             else:
-                self._latest(entry.location)
-        except (*_PASSING, TableRefused) as passing:  # a refusal may be of whoever looks
-            return _outcome(entry, "unknown", _said(passing))
-        except DeltaicError as broken:
-            return _listed(entry, _said(broken))
-        return _listed(entry, "")
+                self._read_latest(entry.location)
+        except (*_TRANSIENT_ERRORS, TableRefused) as error:  # access may be denied only to this caller
+            return _table_check(entry, "unknown", _message(error))
+        except DeltaicError as error:
+            return _check_of_listing(entry, _message(error))
+        return _check_of_listing(entry, "")
 
-    def _missed(self, entry: Table) -> TableOutcome | None:
-        """Judge a table that was entered and that the source does not have any more, or that is excluded."""
+    def _check_missing(self, entry: Table) -> TableCheck | None:
+        """Check a table that was added before, and is now excluded or missing from the source."""
         if self._follow.excludes(entry.key):
-            return _listed(entry, f"its name is excluded from what {self._follow.title} follows")
+            return _check_of_listing(entry, f"its name matches an exclude pattern of {self._follow.title}")
         if self._database:
-            return _listed(entry, f"the database '{self._database}' of AWS Glue has it no more")
+            return _check_of_listing(entry, f"the AWS Glue database '{self._database}' no longer contains it")
         if Location.parse(self._follow.source).contains(Location.parse(entry.location)):
-            return self._entered(entry)  # by its own log: a store in trouble may have listed nothing
+            return self._check_followed_table(entry)  # read its log: an incomplete listing must not hide it
         return None
 
-    def written(self, outcome: TableOutcome) -> TableOutcome:
-        """Write what was judged; return what came of it."""
-        follow, entry = self._follow, outcome.entry
-        if entry is not None and outcome.did in {"hidden", "back"}:
-            self._admin.tables.set_listed(entry, outcome.why)
-        if outcome.did != "added":
-            return outcome
+    def apply(self, check: TableCheck) -> TableCheck:
+        """Apply a check to the catalog, and return the result."""
+        follow, entry = self._follow, check.entry
+        if entry is not None and check.status in {"hidden", "back"}:
+            self._admin.tables.list_or_not(entry, check.reason)
+        if check.status != "added":
+            return check
         try:
             self._admin.tables.create(
-                *(follow.share, follow.schema_name, outcome.name, outcome.location),
+                *(follow.share, follow.schema_name, check.name, check.location),
                 storage=follow.storage,
                 history=follow.history,
                 followed=True,
             )
-        except AlreadyExists:  # by another table of the same page
-            return TableOutcome(outcome.name, outcome.location, "refused", f"{SAME_NAME}, which came before it")
-        except InvalidParameter as refusal:
-            return TableOutcome(outcome.name, outcome.location, "refused", refusal.message)
-        return outcome
+        except AlreadyExists:  # another table of the same page has the same name
+            return TableCheck(check.name, check.location, "refused", f"{SAME_NAME}, and was added first")
+        except InvalidParameter as error:
+            return TableCheck(check.name, check.location, "refused", error.message)
+        return check
 
     def _check_new(self, location: str, table_id: str = "") -> None:
-        """Raise why a table cannot be read, or must not come by itself: nobody decided to share it whole."""
-        place = Location.parse(location)
-        for other in self._tables_shared_in_part():
-            theirs = Location.parse(other.location)
-            if other.id != table_id and (theirs.contains(place) or place.contains(theirs)):
-                raise InvalidParameter(f"not all of it is shared as '{other.title}': share it by hand, or exclude it")
-        latest = self._latest(location)
+        """Raise why a table is unreadable, or why it must not be shared automatically."""
+        folder = Location.parse(location)
+        for table in self._list_filtered_tables():
+            shared = Location.parse(table.location)
+            if table.id != table_id and (shared.contains(folder) or folder.contains(shared)):
+                raise InvalidParameter(f"only part of it is shared as '{table.title}': share it by hand, or exclude it")
+        latest = self._read_latest(location)
         try:
-            for one in self._filters:
-                partition_filters.check(one, latest.metadata)
-        except InvalidParameter as wrong:
+            for partition_filter in self._filters:
+                partition_filters.check(partition_filter, latest.metadata)
+        except InvalidParameter as error:
             share = self._follow.share
-            raise InvalidParameter(f"the filter of a grant of '{share}' does not fit it: {wrong.message}") from wrong
+            raise InvalidParameter(f"the filter of a grant of '{share}' is invalid for it: {error.message}") from error
 
-    def _tables_shared_in_part(self) -> Sequence[Table]:
-        """Return them as they are when the first table is met that is new: the whole catalog is read for that."""
+    def _list_filtered_tables(self) -> Sequence[Table]:
+        """Return partly shared tables, read from the whole catalog when the first new table is checked."""
         with self._lock:
-            if self._restricted is None:
-                self._restricted = list(self._admin.tables.list_filtered())
-            return self._restricted
+            if self._filtered_tables is None:
+                self._filtered_tables = list(self._admin.tables.restricted())
+            return self._filtered_tables
 
-    def _latest(self, location: str) -> Snapshot:
-        """Return the latest version of a table; raises why it cannot be read."""
-        places = TableLocations(Location.parse(location))
-        return DeltaLog(ObjectTableStore(places, self._means.storage, self._means.credentials)).snapshot()
-
-
-def _has_log(folder: Location, means: FollowMeans) -> bool:
-    return bool(list_page(means.credentials(), means.storage, folder, prefix=f"{LOG}/", limit=1).objects)
+    def _read_latest(self, location: str) -> Snapshot:
+        """Return the latest version of a table; raises if it cannot be read."""
+        locations = TableLocations(Location.parse(location))
+        return DeltaLog(ObjectTableStore(locations, self._context.storage, self._context.credentials)).snapshot()
 
 
-def _is(found: _Found, entry: Table | None) -> bool:
-    """Tell whether a table of the source is the one that has its name, or will be."""
-    return entry is None or _place(entry.location) == _place(found.location)
+def _has_log(folder: Location, context: FollowContext) -> bool:
+    return bool(list_page(context.credentials(), context.storage, folder, prefix=f"{LOG}/", limit=1).objects)
 
 
-def _place(location: str) -> str:
+def _is_same(candidate: _SourceTable, entry: Table | None) -> bool:
+    """Return whether an entry is this table of the source; also true without entry."""
+    return entry is None or _path_of(entry.location) == _path_of(candidate.location)
+
+
+def _path_of(location: str) -> str:
     return location.partition("://")[2].rstrip("/")
 
 
-def _listed(entry: Table, unlisted: str) -> TableOutcome | None:
-    """Return what a table becomes that is not listed for this reason, or is listed for none."""
-    if unlisted != entry.unlisted:
-        return _outcome(entry, "hidden" if unlisted else "back", unlisted)
-    return None if unlisted else _outcome(entry, "same")
+def _check_of_listing(entry: Table, hidden_reason: str) -> TableCheck | None:
+    """Return the check of an entry that must be hidden for this reason, or listed if it is empty."""
+    if hidden_reason != entry.unlisted:
+        return _table_check(entry, "hidden" if hidden_reason else "back", hidden_reason)
+    return None if hidden_reason else _table_check(entry, "same")
 
 
-def _outcome(table: _Found | Table, did: Did, why: str = "") -> TableOutcome:
-    return TableOutcome(table.name, table.location, did, why, table if isinstance(table, Table) else None)
+def _table_check(table: _SourceTable | Table, status: CheckStatus, reason: str = "") -> TableCheck:
+    return TableCheck(table.name, table.location, status, reason, table if isinstance(table, Table) else None)
 
 
-def _said(failure: DeltaicError) -> str:
-    return f"{failure.message} ({failure.detail})" if failure.detail else failure.message
+def _message(error: DeltaicError) -> str:
+    return f"{error.message} ({error.detail})" if error.detail else error.message

@@ -1,1 +1,1 @@
-"""Checkpoints of small tables without Spark, for logs whose writers leave none."""
+"""Checkpoints of small tables without Spark, for tables whose writers write none."""

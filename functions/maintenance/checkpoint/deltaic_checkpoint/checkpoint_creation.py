@@ -1,7 +1,7 @@
-"""Makes a checkpoint: deltalake writes it into a copy of the log, and it counts only if it says what the log says.
+"""Create a checkpoint with deltalake in a copy of the log, and compare it with the log.
 
-deltalake never sees the table itself: it can delete no commit there, and a checkpoint that loses something is thrown
-away before anybody could read it. What cannot be done here is refused, and is Spark's.
+deltalake has no access to the table: so it cannot delete commits, and an incomplete checkpoint is discarded before a
+client could read it. Tables that are refused here need Spark.
 """
 
 import sys
@@ -27,32 +27,32 @@ from deltaic.table_features import TABLE_FEATURES
 
 from deltaic_checkpoint.log_state import LogState
 
-BYTES: Final = 64 << 20
-"""Of the log's files that are read: the last checkpoint and the commits after it."""
+MAX_LOG_BYTES: Final = 64 << 20
+"""Maximum size of the log files to read: the last checkpoint and the commits after it."""
 
-FEATURES: Final = frozenset(one.name for one in TABLE_FEATURES if one.checkpointed)
-"""Table features that ask nothing of a checkpoint but that it keeps every action as it is."""
+FEATURES: Final = frozenset(feature.name for feature in TABLE_FEATURES if feature.checkpointed)
+"""Table features for which a checkpoint only has to keep every action unchanged."""
 
 _LONGEST_REASON: Final = 200
 _ARCHIVE: Final = "deltalake.zip"
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A checkpoint that says what the log says, not sent yet."""
+class NewCheckpoint:
+    """A checkpoint that is verified but not yet written to the table."""
 
     version: int
     path: str
-    """Below the table's root."""
+    """Path below the table's root."""
 
     content: bytes
     hint: bytes
-    """What `_last_checkpoint` says of it."""
+    """Content of `_last_checkpoint`."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogCopy:
-    """A copy of a log in a folder of this machine: what is done there reaches the table only when it is sent."""
+    """A copy of a log in a local folder, so that writes do not reach the table."""
 
     root: Path
 
@@ -60,8 +60,8 @@ class LogCopy:
         """See `TableStore`."""
         for path in sorted((self.root / LOG).iterdir()):
             if path.is_file() and path.name > start_after:
-                found = path.stat()
-                yield LogFile(path.name, found.st_size, found.st_mtime_ns // 1_000_000)
+                status = path.stat()
+                yield LogFile(path.name, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def get(self, path: str) -> bytes:
         """See `TableStore`."""
@@ -85,42 +85,43 @@ class LogCopy:
         return content[-length:], len(content)
 
 
-def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
-    """Return the checkpoint of a segment's version; the table is only read.
+def create_checkpoint(store: TableStore, segment: Segment, now_ms: int) -> NewCheckpoint:
+    """Return a checkpoint of a segment's version, without writing to the table.
 
-    Raises UnsupportedOperation, saying why, for a table that is not for this function, and what the store raises.
+    Raises UnsupportedOperation, with the reason, if this function cannot create it, and what the store raises.
     """
-    files = [*(segment.checkpoint.files if segment.checkpoint else ()), *(one.file for one in segment.commits)]
+    files = [*(segment.checkpoint.files if segment.checkpoint else ()), *(commit.file for commit in segment.commits)]
     size = sum(file.size for file in files)
-    if size > BYTES:
-        raise UnsupportedOperation(f"{size:,} bytes of its log would have to be read, and {BYTES:,} are the most here")
+    if size > MAX_LOG_BYTES:
+        raise UnsupportedOperation(f"its log has {size:,} bytes to read, and the maximum is {MAX_LOG_BYTES:,}")
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         copy = LogCopy(Path(folder))
         (copy.root / LOG).mkdir()
         for file, content in zip(files, read_all_listed(store, files), strict=True):
             (copy.root / LOG / file.name).write_bytes(content)
-        before = LogState.read(copy, segment)
-        protocol, metadata = before.single.get("protocol", {}), before.single.get("metaData", {})
+        expected = LogState.read(copy, segment)
+        protocol, metadata = expected.single.get("protocol", {}), expected.single.get("metaData", {})
         features = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
-        if strange := ", ".join(sorted(features - FEATURES)):
-            raise UnsupportedOperation(f"it has table features that no checkpoint is written for here: {strange}")
-        readings = _reading(copy, segment)
+        if unsupported := ", ".join(sorted(features - FEATURES)):
+            raise UnsupportedOperation(f"it has table features that this function does not support: {unsupported}")
+        expected_reading = _read_version(copy, segment)
         path = f"{LOG}{version_prefix(segment.version)}.checkpoint.parquet"
         _write(copy.root)
         written = find_segment(copy)
         names = [file.name for file in written.checkpoint.files] if written.checkpoint else []
         if names != [path.rpartition("/")[2]] or written.commits:
             raise UnsupportedOperation(f"deltalake wrote no checkpoint of version {segment.version}")
-        kept = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
-        if lost := before.lost_in(LogState.read(copy, written), now_ms - kept // timedelta(milliseconds=1)):
-            raise UnsupportedOperation(f"deltalake's checkpoint does not keep everything: {lost}")
-        if _reading(copy, written) != readings:
-            raise UnsupportedOperation("deltalake's checkpoint would be read in another way than the log")
-        return Checkpoint(segment.version, path, copy.get(path), copy.get(LAST_CHECKPOINT))
+        retention = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
+        tombstones_until = now_ms - retention // timedelta(milliseconds=1)
+        if difference := expected.difference_from(LogState.read(copy, written), tombstones_until):
+            raise UnsupportedOperation(f"deltalake's checkpoint differs from the log: {difference}")
+        if _read_version(copy, written) != expected_reading:
+            raise UnsupportedOperation("recipients would read deltalake's checkpoint differently from the log")
+        return NewCheckpoint(segment.version, path, copy.get(path), copy.get(LAST_CHECKPOINT))
 
 
 def _write(root: Path) -> None:
-    _provide()
+    _load_deltalake()
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -132,34 +133,34 @@ def _write(root: Path) -> None:
 
 
 @cache
-def _provide() -> None:
-    """Make `import deltalake` work, by the archive of its layer where that is; raises ModuleNotFoundError without both.
+def _load_deltalake() -> None:
+    """Import deltalake, from the archive in its layer if necessary; raises ModuleNotFoundError without both.
 
-    Unpacked, both layers together would be larger than Lambda takes (decision 62). What was unpacked is deleted as soon
-    as it is loaded: the disk has it back when this process ends, however it ends.
+    The layer has an archive because both layers would exceed Lambda's size limit if unpacked (decision 62). The
+    unpacked files are deleted after the import, so that they are gone even if the process is killed later.
     """
     try:
-        _load()
+        _import_deltalake()
     except ModuleNotFoundError:
         archive = next((path for folder in sys.path if (path := Path(folder) / _ARCHIVE).is_file()), None)
         if archive is None:
             raise
         with tempfile.TemporaryDirectory(prefix="deltalake-") as folder:
-            with zipfile.ZipFile(archive) as packed:
-                packed.extractall(folder)
+            with zipfile.ZipFile(archive) as zip_file:
+                zip_file.extractall(folder)
             sys.path.append(folder)
-            _load()
+            _import_deltalake()
             sys.path.remove(folder)
 
 
-def _load() -> None:
-    """Import all that is used."""
+def _import_deltalake() -> None:
+    """Import deltalake and its exceptions."""
     import deltalake
-    import deltalake.exceptions  # noqa: F401 -- loaded for whoever imports it later
+    import deltalake.exceptions  # noqa: F401 -- other functions import it later
 
 
-def _reading(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
-    """Return what recipients are told of a version: the layer's own reading of it."""
+def _read_version(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
+    """Return protocol, metadata and files of a version, as the server reads them for recipients."""
     snapshot = Snapshot(copy, segment)
     files = [
         {**row, "partitionValues": dict(row["partitionValues"] or ())}
@@ -169,5 +170,5 @@ def _reading(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
     files.sort(key=lambda row: (row["path"], vector_id(row["deletionVector"]) or ""))
     parts = [msgspec.structs.asdict(part) for part in (snapshot.protocol, snapshot.metadata)]
     for part in parts:
-        del part["raw"]  # the same fields in the order in which they were found
+        del part["raw"]  # the same fields, in the order of the log
     return *parts, files

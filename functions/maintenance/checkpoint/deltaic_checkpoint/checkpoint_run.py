@@ -1,4 +1,4 @@
-"""One round through the tables that take part: each under its writer's lease, the longest waiting first."""
+"""A checkpoint run over all tables with checkpoints: each with its write lease, longest unchecked first."""
 
 import contextlib
 import time
@@ -16,116 +16,117 @@ from deltaic.delta.store import TableStore
 from deltaic.errors import Conflict, DeltaicError, InvalidParameter, UnsupportedOperation
 from deltaic.storage.log_writer import LogWriter
 
-from deltaic_checkpoint.checkpoint_creation import make
+from deltaic_checkpoint.checkpoint_creation import create_checkpoint
 
-COMMITS: Final = 10
-"""After the last checkpoint, before the next one is written; Delta's own interval."""
+MIN_COMMITS: Final = 10
+"""Commits after the last checkpoint that make the next one due: Delta's default interval."""
 
-LEASE: Final = timedelta(minutes=5)
-"""Several times what the largest table takes here; it is renewed before anything is sent."""
+LEASE_TIME: Final = timedelta(minutes=5)
+"""Several times the time for the largest supported table; renewed before the checkpoint is written."""
 
 LEAST_SECONDS: Final = 240.0
-"""No table is begun with less of the invocation's time left."""
+"""Minimum remaining time of the invocation to start with another table."""
 
-REMEDY: Final = "write its checkpoints with `deltaic pipeline maintain` instead, and say --no-checkpoint here"
+REMEDY: Final = "write its checkpoints with `deltaic pipeline maintain`, and disable them here with --no-checkpoint"
 
-Did = Literal["written", "not due", "held", "refused", "failed"]
+CheckpointStatus = Literal["written", "not due", "held", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Dependencies:
-    """What a round works with."""
+class CheckpointContext:
+    """Clients and settings of a checkpoint run."""
 
     checkpointing: SharedLocations
     leases: Leases
     log: Callable[[SharedLocation], tuple[TableStore, LogWriter]]
-    """Return the log of a place to read and to write; raises DeltaicError."""
+    """Returns the reader and the writer of a location's log; raises DeltaicError."""
 
     remaining: Callable[[], float]
-    """Seconds that this invocation has left."""
+    """Returns the remaining seconds of the invocation."""
 
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
+    """Returns the time in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one table."""
+class CheckpointResult:
+    """Result for one table."""
 
     location: str
-    did: Did
+    status: CheckpointStatus
     version: int | None = None
     commits: int | None = None
-    """Since the last checkpoint, when it was looked at."""
+    """Commits after the last checkpoint, at the time of the check."""
 
-    why: str = ""
+    reason: str = ""
     error: BaseException | None = None
-    """What it failed with."""
+    """Unexpected or reported exception of status `failed`."""
 
 
-def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome], None]) -> dict[str, int]:
-    """Look at every table that takes part, while there is time, and return of how many tables each came.
+def run_checkpoints(
+    context: CheckpointContext, holder: str, report: Callable[[CheckpointResult], None]
+) -> dict[str, int]:
+    """Check every table with checkpoints while time remains, and return the number of tables by status.
 
-    `report` is called with what came of each; those for which no time was `left` come first in the next round. One
-    table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when it
-    cannot say which tables take part.
+    `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
+    one table becomes its result. Raises what the catalog raises while it lists the tables.
     """
-    counts, places = dict.fromkeys([*get_args(Did), "left"], 0), dependencies.checkpointing.due_for_checkpoint()
+    counts, places = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.to_checkpoint()
     for number, place in enumerate(places):
-        if dependencies.remaining() < LEAST_SECONDS:
+        if context.remaining() < LEAST_SECONDS:
             counts["left"] = len(places) - number
             break
-        outcome = _outcome(dependencies, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
-        report(outcome)
-        counts[outcome.did] += 1
+        result = _check_place(context, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
+        report(result)
+        counts[result.status] += 1
     return counts
 
 
-def _outcome(dependencies: Dependencies, place: SharedLocation, holder: str) -> Outcome:
+def _check_place(context: CheckpointContext, place: SharedLocation, holder: str) -> CheckpointResult:
     try:
-        # Before it is tried: a table at which an invocation dies must not be the first one of every round.
-        dependencies.checkpointing.record_check(place)
-        return _tend(dependencies, place, holder)
-    except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
-        why = error.message if isinstance(error, DeltaicError) else "an unexpected failure"
-        return Outcome(place.location, "failed", why=why, error=error)
+        # Record the check first: a table that kills the invocation must not be the first one of every run.
+        context.checkpointing.looked_at(place)
+        return _checkpoint_if_due(context, place, holder)
+    except Exception as error:  # noqa: BLE001 -- the other tables can still be checked
+        reason = error.message if isinstance(error, DeltaicError) else "an unexpected error"
+        return CheckpointResult(place.location, "failed", reason=reason, error=error)
 
 
-def _tend(dependencies: Dependencies, place: SharedLocation, holder: str) -> Outcome:
-    store, writer = dependencies.log(place)
+def _checkpoint_if_due(context: CheckpointContext, place: SharedLocation, holder: str) -> CheckpointResult:
+    store, writer = context.log(place)
     segment = find_segment(store)
-    if len(segment.commits) < COMMITS:
-        return Outcome(place.location, "not due", segment.version, len(segment.commits))
+    if len(segment.commits) < MIN_COMMITS:
+        return CheckpointResult(place.location, "not due", segment.version, len(segment.commits))
     try:
-        dependencies.leases.acquire(place.location, holder, LEASE)
+        context.leases.acquire(place.location, holder, LEASE_TIME)
         try:
-            return _checkpoint(dependencies, place, holder, store, writer)
+            return _write_checkpoint(context, place, holder, store, writer)
         finally:
-            with contextlib.suppress(DeltaicError):  # it expires by itself; what came of the table matters more
-                dependencies.leases.release(place.location, holder)
-    except Conflict as other:
-        return Outcome(place.location, "held", segment.version, len(segment.commits), other.message)
+            with contextlib.suppress(DeltaicError):  # it expires by itself, and the result of the table matters more
+                context.leases.release(place.location, holder)
+    except Conflict as conflict:
+        return CheckpointResult(place.location, "held", segment.version, len(segment.commits), conflict.message)
 
 
-def _checkpoint(
-    dependencies: Dependencies, place: SharedLocation, holder: str, store: TableStore, writer: LogWriter
-) -> Outcome:
-    """Make and send the checkpoint of the latest version, with the lease held."""
+def _write_checkpoint(
+    context: CheckpointContext, place: SharedLocation, holder: str, store: TableStore, writer: LogWriter
+) -> CheckpointResult:
+    """Create and write the checkpoint of the latest version, while holding the lease."""
     segment = find_segment(store)
-    if len(segment.commits) < COMMITS:
-        return Outcome(place.location, "not due", segment.version, len(segment.commits))
+    if len(segment.commits) < MIN_COMMITS:
+        return CheckpointResult(place.location, "not due", segment.version, len(segment.commits))
     try:
-        made = make(store, segment, int(dependencies.clock() * 1000))
+        checkpoint = create_checkpoint(store, segment, int(context.clock() * 1000))
     except (UnsupportedOperation, InvalidParameter) as refusal:
-        why = f"{refusal.message}: {REMEDY}"
-        return Outcome(place.location, "refused", segment.version, len(segment.commits), why)
-    dependencies.leases.renew(place.location, holder, LEASE)
-    now = find_segment(store, segment.version)
-    if (now.version, now.base, now.commits) != (segment.version, segment.base, segment.commits):
-        raise Conflict("the log was changed by a writer without the lease: the next round looks again")
-    if not writer.create(made.path, made.content):
+        reason = f"{refusal.message}: {REMEDY}"
+        return CheckpointResult(place.location, "refused", segment.version, len(segment.commits), reason)
+    context.leases.renew(place.location, holder, LEASE_TIME)
+    current = find_segment(store, segment.version)
+    if (current.version, current.base, current.commits) != (segment.version, segment.base, segment.commits):
+        raise Conflict("a writer without the lease changed the log: the next run checks it again")
+    if not writer.create(checkpoint.path, checkpoint.content):
         raise Conflict("another writer has just written this checkpoint")
-    # Newer hints stay; an old one costs readers a longer listing and no more.
-    if read_hint(store) <= made.version:
-        writer.replace(LAST_CHECKPOINT, made.hint)
-    return Outcome(place.location, "written", segment.version, len(segment.commits))
+    # Keep a newer hint. An old hint only makes listings longer.
+    if read_hint(store) <= checkpoint.version:
+        writer.replace(LAST_CHECKPOINT, checkpoint.hint)
+    return CheckpointResult(place.location, "written", segment.version, len(segment.commits))

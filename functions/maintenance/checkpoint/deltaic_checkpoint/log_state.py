@@ -1,7 +1,7 @@
-"""What a log says, action by action and as it is written there, so that nothing of it can be lost unseen.
+"""State of a log with every action and field, to compare a checkpoint with the log.
 
-The reader of the layer keeps what recipients are told. A checkpoint must keep the rest too: tombstones, transactions,
-domains, tags, and fields that nobody knows yet. So this replay knows no fields, and compares everything.
+The server's log reader keeps only what recipients need. A checkpoint must also keep tombstones, transactions, domains,
+tags and unknown fields. So this replay keeps and compares all fields.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,22 +20,22 @@ from deltaic.errors import UnsupportedOperation
 Action = dict[str, Any]
 
 
-class File(NamedTuple):
-    """What adds and removes are reconciled by; the path as it stands in the log."""
+class FileKey(NamedTuple):
+    """Key by which adds and removes are reconciled; the path is unchanged from the log."""
 
     path: str
     vector: str | None
 
 
-ACTIONS: Final = 100_000
-"""The most that are replayed here; each takes some kilobytes."""
+MAX_ACTIONS: Final = 100_000
+"""Maximum number of actions to replay; each needs some kilobytes of memory."""
 
 _SINGLE: Final = frozenset({"protocol", "metaData"})
-_PASSING: Final = frozenset({"commitInfo", "cdc", "checkpointMetadata"})
-"""Actions that are of one commit or of one checkpoint, and no part of a table's state."""
+_NOT_STATE: Final = frozenset({"commitInfo", "cdc", "checkpointMetadata"})
+"""Actions that are not part of a table's state."""
 _MAPS: Final = frozenset({"partitionValues", "tags", "configuration", "options"})
-_UNSAID: Final[dict[str, Any]] = {"tags": {}, "configuration": {}, "options": {}, "removed": False}
-"""Values that mean the same as none (Delta protocol, the schemas of the actions)."""
+_DEFAULTS: Final[dict[str, Any]] = {"tags": {}, "configuration": {}, "options": {}, "removed": False}
+"""Default values of fields (Delta protocol, the schemas of the actions)."""
 
 
 @dataclass(slots=True)
@@ -43,37 +43,37 @@ class LogState:
     """The reconciled actions of one version (Delta protocol, "Action Reconciliation")."""
 
     single: dict[str, Action] = field(default_factory=dict)
-    """Protocol and metadata."""
+    """Protocol and metadata actions."""
 
-    files: dict[File, Action] = field(default_factory=dict)
-    tombstones: dict[File, Action] = field(default_factory=dict)
+    files: dict[FileKey, Action] = field(default_factory=dict)
+    tombstones: dict[FileKey, Action] = field(default_factory=dict)
     transactions: dict[str, Action] = field(default_factory=dict)
     domains: dict[str, Action] = field(default_factory=dict)
     actions: int = 0
 
     @classmethod
     def read(cls, store: TableStore, segment: Segment) -> "LogState":
-        """Replay a segment; raises UnsupportedOperation, saying why, for a log that this replay does not understand."""
+        """Replay a segment; raises UnsupportedOperation, with the reason, for an unsupported log."""
         state = cls()
         for file in segment.checkpoint.files if segment.checkpoint else ():
             for kind, action in _rows(store, file.name):
-                state._take(kind, action)
+                state._apply(kind, action)
         for commit in segment.commits:
             if commit.start != commit.end:
-                raise UnsupportedOperation("commits of the log are gone, and compaction files stand for them")
-            seen: set[File] = set()
+                raise UnsupportedOperation("commits of the log are missing, and compaction files replace them")
+            seen: set[FileKey] = set()
             for kind, action in _lines(store, commit.file.name):
                 if kind in {"add", "remove"}:
-                    if (changed := _file(action)) in seen:
+                    if (changed := _file_key(action)) in seen:
                         raise UnsupportedOperation(f"{commit.file.name} names a file twice")
                     seen.add(changed)
-                state._take(kind, action)
+                state._apply(kind, action)
         return state
 
-    def lost_in(self, other: "LogState", tombstones_until: int) -> str:
-        """Say what of this state the other has not, or has in another way; empty where both are the same.
+    def difference_from(self, other: "LogState", tombstones_until: int) -> str:
+        """Return which part of another state differs from this one; empty if both are equal.
 
-        Tombstones from before `tombstones_until` (milliseconds since the epoch) need not be kept.
+        The other state may lack tombstones from before `tombstones_until`, in milliseconds since the epoch.
         """
         retained = {
             file: action
@@ -88,26 +88,26 @@ class LogState:
             or _difference("metadata of domains", self.domains, other.domains)
         )
 
-    def _take(self, kind: str, action: Action) -> None:
+    def _apply(self, kind: str, action: Action) -> None:
         self.actions += 1
-        if self.actions > ACTIONS:
-            raise UnsupportedOperation(f"its log holds more than {ACTIONS:,} actions, which are the most here")
+        if self.actions > MAX_ACTIONS:
+            raise UnsupportedOperation(f"its log has more actions than the maximum of {MAX_ACTIONS:,}")
         if kind in _SINGLE:
             self.single[kind] = action
         elif kind == "add":
-            self.tombstones.pop(_file(action), None)
-            self.files[_file(action)] = action
+            self.tombstones.pop(_file_key(action), None)
+            self.files[_file_key(action)] = action
         elif kind == "remove":
-            self.files.pop(_file(action), None)
-            self.tombstones[_file(action)] = action
+            self.files.pop(_file_key(action), None)
+            self.tombstones[_file_key(action)] = action
         elif kind == "txn":
             self.transactions[action["appId"]] = action
         elif kind == "domainMetadata":
             self.domains[action["domain"]] = action
             if action.get("removed"):
                 del self.domains[action["domain"]]
-        elif kind not in _PASSING:
-            raise UnsupportedOperation(f"the log holds actions of the kind '{kind}'")
+        elif kind not in _NOT_STATE:
+            raise UnsupportedOperation(f"the log has actions of the unsupported kind '{kind}'")
 
 
 def _lines(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
@@ -115,55 +115,55 @@ def _lines(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
         if line.strip():
             for kind, action in msgspec.json.decode(line).items():
                 if action is not None:
-                    yield kind, _plain(action)
+                    yield kind, _normalize(action)
 
 
 def _rows(store: TableStore, name: str) -> Iterator[tuple[str, Action]]:
     if not name.endswith(".parquet"):
-        raise UnsupportedOperation("the log's last checkpoint is in parts of its own (a manifest with sidecars)")
+        raise UnsupportedOperation("the log's last checkpoint has parts (a manifest with sidecars)")
     with pq.ParquetFile(pa.BufferReader(store.get(LOG + name))) as file:
         for batch in file.iter_batches(1024):
             for row in batch.to_pylist():
                 for kind, action in row.items():
                     if action is not None:
                         if kind == "sidecar":
-                            raise UnsupportedOperation("the log's last checkpoint is in parts of its own (sidecars)")
-                        yield kind, _plain(action)
+                            raise UnsupportedOperation("the log's last checkpoint has parts (sidecars)")
+                        yield kind, _normalize(action)
 
 
-def _file(action: Action) -> File:
+def _file_key(action: Action) -> FileKey:
     vector = action.get("deletionVector")
-    return File(
+    return FileKey(
         action["path"],
         unique_id(vector["storageType"], vector["pathOrInlineDv"], vector.get("offset")) if vector else None,
     )
 
 
-def _plain(action: Mapping[str, Any]) -> Action:
-    """Return an action in the one form in which those of commits and of checkpoints can be compared."""
-    plain = {name: _value(name, value) for name, value in action.items() if value is not None}
-    # What a checkpoint may say differently, or twice: `dataChange` is of the commit, the others repeat what is there.
-    plain.pop("dataChange", None)
-    plain.pop("partitionValues_parsed", None)
-    if "stats" in plain:
-        plain.pop("stats_parsed", None)
-    return {name: value for name, value in plain.items() if _UNSAID.get(name, _UNSAID) != value}
+def _normalize(action: Mapping[str, Any]) -> Action:
+    """Normalize an action so that those of commits and checkpoints can be compared."""
+    normalized = {name: _value(name, value) for name, value in action.items() if value is not None}
+    # A checkpoint may differ in `dataChange`, which belongs to the commit. The parsed fields repeat other fields.
+    normalized.pop("dataChange", None)
+    normalized.pop("partitionValues_parsed", None)
+    if "stats" in normalized:
+        normalized.pop("stats_parsed", None)
+    return {name: value for name, value in normalized.items() if _DEFAULTS.get(name, _DEFAULTS) != value}
 
 
 def _value(name: str, value: Any) -> Any:
     if name in _MAPS and isinstance(value, list):
-        return dict(value)  # a checkpoint's map; that of a commit is one already
+        return dict(value)  # checkpoints have lists of pairs, commits have maps
     if isinstance(value, Mapping) and name not in _MAPS:
-        return _plain(value)
+        return _normalize(value)
     return value
 
 
-def _difference(what: str, here: Mapping[Any, Action], there: Mapping[Any, Action]) -> str:
-    lost = [key for key, action in here.items() if there.get(key) != action]
-    if not lost and len(here) == len(there):
+def _difference(kind: str, expected: Mapping[Any, Action], actual: Mapping[Any, Action]) -> str:
+    different = [key for key, action in expected.items() if actual.get(key) != action]
+    if not different and len(expected) == len(actual):
         return ""
     fields: Sequence[str] = ()
-    if lost and (action := there.get(lost[0])) is not None:
-        mine = here[lost[0]]
-        fields = sorted(name for name in {*mine, *action} if mine.get(name) != action.get(name))
-    return f"{what} ({', '.join(fields)})" if fields else what
+    if different and (action := actual.get(different[0])) is not None:
+        expected_action = expected[different[0]]
+        fields = sorted(name for name in {*expected_action, *action} if expected_action.get(name) != action.get(name))
+    return f"{kind} ({', '.join(fields)})" if fields else kind

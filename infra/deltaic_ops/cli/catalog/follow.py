@@ -17,7 +17,7 @@ from deltaic_ops.cli.operator import Column, Operator
 from deltaic_ops.cli.value_parsers import ShareName, refuse_both
 
 if TYPE_CHECKING:
-    from deltaic.scheduled.source_check import FollowMeans, TableOutcome
+    from deltaic.scheduled.source_check import FollowContext, TableCheck
 
 _FOLDER = "Folder whose direct subfolders are Delta tables: s3://bucket/folder/."
 _DATABASE = "AWS Glue database, for example glue:sales."
@@ -113,12 +113,12 @@ def _default_schema(source: str) -> str:
 
 def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]) -> Follow:
     """Store a follow, and create its schema if missing, after checking that the source contains tables."""
-    from deltaic.scheduled.source_check import first_look
+    from deltaic.scheduled.source_check import is_single_table
 
     checked(CHECKED, {"source": source, **options})
     storage = followed.storage if options["storage"] is None else options["storage"]
     with _follow_context(cli, source, storage) as context:
-        is_table = first_look(source, context)
+        is_table = is_single_table(source, context)
     if is_table:
         raise InvalidParameter(f"{source} is a Delta table: use its parent folder, or share it by deltaic table create")
     with suppress(AlreadyExists):
@@ -127,24 +127,24 @@ def _store(cli: Operator, followed: Follow, source: str, options: dict[str, Any]
 
 
 @contextmanager
-def _follow_context(cli: Operator, source: str, storage: str) -> "Iterator[FollowMeans]":
-    from deltaic.scheduled.source_check import FollowMeans
+def _follow_context(cli: Operator, source: str, storage: str) -> "Iterator[FollowContext]":
+    from deltaic.scheduled.source_check import FollowContext
 
     with cli.schemas.reading(source, storage) as (config, credentials):
-        yield FollowMeans(config, credentials, lambda: cli.connection.client("glue"))
+        yield FollowContext(config, credentials, lambda: cli.connection.client("glue"))
 
 
 def _check_source(cli: Operator, followed: Follow, *, dry: bool) -> None:
-    from deltaic.scheduled.source_check import look
+    from deltaic.scheduled.source_check import check_source
 
-    outcomes: list[TableOutcome] = []
+    outcomes: list[TableCheck] = []
     not_made_yet = suppress(NotFound) if dry else nullcontext()  # the schema
     with _follow_context(cli, followed.source, followed.storage) as context, not_made_yet:
-        for outcome in look(cli.admin, followed, context, dry=dry):
+        for outcome in check_source(cli.admin, followed, context, dry_run=dry):
             outcomes.append(outcome)
-            cli.note(f"{outcome.did} {outcome.name}")
+            cli.note(f"{outcome.status} {outcome.name}")
     if cli.as_json:
-        cli.json([{"table": it.name, "location": it.location, "did": it.did, "why": it.why} for it in outcomes])
+        cli.json([{"table": it.name, "location": it.location, "did": it.status, "why": it.reason} for it in outcomes])
         return
     if outcomes:
         cli.table(outcomes, _OUTCOMES)
@@ -154,7 +154,7 @@ def _check_source(cli: Operator, followed: Follow, *, dry: bool) -> None:
         cli.note("dry run: nothing was changed; to apply this, replace --dry-run with --now")
 
 
-_OUTCOMES: list[Column] = fields(TABLE="name", RESULT="did", LOCATION="location", REASON="why")
+_OUTCOMES: list[Column] = fields(TABLE="name", RESULT="status", LOCATION="location", REASON="reason")
 
 
 def _end(cli: Operator, followed: Follow) -> None:

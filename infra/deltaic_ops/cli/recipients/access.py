@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from deltaic.catalog.items import Recipient as RecipientEntry
-from deltaic.scheduled.expirations import Ending
+from deltaic.scheduled.expirations import Expiration
 from deltaic.sharing.caller import RequestedTable
 
 from deltaic_ops.cli.list_output import Every, fields, first
@@ -129,9 +129,9 @@ def _sees_nothing(cli: Operator, recipient: RecipientEntry, now: datetime) -> st
     return f"no tables; next: deltaic grant create {name} SHARE"
 
 
-def _show_facts(cli: Operator, recipient: RecipientEntry, soon: Sequence[Ending], last: LastUses | None) -> None:
+def _show_facts(cli: Operator, recipient: RecipientEntry, soon: Sequence[Expiration], last: LastUses | None) -> None:
     set_fields = {name: value for name, value in wire(recipient).items() if value != 0}  # 0: no limit
-    ends = [" ".join(filter(None, (each.kind, each.what, f"{each.ends_at:%Y-%m-%d %H:%M}"))) for each in soon]
+    ends = [" ".join(filter(None, (each.kind, each.target, f"{each.ends_at:%Y-%m-%d %H:%M}"))) for each in soon]
     cli.facts({
         **set_fields,
         "state": "cut off" if recipient.cut_off_at is not None else end_text(recipient.ends_at),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
 from deltaic.errors import NotFound, Unavailable
-from deltaic.scheduled.expirations import Ending, endings_of_all
+from deltaic.scheduled.expirations import Expiration, scan_expirations
 
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import Column, Operator, json_value, wire
@@ -40,9 +40,9 @@ def uses(
         return None
 
 
-def json_ending(key: Ending) -> dict[str, Any]:
+def json_ending(key: Expiration) -> dict[str, Any]:
     """Return an item that expires soon as a JSON object."""
-    return {"endsAt": json_value(key.ends_at), "recipient": key.recipient, "kind": key.kind, "what": key.what}
+    return {"endsAt": json_value(key.ends_at), "recipient": key.recipient, "kind": key.kind, "what": key.target}
 
 
 def json_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
@@ -103,10 +103,10 @@ def expiring(
     deltaic expiring --within 7d --json
     """
     now = datetime.now(UTC)
-    endings = endings_of_all(cli.admin, now, now + within)
+    endings = scan_expirations(cli.admin, now, now + within)
     if cli.as_json:
         cli.json(list(map(json_ending, endings)))
     elif endings:
-        cli.table(endings, fields(ENDS="ends_at", RECIPIENT="recipient", KIND="kind", ID="what"))
+        cli.table(endings, fields(ENDS="ends_at", RECIPIENT="recipient", KIND="kind", ID="target"))
     else:
         cli.note("nothing expires in this time")
