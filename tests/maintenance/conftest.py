@@ -75,11 +75,11 @@ class Tables:
             self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
         )
 
-    def log(self, place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
+    def log(self, table: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
         environment = self.aws.environment
         keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
         storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
-        locations = TableLocations(Location.parse(place.location))
+        locations = TableLocations(Location.parse(table.location))
         return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
 
     def store(self, name: str) -> ObjectTableStore:

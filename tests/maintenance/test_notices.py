@@ -50,13 +50,15 @@ class LocationsOfTest(SharedLocations):
         self._folder = tables.location("")
 
     def entries(self) -> Iterator[tuple[SharedLocation, Table]]:
-        return ((place, table) for place, table in super().entries() if place.location.startswith(self._folder))
+        return (
+            (location, entry) for location, entry in super().entries() if location.location.startswith(self._folder)
+        )
 
 
 def send_notices(tables: Tables, bus: Bus, remaining: float = 900.0) -> dict[str, int]:
     versions = LocationsOfTest(tables)
     return send_changed_notices(
-        versions, lambda place: tables.log(place)[0], bus.put, lambda: remaining, lambda *_: None
+        versions, lambda location: tables.log(location)[0], bus.put, lambda: remaining, lambda *_: None
     )
 
 
@@ -101,7 +103,7 @@ def test_notice_that_was_not_stored_is_sent_again_with_the_same_id(tables: Table
         raise Unavailable("the invocation ends here")
 
     versions = LocationsOfTest(tables)
-    send_changed_notices(versions, lambda place: tables.log(place)[0], dying, lambda: 900.0, lambda *_: None)
+    send_changed_notices(versions, lambda location: tables.log(location)[0], dying, lambda: 900.0, lambda *_: None)
     send_notices(tables, bus)
     first, second = bus.take_details()
     assert first == second

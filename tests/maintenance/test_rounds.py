@@ -61,8 +61,8 @@ def read(tables: "Tables", name: str) -> tuple[int, Any, Any, list[Any], int]:
 def interrupt(
     tables: "Tables", meanwhile: Callable[[], None]
 ) -> Callable[[SharedLocation], tuple[InterruptedLog, LogWriter]]:
-    def log(place: SharedLocation) -> tuple[InterruptedLog, LogWriter]:
-        store, writer = tables.log(place)
+    def log(table: SharedLocation) -> tuple[InterruptedLog, LogWriter]:
+        store, writer = tables.log(table)
         return InterruptedLog(store, meanwhile), writer
 
     return log
@@ -282,8 +282,8 @@ def test_store_failure_is_reported_and_releases_the_lease(tables: "Tables") -> N
         def create(self, path: str, content: bytes) -> bool:
             raise Unavailable(f"{path} ({len(content)} bytes) could not be written")
 
-    def log(place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
-        store, writer = tables.log(place)
+    def log(table: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
+        store, writer = tables.log(table)
         return store, Failing(writer._locations, writer._storage, writer._credentials)
 
     tables.run_checkpoints(log=log)

@@ -26,9 +26,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(place: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
-        storage = storage_config(checkpointing.storage(place.storage)) if place.storage else home
-        log_arguments = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
+    def log(table: SharedLocation) -> tuple[ObjectTableStore, LogWriter]:
+        storage = storage_config(checkpointing.storage(table.storage)) if table.storage else home
+        log_arguments = (TableLocations(Location.parse(table.location)), storage, sessions.reader(storage))
         return ObjectTableStore(*log_arguments), LogWriter(*log_arguments)
 
     began = time.perf_counter()

@@ -31,9 +31,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(location: SharedLocation) -> ObjectTableStore:
-        storage = storage_config(versions.storage(location.storage)) if location.storage else home
-        return ObjectTableStore(TableLocations(Location.parse(location.location)), storage, sessions.reader(storage))
+    def log(table: SharedLocation) -> ObjectTableStore:
+        storage = storage_config(versions.storage(table.storage)) if table.storage else home
+        return ObjectTableStore(TableLocations(Location.parse(table.location)), storage, sessions.reader(storage))
 
     summary = send_changed_notices(
         versions, log, bus.put, lambda: context.get_remaining_time_in_millis() / 1000, _report
@@ -44,10 +44,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     return summary
 
 
-def _report(location: SharedLocation, error: Exception) -> None:
+def _report(table: SharedLocation, error: Exception) -> None:
     fields = (
         error_fields(error)
         if isinstance(error, DeltaicError)
         else {**error_fields(error), "stack": format_stack(error)}
     )
-    logger().error("notice", extra={"table": location.location, **fields})
+    logger().error("notice", extra={"table": table.location, **fields})

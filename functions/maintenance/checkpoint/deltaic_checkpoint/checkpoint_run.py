@@ -71,56 +71,56 @@ def run_checkpoints(
     `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
     one table becomes its result. Raises what the catalog raises while it lists the tables.
     """
-    counts, places = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.to_checkpoint()
-    for number, place in enumerate(places):
+    counts, tables = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.to_checkpoint()
+    for number, table in enumerate(tables):
         if context.remaining() < LEAST_SECONDS:
-            counts["left"] = len(places) - number
+            counts["left"] = len(tables) - number
             break
-        result = _check_place(context, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
+        result = _check_table(context, table, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
         report(result)
         counts[result.status] += 1
     return counts
 
 
-def _check_place(context: CheckpointContext, place: SharedLocation, holder: str) -> CheckpointResult:
+def _check_table(context: CheckpointContext, table: SharedLocation, holder: str) -> CheckpointResult:
     try:
         # Record the check first: a table that kills the invocation must not be the first one of every run.
-        context.checkpointing.looked_at(place)
-        return _checkpoint_if_due(context, place, holder)
+        context.checkpointing.looked_at(table)
+        return _checkpoint_if_due(context, table, holder)
     except Exception as error:  # noqa: BLE001 -- the other tables can still be checked
         reason = error.message if isinstance(error, DeltaicError) else "an unexpected error"
-        return CheckpointResult(place.location, "failed", reason=reason, error=error)
+        return CheckpointResult(table.location, "failed", reason=reason, error=error)
 
 
-def _checkpoint_if_due(context: CheckpointContext, place: SharedLocation, holder: str) -> CheckpointResult:
-    store, writer = context.log(place)
+def _checkpoint_if_due(context: CheckpointContext, table: SharedLocation, holder: str) -> CheckpointResult:
+    store, writer = context.log(table)
     segment = find_segment(store)
     if len(segment.commits) < MIN_COMMITS:
-        return CheckpointResult(place.location, "not due", segment.version, len(segment.commits))
+        return CheckpointResult(table.location, "not due", segment.version, len(segment.commits))
     try:
-        context.leases.acquire(place.location, holder, LEASE_TIME)
+        context.leases.acquire(table.location, holder, LEASE_TIME)
         try:
-            return _write_checkpoint(context, place, holder, store, writer)
+            return _write_checkpoint(context, table, holder, store, writer)
         finally:
             with contextlib.suppress(DeltaicError):  # it expires by itself, and the result of the table matters more
-                context.leases.release(place.location, holder)
+                context.leases.release(table.location, holder)
     except Conflict as conflict:
-        return CheckpointResult(place.location, "held", segment.version, len(segment.commits), conflict.message)
+        return CheckpointResult(table.location, "held", segment.version, len(segment.commits), conflict.message)
 
 
 def _write_checkpoint(
-    context: CheckpointContext, place: SharedLocation, holder: str, store: TableStore, writer: LogWriter
+    context: CheckpointContext, table: SharedLocation, holder: str, store: TableStore, writer: LogWriter
 ) -> CheckpointResult:
     """Create and write the checkpoint of the latest version, while holding the lease."""
     segment = find_segment(store)
     if len(segment.commits) < MIN_COMMITS:
-        return CheckpointResult(place.location, "not due", segment.version, len(segment.commits))
+        return CheckpointResult(table.location, "not due", segment.version, len(segment.commits))
     try:
         checkpoint = create_checkpoint(store, segment, int(context.clock() * 1000))
     except (UnsupportedOperation, InvalidParameter) as refusal:
         reason = f"{refusal.message}: {REMEDY}"
-        return CheckpointResult(place.location, "refused", segment.version, len(segment.commits), reason)
-    context.leases.renew(place.location, holder, LEASE_TIME)
+        return CheckpointResult(table.location, "refused", segment.version, len(segment.commits), reason)
+    context.leases.renew(table.location, holder, LEASE_TIME)
     current = find_segment(store, segment.version)
     if (current.version, current.base, current.commits) != (segment.version, segment.base, segment.commits):
         raise Conflict("a writer without the lease changed the log: the next run checks it again")
@@ -129,4 +129,4 @@ def _write_checkpoint(
     # Keep a newer hint. An old hint only makes listings longer.
     if read_hint(store) <= checkpoint.version:
         writer.replace(LAST_CHECKPOINT, checkpoint.hint)
-    return CheckpointResult(place.location, "written", segment.version, len(segment.commits))
+    return CheckpointResult(table.location, "written", segment.version, len(segment.commits))
