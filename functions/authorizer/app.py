@@ -1,7 +1,7 @@
-"""Bearer token -> recipient, or 401: the only function that reads the tokens.
+"""Authenticate a bearer token: the only function that reads the token table.
 
-The answer allows every route of the stage, because API Gateway caches it for a token across routes; what a recipient
-may see is decided by the endpoints, by its grants.
+The answer allows every route of the stage, because API Gateway caches it for a token across routes. The endpoints
+check the recipient's grants.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: 
     """
     scheme, _, secret = event["authorizationToken"].partition(" ")
     try:
-        # RFC 6750, section 2.1: `Bearer <token>`; anything else is no token.
+        # RFC 6750, section 2.1: `Bearer <token>`.
         token = authenticate(secret.strip() if scheme.lower() == "bearer" else "")
     except Unauthenticated:
-        # API Gateway knows this very message, and only this one, as a 401.
+        # API Gateway answers 401 only for this exact message.
         raise Exception("Unauthorized") from None  # noqa: TRY002 -- the message is the interface
     # arn:aws:execute-api:eu-west-1:123456789012:api/stage/GET/shares
     stage = "/".join(event["methodArn"].split("/")[:2])

@@ -19,10 +19,10 @@ PAGE = "index.html"
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
-    # The stores of shared tables are not known here; of those without TLS only this machine's are asked.
+    # The hosts of shared tables are unknown here. Only local ones may have no TLS.
     "connect-src 'self' https: http://127.0.0.1:* http://localhost:*; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-    # No text becomes markup or code, even if a module tried.
+    # Even faulty modules cannot turn text into markup or code.
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS = {
@@ -31,16 +31,16 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-cache",  # kept, and asked for by its ETag each time: an update is seen at once
+    "cache-control": "no-cache",  # cached, but revalidated by ETag, so that updates appear at once
 }
 
 
 def explore(request: PublicRequest) -> Response:
-    """Answer with a file of the page; raises NotFound for any other name."""
+    """Return a file of the page; raises NotFound for any other name."""
     name = request.names.get("file", PAGE)
     content = FILES.get(name)
     if content is None:
-        raise NotFound("The page has no such file; it is at /explore.")
+        raise NotFound("The page has no such file. Open the page at /explore.")
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**HEADERS, "etag": tag, "content-type": TYPES[Path(name).suffix]}
     if tag in request.headers.get("if-none-match", ""):

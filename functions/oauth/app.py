@@ -1,4 +1,4 @@
-"""POST /oauth/token and GET /.well-known/{document}: tokens of minutes for a recipient's clients."""
+"""POST /oauth/token and GET /.well-known/{document}: short-lived tokens for a recipient's clients."""
 
 from deltaic.http.edge import public
 from deltaic.http.oauth_endpoint import oauth

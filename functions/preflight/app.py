@@ -1,4 +1,4 @@
-"""OPTIONS of every route for recipients: whether a page of another origin may ask."""
+"""OPTIONS of every route for recipients: checks the origin of a web page."""
 
 from deltaic.http.cors import preflight
 from deltaic.http.edge import public

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("orders")]
 
 DONE = "Your profile is ready"
-GONE = "This link does not work any more"
+GONE = "This link no longer works"
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def save(page: Page, folder: Path) -> Path:
 def test_a_link_alone_leads_to_rows(browser: Browser, provider: Provider, orders: Shared, tmp_path: Path) -> None:
     with opened(browser, invited(provider, "alice")) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("Data shared with alice")
-        page.get_by_role("button", name="Make the profile").click()
+        page.get_by_role("button", name="Create the profile").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
         file = save(page, tmp_path)
         assert file.name == "alice.share"

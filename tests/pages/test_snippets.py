@@ -1,4 +1,4 @@
-"""Snippets with names that providers may give: each language reads them as they are, and nothing beside them."""
+"""Test snippets with hostile names of tables: each language reads them only as names."""
 
 import ast
 import shlex
@@ -35,7 +35,7 @@ ATTACKS = [
 ]
 
 
-def allowed(text: str) -> bool:
+def is_allowed(text: str) -> bool:
     try:
         names.check_name("table", text)
     except InvalidParameter:
@@ -43,16 +43,16 @@ def allowed(text: str) -> bool:
     return True
 
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(allowed)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(is_allowed)
 
 
-def of(name: str, share: str = "sales", *, is_directory: bool = True) -> dict[str, Snippet]:
-    made = Example(ENDPOINT, "alice.share", share, "eu", name, is_directory)
-    return {snippet.client: snippet for snippet in snippets(made)}
+def snippets_of(name: str, share: str = "sales", *, is_directory: bool = True) -> dict[str, Snippet]:
+    table = Example(ENDPOINT, "alice.share", share, "eu", name, is_directory)
+    return {snippet.client: snippet for snippet in snippets(table)}
 
 
 def python_texts(code: str) -> list[str]:
-    """Return the text literals of a program; it is one by then."""
+    """Return the text literals of a Python program."""
     return [
         node.value
         for node in ast.walk(ast.parse(code))
@@ -65,59 +65,62 @@ def sql_texts(code: str, dialect: str) -> list[str]:
     return [token.text for token in tokens if token.token_type.name == "STRING"]
 
 
-def with_attacks(law: Any) -> Any:
-    """Try these names each time, beside those that are found."""
-    return reduce(lambda tried, name: example(name=name)(tried), ATTACKS, law)
+def with_attacks(test: Any) -> Any:
+    """Always test the names of ATTACKS, in addition to generated names."""
+    return reduce(lambda decorated, name: example(name=name)(decorated), ATTACKS, test)
 
 
 @with_attacks
 @given(name=NAMES)
-def test_python_and_r_read_the_names_and_nothing_beside_them(name: str) -> None:
-    made, plain = of(name), of("plain")
+def test_python_and_r_cannot_run_code_from_names(name: str) -> None:
+    hostile, harmless = snippets_of(name), snippets_of("plain")
     for client in ("Python with pandas", "Spark"):
-        program, known = ast.parse(made[client].text), ast.parse(plain[client].text)
-        assert f"alice.share#sales.eu.{name}" in python_texts(made[client].text)
-        assert [type(node) for node in ast.walk(program)] == [type(node) for node in ast.walk(known)]
-    # R's literals are written as Python's are; nothing of a name ends its line.
-    last = made["R"].text.split("\n")[-1]
+        program, harmless_program = ast.parse(hostile[client].text), ast.parse(harmless[client].text)
+        assert f"alice.share#sales.eu.{name}" in python_texts(hostile[client].text)
+        assert [type(node) for node in ast.walk(program)] == [type(node) for node in ast.walk(harmless_program)]
+    # R's literals have the same syntax as Python's; a name must not end the line.
+    last = hostile["R"].text.split("\n")[-1]
     assert ast.literal_eval(last.removeprefix("data <- sharing$load_as_pandas(")[:-1]) == f"alice.share#sales.eu.{name}"
-    assert len(made["R"].text.split("\n")) == len(plain["R"].text.split("\n"))
+    assert len(hostile["R"].text.split("\n")) == len(harmless["R"].text.split("\n"))
 
 
 @with_attacks
 @given(name=NAMES)
-def test_duckdb_and_snowflake_read_the_names_and_nothing_beside_them(name: str) -> None:
-    made, plain = of(name, name), of("plain", "plain")
-    assert sql_texts(made["DuckDB"].text, "duckdb")[-3:] == [name, "eu", name]
-    assert f"shares/{name}" in sql_texts(made["Snowflake"].text, "snowflake")
+def test_duckdb_and_snowflake_cannot_run_code_from_names(name: str) -> None:
+    hostile, harmless = snippets_of(name, name), snippets_of("plain", "plain")
+    assert sql_texts(hostile["DuckDB"].text, "duckdb")[-3:] == [name, "eu", name]
+    assert f"shares/{name}" in sql_texts(hostile["Snowflake"].text, "snowflake")
     for client, dialect in (("DuckDB", "duckdb"), ("Snowflake", "snowflake")):
-        kinds = [[token.token_type for token in sqlglot.tokenize(one[client].text, dialect)] for one in (made, plain)]
+        kinds = [
+            [token.token_type for token in sqlglot.tokenize(by_client[client].text, dialect)]
+            for by_client in (hostile, harmless)
+        ]
         assert kinds[0] == kinds[1]
-    assert isinstance(sqlglot.parse_one(made["DuckDB"].text.split("\n")[-1], dialect="duckdb"), exp.Select)
+    assert isinstance(sqlglot.parse_one(hostile["DuckDB"].text.split("\n")[-1], dialect="duckdb"), exp.Select)
 
 
 @with_attacks
 @given(name=NAMES)
-def test_polars_is_told_the_route_of_the_table(name: str) -> None:
-    code = of(name)["polars"].text
+def test_polars_uses_the_route_of_the_table(name: str) -> None:
+    code = snippets_of(name)["polars"].text
     (route,) = [text for text in python_texts(code) if text.startswith("/shares/")]
     assert route.isascii()
     assert "'" not in route
     assert len(route.split("/")) == 8
 
 
-def test_the_endpoint_is_one_word_of_the_shell() -> None:
-    words = shlex.split(of("orders")["curl"].text)
-    assert words[0] == "curl"
-    assert words[-1] == f"{ENDPOINT}/shares"
+def test_endpoint_is_a_single_shell_argument() -> None:
+    arguments = shlex.split(snippets_of("orders")["curl"].text)
+    assert arguments[0] == "curl"
+    assert arguments[-1] == f"{ENDPOINT}/shares"
     hostile = Example("https://x/$(id)'\"`id`", "alice.share", "s", "s", "t")
-    text = next(one.text for one in snippets(hostile) if one.client == "curl")
+    text = next(snippet.text for snippet in snippets(hostile) if snippet.client == "curl")
     assert shlex.split(text)[-1] == f"{hostile.endpoint}/shares"
 
 
-def test_no_snippet_asks_for_the_folder_of_a_table_that_is_shared_by_url() -> None:
-    assert "polars" in of("orders")
-    assert "polars" not in of("orders", is_directory=False)
+def test_table_without_directory_access_has_no_polars_snippet() -> None:
+    assert "polars" in snippets_of("orders")
+    assert "polars" not in snippets_of("orders", is_directory=False)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +136,5 @@ def test_no_snippet_asks_for_the_folder_of_a_table_that_is_shared_by_url() -> No
         ("\N{RIGHT-TO-LEFT OVERRIDE}exe", "exe.share"),
     ],
 )
-def test_a_profile_has_a_name_that_systems_take(recipient: str, file: str) -> None:
+def test_profile_has_a_valid_file_name(recipient: str, file: str) -> None:
     assert profile_name(recipient) == file

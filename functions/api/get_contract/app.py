@@ -1,4 +1,4 @@
-"""GET /openapi.json: the endpoints, what they take and what they answer, as an OpenAPI document."""
+"""GET /openapi.json: the endpoints, their parameters and their answers, as an OpenAPI document."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""GET /shares/{share}/schemas/{schema}/tables/{table}: one table, and in which formats it may be read."""
+"""GET /shares/{share}/schemas/{schema}/tables/{table}: one table, and the formats in which it can be read."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.listing_endpoints import get_table

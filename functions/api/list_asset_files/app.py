@@ -1,4 +1,4 @@
-"""GET and POST .../files of a volume, a skill or a model's version: the names of its files, and URLs for some."""
+"""GET and POST .../files of a volume, a skill or a model version: names of files, and signed URLs."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.files_endpoint import get_files

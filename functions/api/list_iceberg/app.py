@@ -1,4 +1,4 @@
-"""Iceberg's REST catalog, but for single tables: shares, schemas and tables, and the refusal of all that writes."""
+"""Iceberg's REST catalog except for single tables: lists shares, schemas and tables, and refuses writes."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.iceberg_endpoints import iceberg_error, list_iceberg

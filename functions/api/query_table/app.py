@@ -1,4 +1,4 @@
-"""POST .../tables/{table}/query: the files that answer a query, with signed URLs."""
+"""POST .../tables/{table}/query: the files of a query's result, with signed URLs."""
 
 from deltaic.http.edge import streamed
 from deltaic.http.table_endpoints import query_table

@@ -1,4 +1,4 @@
-"""POST .../tables/{table}/sign of Iceberg's REST catalog: the headers with which a reader gets one of its files."""
+"""POST .../tables/{table}/sign of Iceberg's REST catalog: the headers with which a client reads a file."""
 
 from deltaic.http.edge import buffered
 from deltaic.http.iceberg_endpoints import iceberg_error

@@ -25,11 +25,11 @@ def activate(request: PublicRequest) -> Response:
             return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
         issued = use_link(secret)
     except (LinkGone, Unauthenticated):  # an expired recipient is answered like an unknown one
-        return _page(HTTPStatus.GONE, pages.gone(contact))
+        return _page(HTTPStatus.GONE, pages.inactive_link(contact))
     except PermissionDenied:
-        return _page(HTTPStatus.FORBIDDEN, pages.elsewhere(contact))
+        return _page(HTTPStatus.FORBIDDEN, pages.wrong_network(contact))
     except Conflict:
-        return _page(HTTPStatus.CONFLICT, pages.full(contact))
+        return _page(HTTPStatus.CONFLICT, pages.too_many_profiles(contact))
     request.audit.add(tokenId=issued.token.id)
     endpoint = offer.invitation.endpoint
     text = profile(endpoint, issued, serves_iceberg=bool(settings().iceberg_bucket))

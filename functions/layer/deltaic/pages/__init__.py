@@ -1,1 +1,1 @@
-"""Pages for recipients: HTML without scripts, out of values alone."""
+"""Pages for recipients: HTML without scripts, created from plain values."""

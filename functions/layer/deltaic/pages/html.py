@@ -1,4 +1,4 @@
-"""HTML documents of one look, and the headers under which a browser may do nothing but show them."""
+"""HTML documents with a common style, and response headers that forbid everything but showing them."""
 
 import base64
 from collections.abc import Mapping
@@ -48,11 +48,11 @@ HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-opener-policy": "same-origin",
     "strict-transport-security": "max-age=31536000",
 }
-"""Nothing is loaded and no script runs, no other page may frame it, and no cache or later page learns its address."""
+"""Headers against external content, scripts, frames and caches, and against sending the page's address to others."""
 
 
 def document(title: str, body: str) -> bytes:
-    """Return a whole document; `title` is text, `body` is HTML."""
+    """Return a complete document; `title` is text, `body` is HTML."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

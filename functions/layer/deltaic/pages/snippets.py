@@ -1,6 +1,6 @@
-"""What a recipient types to read a shared table, for each client, with the real names in the spelling of its language.
+"""Code with which a recipient reads a shared table, for each client.
 
-Names are somebody else's text: each is quoted as its language quotes it, so that none can say more than a name.
+Names come from the provider and are not trusted: each is quoted for its language, so that it cannot contain code.
 """
 
 import shlex
@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 
 class Snippet(NamedTuple):
-    """How one client reads the table."""
+    """Code for one client."""
 
     client: str
     text: str
@@ -18,7 +18,7 @@ class Snippet(NamedTuple):
 
 
 class Example(NamedTuple):
-    """The table that snippets read, if the recipient has one yet, and what its profile says."""
+    """The table that snippets read, with empty names if none is shared, and the profile."""
 
     endpoint: str
     profile: str
@@ -27,21 +27,21 @@ class Example(NamedTuple):
     schema: str
     table: str
     is_directory: bool = False
-    """Whether the table's own folder may be read."""
+    """Whether the recipient may read the table's folder."""
 
     explore: str = ""
-    """The address of the page that shows tables in the browser, if there is one."""
+    """URL of the explore page; empty if the stack has none."""
 
 
-_TOKEN: Final = "PASTE_THE_BEARER_TOKEN_OF_THE_PROFILE"  # noqa: S105 -- what stands for it
-_TOKEN_NOTE: Final = "The bearer token stands in the profile, as bearerToken."  # noqa: S105
+_TOKEN: Final = "PASTE_THE_BEARER_TOKEN_OF_THE_PROFILE"  # noqa: S105 -- a placeholder
+_TOKEN_NOTE: Final = "The bearer token is in the profile, as bearerToken."  # noqa: S105
 
 
 def snippets(example: Example) -> Sequence[Snippet]:
-    """Return how each client reads the table."""
+    """Return the snippet of each client for a table."""
     url = f"{example.profile}#{example.share}.{example.schema}.{example.table}"
-    three = f"{example.share}.{example.schema}.{example.table}"
-    python, sql = _literal, _sql
+    dotted = f"{example.share}.{example.schema}.{example.table}"
+    python, sql = _python_literal, _sql_literal
     return (
         Snippet(
             "Python with pandas",
@@ -75,25 +75,25 @@ def snippets(example: Example) -> Sequence[Snippet]:
         ),
         Snippet(
             "Power BI",
-            f"Get data > Delta Sharing\nServer URL: {example.endpoint}\nBearer token: {_TOKEN}\nthen choose {three}",
+            f"Get data > Delta Sharing\nServer URL: {example.endpoint}\nBearer token: {_TOKEN}\nthen choose {dotted}",
             _TOKEN_NOTE,
         ),
         Snippet(
             "Excel",
             f"Data > Get Data > From Other Sources > Blank Query, then in the formula bar:\n"
-            f"= DeltaSharing.Contents({_m(example.endpoint)})",
+            f"= DeltaSharing.Contents({_m_literal(example.endpoint)})",
             "Power Query asks for the bearer token: choose Key and paste it. "
-            "Not every Excel has this function; Power BI does.",
+            "Not all versions of Excel have this function; Power BI does.",
         ),
         Snippet("Tableau", f"Connect > To a Server > Delta Sharing by Databricks, then upload {example.profile}"),
         Snippet(
             "Snowflake",
             "CREATE CATALOG INTEGRATION shared\n  CATALOG_SOURCE = DELTA_SHARING TABLE_FORMAT = DELTA\n"
-            f"  REST_CONFIG = (CATALOG_URI = {_snowflake(example.endpoint)}\n"
-            f"                 CATALOG_NAME = {_snowflake(f'shares/{example.share}')}\n"
+            f"  REST_CONFIG = (CATALOG_URI = {_snowflake_literal(example.endpoint)}\n"
+            f"                 CATALOG_NAME = {_snowflake_literal(f'shares/{example.share}')}\n"
             "                 ACCESS_DELEGATION_MODE = VENDED_CREDENTIALS)\n"
             f"  REST_AUTHENTICATION = (TYPE = BEARER BEARER_TOKEN = {sql(_TOKEN)})\n  ENABLED = TRUE;",
-            f"Then make a catalog-linked database of it. Snowflake reads tables with directory access. {_TOKEN_NOTE}",
+            f"Then create a catalog-linked database. Snowflake reads tables with directory access. {_TOKEN_NOTE}",
         ),
     )
 
@@ -104,39 +104,39 @@ def _polars(example: Example) -> Snippet:
     return Snippet(
         "polars",
         "# pip install polars deltalake\nimport json, urllib.request\nimport polars\n\n"
-        f"profile = json.load(open({_literal(example.profile)}))\n"
-        f"ask = urllib.request.Request(profile['endpoint'] + {_literal(path)}, data=b'{{}}',\n"
+        f"profile = json.load(open({_python_literal(example.profile)}))\n"
+        f"request = urllib.request.Request(profile['endpoint'] + {_python_literal(path)}, data=b'{{}}',\n"
         "    headers={'Authorization': 'Bearer ' + profile['bearerToken'], 'Content-Type': 'application/json'})\n"
-        "answer = json.load(urllib.request.urlopen(ask))['credentials']\n"
+        "answer = json.load(urllib.request.urlopen(request))['credentials']\n"
         "keys = answer['awsTempCredentials']\n"
         "options = {'AWS_ACCESS_KEY_ID': keys['accessKeyId'], 'AWS_SECRET_ACCESS_KEY': keys['secretAccessKey'],\n"
         "           'AWS_SESSION_TOKEN': keys['sessionToken'], 'AWS_REGION': answer['region']}\n"
         "if 'endpoint' in answer:\n"
         "    options |= {'AWS_ENDPOINT_URL': answer['endpoint'], 'AWS_ALLOW_HTTP': 'true'}\n"
         "data = polars.read_delta(answer['location'], storage_options=options)",
-        "Not for tables with column mapping, nor for partition values with escaped letters: read those with pandas.",
+        "Not for tables with column mapping or with special characters in partition values: read those with pandas.",
     )
 
 
-def _literal(text: str) -> str:
-    """Return a text as Python and R write it; what cannot be seen, or reorders what is read, is escaped."""
-    return '"' + "".join(_letter(one) for one in text) + '"'
+def _python_literal(text: str) -> str:
+    """Return a text as a literal of Python and R, with invisible and text direction characters escaped."""
+    return '"' + "".join(_escape_character(character) for character in text) + '"'
 
 
-def _letter(one: str) -> str:
-    if one in {'"', "\\"}:
-        return f"\\{one}"
-    return one if one.isprintable() else f"\\U{ord(one):08x}"
+def _escape_character(character: str) -> str:
+    if character in {'"', "\\"}:
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
-def _sql(text: str) -> str:
+def _sql_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _snowflake(text: str) -> str:
-    """Return a text of Snowflake's SQL, to which a backslash says something, as it does not in the standard."""
-    return _sql(text.replace("\\", "\\\\"))
+def _snowflake_literal(text: str) -> str:
+    """Return a text as a literal of Snowflake's SQL, where a backslash escapes, unlike in standard SQL."""
+    return _sql_literal(text.replace("\\", "\\\\"))
 
 
-def _m(text: str) -> str:
+def _m_literal(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
