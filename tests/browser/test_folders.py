@@ -93,4 +93,4 @@ def test_a_file_that_is_gone_is_told(page: Page, provider: Provider) -> None:
     expect(download).to_be_visible()
     s3.delete_object(Bucket=DATA_BUCKET, Key="vol/zz/gone.txt")
     download.click()
-    expect(page.locator("#failure")).to_contain_text("there no more")
+    expect(page.locator("#failure")).to_contain_text("no longer exists")

@@ -1,4 +1,4 @@
-// Decodes deletion vectors: which rows of a file, by their positions, are no longer in the table.
+// Decode deletion vectors: the positions of a file's deleted rows.
 // Delta protocol, "Deletion Vector Format": a 64-bit Roaring bitmap in the portable format.
 
 const MAGIC = 1681511377;
@@ -21,21 +21,21 @@ export async function deletedRows(vector, read) {
     const framed = new DataView(await read(vector.pathOrInlineDv, start, start + 8 + vector.sizeInBytes));
     bytes = new Uint8Array(framed.buffer, framed.byteOffset + 4, vector.sizeInBytes);
     if (framed.getInt32(0) !== vector.sizeInBytes || framed.getUint32(4 + vector.sizeInBytes) !== crc32(bytes)) {
-      throw new Error("A deletion vector's length or checksum is not what its file says; its rows are not shown.");
+      throw new Error("The length or checksum of a deletion vector is wrong; its rows are not shown.");
     }
   } else {
-    throw new Error("A deletion vector of a kind that this page does not know; its rows are not shown.");
+    throw new Error("This page does not support this kind of deletion vector; its rows are not shown.");
   }
   const positions = decode(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength));
   if (positions.length !== vector.cardinality) {
-    throw new Error("A deletion vector has another number of rows than the table says; its rows are not shown.");
+    throw new Error("A deletion vector has a different number of rows from the table's log; its rows are not shown.");
   }
   return positions;
 }
 
 /** @param {DataView} view @returns {number[]} */
 function decode(view) {
-  if (view.getInt32(0, true) !== MAGIC) throw new Error("A deletion vector does not begin as one; its rows are not shown.");
+  if (view.getInt32(0, true) !== MAGIC) throw new Error("A deletion vector has an invalid start; its rows are not shown.");
   const bitmaps = Number(view.getBigInt64(4, true));
   const positions = [];
   let at = 12;
@@ -46,13 +46,13 @@ function decode(view) {
   return positions;
 }
 
-/** Append the values of one 32-bit bitmap; returns where it ends. */
+/** Append the values of one 32-bit bitmap, and return its end. */
 function decode32(view, begin, high, positions) {
   let at = begin;
   const cookie = view.getUint32(at, true);
   at += 4;
   const hasRuns = (cookie & 0xffff) === 12347;
-  if (!hasRuns && cookie !== 12346) throw new Error("A deletion vector holds no Roaring bitmap; its rows are not shown.");
+  if (!hasRuns && cookie !== 12346) throw new Error("A deletion vector has no Roaring bitmap; its rows are not shown.");
   let containers = (cookie >>> 16) + 1;
   if (!hasRuns) {
     containers = view.getUint32(at, true);

@@ -1,12 +1,12 @@
-// A whole table to a file, slice by slice: streamed to disk where the browser can, else as parts of a Blob, which the
-// browser keeps outside of the page.
+// Download a table to a file, slice by slice: streamed to disk if the browser supports that, else as parts of a Blob,
+// which the browser stores outside of the page.
 
 import { cellText } from "./values.js";
 
 const FORMULA = /^[=+\-@\t\r]/;
 const PART_CHARACTERS = 1 << 20;
 
-/** Open what the file is written to; null where the person has decided against it. */
+/** Open the file to write; returns null if the user cancels. */
 export async function openFile(name, type) {
   if (!window.showSaveFilePicker) return blobFile(name, type);
   try {
@@ -35,8 +35,8 @@ function blobFile(name, type) {
 }
 
 /**
- * Write rows as CSV (RFC 4180, UTF-8): null is nothing, an empty text is "", all else as it is shown.
- * @returns {Promise<{rows: number, formulas: number}>} how many rows, and texts that a spreadsheet may run as a formula
+ * Write rows as CSV (RFC 4180, UTF-8): null is empty, an empty text is "", other values have the same text as on the page.
+ * @returns {Promise<{rows: number, formulas: number}>} number of rows, and of texts that a spreadsheet may run as a formula
  */
 export async function writeCsv(file, columns, batches, { guard = false, wrote = () => {} } = {}) {
   const types = columns.map((one) => one.type);

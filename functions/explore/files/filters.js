@@ -1,8 +1,8 @@
-// Filters on columns: as hints for the server, which leaves out files, and as tests of rows, which decide.
+// Filters on columns: hints for the server, which can skip files, and tests of rows.
 
 import { decimalOf, fromText } from "./values.js";
 
-/** What can be asked, by its sign; `contains` of text alone. */
+/** The comparisons; `contains` is only for text. */
 export const SIGNS = ["=", "≠", "<", "≤", ">", "≥", "contains", "is null", "is not null"];
 const OPERATIONS = { "=": "equal", "≠": "equal", "<": "lessThan", "≤": "lessThanOrEqual", ">": "greaterThan", "≥": "greaterThanOrEqual" };
 const HINTED = { byte: "int", short: "int", integer: "int", long: "long", string: "string", date: "date", double: "double", boolean: "bool", timestamp: "timestamp" };
@@ -10,7 +10,7 @@ const HINTED = { byte: "int", short: "int", integer: "int", long: "long", string
 /** Return whether a column can be filtered on. */
 export const canFilter = (type) => typeof type === "string" && type !== "binary";
 
-/** Return a test of rows; throws where a value is none of its column's type. */
+/** Return a test of rows; throws if a value does not have its column's type. */
 export function rowTest(conditions, columns) {
   const tests = conditions.map(({ column, sign, text }) => {
     const at = columns.findIndex((one) => one.name === column);
@@ -30,7 +30,7 @@ const HOLDS = {
   "≤": (order) => order <= 0, ">": (order) => order > 0, "≥": (order) => order >= 0,
 };
 
-/** A decimal may be asked for with more digits than the column has. */
+/** The value of a filter can have more digits than the decimal column. */
 function typed(text, type) {
   const decimal = decimalOf(type);
   const digits = decimal ? Math.max(decimal.scale, (/\.(\d+)$/.exec(text)?.[1] ?? "").length) : 0;
@@ -52,13 +52,13 @@ function compare(one, other) {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-/** Return what the server is told: a tree of the conditions that it can judge; null for none. */
+/** Return the hints for the server: a tree of the conditions that it supports, or null. */
 export function hintsOf(conditions, columns) {
   const nodes = conditions.map(({ column, sign, text }) => {
     const type = columns.find((one) => one.name === column)?.type;
     const valueType = HINTED[type];
     if (!valueType || sign === "contains") return null;
-    // Statistics leave NaN out, which is above all numbers.
+    // Statistics do not include NaN, which is greater than all numbers.
     if (type === "double" && (/[>≥≠]/.test(sign) || /nan/i.test(text))) return null;
     const named = { op: "column", name: column, valueType };
     const isNull = { op: "isNull", children: [named] };

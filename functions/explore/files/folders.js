@@ -1,4 +1,4 @@
-// What is shared beside tables: volumes, skills and versions of models as folders with downloads, a SKILL.md as text.
+// Show volumes, skills and model versions: folders with downloads, and SKILL.md as text.
 
 import { openFile } from "./download.js";
 import { bytesText, make } from "./grid.js";
@@ -9,8 +9,8 @@ const LONGEST_TEXT = 1 << 20;
 const $ = (id) => document.getElementById(id);
 
 /**
- * Show an asset; `run(text, work)` runs what takes a while, and shows its failure.
- * @param {object} asset as the list names it, with its kind
+ * Show an asset; `run(text, work)` runs a slow operation and shows its error.
+ * @param {object} asset from the list, with its kind
  */
 export async function showAsset(sharing, asset, run) {
   $("asset-path").textContent = `${asset.share} › ${asset.schema} › ${asset.kind}`;
@@ -46,7 +46,7 @@ async function showSkill(sharing, skill) {
 
 async function showFolder(sharing, folder, prefix, run) {
   const rows = make("tbody");
-  const head = make("tr", {}, ...["Name", "Size", "Changed", "To disk"].map((text) => make("th", { scope: "col" }, text)));
+  const head = make("tr", {}, ...["Name", "Size", "Changed", "Download"].map((text) => make("th", { scope: "col" }, text)));
   const link = (text, to) => {
     const button = make("button", { type: "button", className: "plain" }, text);
     button.addEventListener("click", () => run("Opening the folder …", () => showFolder(sharing, folder, to, run)));
@@ -71,7 +71,7 @@ async function showFolder(sharing, folder, prefix, run) {
     }
     count += page.items.length;
     leftOut += page.leftOut ?? 0;
-    const unnamed = leftOut ? ` ${leftOut} objects have names that no client can ask for.` : "";
+    const unnamed = leftOut ? ` ${leftOut} objects are omitted because clients cannot request their names.` : "";
     $("file-count").textContent = `${count.toLocaleString("en")} files here${page.nextPageToken ? ", and more" : ""}.${unnamed}`;
     $("more").hidden = !page.nextPageToken;
     $("more").onclick = () => run("Listing …", () => more(page.nextPageToken));
@@ -96,7 +96,7 @@ async function download(sharing, folder, { name }) {
       bytes += value.byteLength;
       await file.write(value);
     }
-    if (bytes !== signed.size) throw new Error("The file has changed meanwhile; try again.");
+    if (bytes !== signed.size) throw new Error("The file changed during the download. Try again.");
     await file.close();
   } catch (error) {
     await file.abort().catch(() => {});

@@ -1,17 +1,17 @@
-// Makes the page's tables. Whatever comes from the provider enters as text, never as markup.
+// Create the page's tables. Data from the provider is inserted as text, never as markup.
 
 import { cellText, isNumber, typeText } from "./values.js";
 
 const CELL_CHARACTERS = 2000;
 
-/** Make an element with properties and children; a text child is text. */
+/** Create an element with properties and children; strings become text nodes. */
 export function make(tag, properties = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   element.append(...children.filter((child) => child !== null));
   return element;
 }
 
-/** Return a table of rows; `kinds` names what happened to each, for changes. */
+/** Return a table of rows; `kinds` has the kind of change of each row. */
 export function rowsTable(columns, rows, kinds = null) {
   const head = columns.map(({ name, type }) => {
     const cell = make("th", { scope: "col", className: isNumber(type) ? "number" : "" }, name, make("small", {}, typeText(type)));
@@ -36,18 +36,18 @@ function valueCell(value, type) {
   return make("td", { className: isNumber(type) ? "number" : "", title: short.length > 40 ? short : "" }, short);
 }
 
-/** Return a table of a table's columns. */
+/** Return an HTML table of the shared table's columns. */
 export function columnsTable(table) {
   const partitions = new Set(table.partitionColumns);
   const line = ({ name, type, nullable, metadata }) => {
     const notes = [partitions.has(name) ? "partition column" : "", nullable ? "" : "never null", metadata?.comment ?? ""];
     return make("tr", {}, make("td", {}, name), make("td", {}, typeText(type)), make("td", {}, notes.filter(Boolean).join(" · ")));
   };
-  const head = ["Column", "Type", "About it"].map((text) => make("th", { scope: "col" }, text));
+  const head = ["Column", "Type", "Notes"].map((text) => make("th", { scope: "col" }, text));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...table.fields.map(line)));
 }
 
-/** Return a size as people say it. */
+/** Return a size with its unit. */
 export function bytesText(bytes) {
   const units = ["bytes", "kB", "MB", "GB", "TB"];
   let at = 0;

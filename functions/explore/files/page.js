@@ -1,4 +1,4 @@
-// The page: who is let in, which table or folder is looked at, and what of it. State lives in this module and dies with the page.
+// The page: login, selected table or folder, and its tabs. All state is in this module and is lost when the page closes.
 
 import { openFile, writeCsv } from "./download.js";
 import { SIGNS, canFilter, hintsOf, rowTest } from "./filters.js";
@@ -13,10 +13,10 @@ const endpoint = location.href.replace(/[?#].*$/, "").replace(/\/explore\/?$/, "
 const $ = (id) => document.getElementById(id);
 
 let sharing = null;
-let chosen = null; // the table, as the list names it
+let chosen = null; // the selected table, from the list
 let known = null; // its metadata
-let profileName = ""; // as snippets name it
-let turn = 0; // counts what was asked for, so that an answer that comes too late is left alone
+let profileName = ""; // for snippets
+let turn = 0; // number of the latest operation: results of earlier ones are ignored
 let stopped = false;
 
 function say(text) {
@@ -29,7 +29,7 @@ function fail(error) {
   if (error) say("");
 }
 
-/** Run what a person asked for; a failure is shown, and what was asked later wins. */
+/** Run an operation of the user and show its error, unless a later operation has started. */
 async function run(text, work) {
   const mine = ++turn;
   fail(null);
@@ -42,10 +42,10 @@ async function run(text, work) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------------- the way in
+// ----------------------------------------------------------------------------------------------------------- the login
 
 async function enter(text, name = "profile.share") {
-  await run("Asking what is shared …", async () => {
+  await run("Listing shares …", async () => {
     const profile = readProfile(text, endpoint);
     const reader = new Sharing(endpoint, profile.token);
     const shares = await reader.shares();
@@ -59,7 +59,7 @@ async function enter(text, name = "profile.share") {
     if (!shares.length) $("tree").append(make("p", { className: "soft" }, "Nothing is shared with you yet."));
     $("enter").hidden = true;
     $("look").hidden = $("leave").hidden = false;
-    if (profile.expires) $("endpoint").textContent = `${endpoint} · token ends ${profile.expires.slice(0, 10)}`;
+    if (profile.expires) $("endpoint").textContent = `${endpoint} · token expires ${profile.expires.slice(0, 10)}`;
     const only = $("tree").querySelectorAll("button");
     if (only.length === 1) only[0].click();
     else $("search").focus();
@@ -70,7 +70,7 @@ function shareNode(share, shared) {
   const schemas = Map.groupBy(shared, (one) => one.schema);
   const node = make("details", { open: true }, make("summary", {}, share.displayName || share.name));
   if (share.comment) node.append(make("p", { className: "soft" }, share.comment));
-  if (!shared.length) node.append(make("p", { className: "soft" }, "Nothing is in it yet."));
+  if (!shared.length) node.append(make("p", { className: "soft" }, "This share is empty."));
   for (const [schema, inside] of schemas) {
     const buttons = inside.map((one) => {
       const button = make("button", { type: "button" }, one.name, one.kind ? make("small", {}, ` ${one.kind}`) : null);
@@ -161,13 +161,13 @@ function describe(metadata) {
   $("fields").replaceChildren(columnsTable(metadata));
   const { told } = columnsOf(metadata);
   $("told").hidden = !told.length;
-  $("told").textContent = `Not shown, since this page cannot show it exactly: ${told.map((one) => `${one.name} (${one.why})`).join(", ")}.`;
+  $("told").textContent = `Not shown, because this page cannot show these columns exactly: ${told.map((one) => `${one.name} (${one.why})`).join(", ")}.`;
   if (metadata.version !== null) $("changed").value = metadata.version;
   $("tab-changes").disabled = !metadata.hasFeed;
-  $("tab-changes").title = metadata.hasFeed ? "" : "The table keeps no change feed.";
+  $("tab-changes").title = metadata.hasFeed ? "" : "The table has no change data feed.";
 }
 
-/** Return what the query asks for besides the table: `{version}`, `{timestamp}` or nothing. */
+/** Return the requested version or time: `{version}`, `{timestamp}` or an empty object. */
 function asked() {
   const kind = $("as-of").value;
   if (kind === "version" && $("version").value !== "") return { version: Number($("version").value) };
@@ -182,7 +182,7 @@ function conditions() {
   });
 }
 
-/** Begin a query; what it says of the table replaces what was known. */
+/** Start a query with the current filters. */
 function query(limit) {
   const wanted = conditions();
   const columns = columnsOf(known).shown;
@@ -211,7 +211,7 @@ async function showRows() {
   const filtered = $("conditions").children.length > 0;
   $("grid").replaceChildren(rowsTable(columns, rows));
   const many = rows.length === FIRST_ROWS ? `The first ${FIRST_ROWS} rows` : rows.length === 1 ? "1 row" : `All ${rows.length} rows`;
-  $("count").textContent = `${rows.length ? many : "No rows"}${filtered ? " that pass the filters" : ""} at version ${version}.`;
+  $("count").textContent = `${rows.length ? many : "No rows"}${filtered ? " that match the filters" : ""} at version ${version}.`;
   const code = snippets(chosen, asked(), profileName);
   $("pandas").textContent = code.pandas;
   $("spark").textContent = code.spark;
@@ -281,7 +281,7 @@ async function download(kind) {
       return test(table);
     };
     const batches = stoppable(snapshotRows(parts, { began, done: (one) => (bytes += one.size) }));
-    const first = await batches.next(); // after it the columns are known, which another version may have otherwise
+    const first = await batches.next(); // the first batch sets the columns, which can differ in other versions
     const all = (async function* () {
       if (!first.done) yield first.value;
       yield* batches;
@@ -292,7 +292,7 @@ async function download(kind) {
     };
     const { write } = kind === "csv" ? { write: writeCsv } : { write: (await import("./parquet_download.js")).writeParquet };
     const written = await write(file, columns, all, { guard: $("guard").checked, wrote });
-    if (stopped) throw new Error("The download was stopped; nothing was kept.");
+    if (stopped) throw new Error("The download was stopped, and its file was discarded.");
     await file.close();
     bytes = total;
     show();
@@ -308,7 +308,7 @@ async function download(kind) {
 
 function formulasTold({ formulas = 0 }) {
   if (!formulas || $("guard").checked) return "";
-  return ` ${formulas.toLocaleString("en")} texts begin with = + - or @: a spreadsheet may run them as formulas. Import them as text, or guard them.`;
+  return ` ${formulas.toLocaleString("en")} texts begin with = + - or @: a spreadsheet may run them as formulas. Import them as text, or select “escape formulas”.`;
 }
 
 async function* stoppable(batches) {

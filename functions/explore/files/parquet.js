@@ -1,4 +1,4 @@
-// Reads the rows of one Parquet file as a table's schema wants them: by name or field id, widened, and exact.
+// Read the rows of a Parquet file with the table's schema: columns by name or field id, widened, exact.
 //
 // The vendored reader gives decimals and timestamps as JavaScript numbers and keys structs and maps by name. So it is
 // shown a schema without such types and with names that cannot collide, and what it gives is converted here.
@@ -16,7 +16,7 @@ const PARSERS = {
 };
 
 /**
- * Yield slices of rows, each as an array of values in the order of the fields, with its first row's position.
+ * Yield slices of rows, each as an array of values in the order of the fields, with the position of its first row.
  * @param {{url: string, size: number}} file
  * @param {Array<any>} fields of the table's schema, without partition columns
  * @param {{mode: string, read: (url: string, start: number, end: number) => Promise<ArrayBuffer>, first: number}} options `first`: rows that may be enough, so that no more is fetched before they are there
@@ -51,7 +51,7 @@ function slice(file, metadata, columns, rowStart, rowEnd) {
   });
 }
 
-/** Return what the reader takes for a file: byte ranges by signed URL, kept while a row group is read. */
+/** Return the file object of the reader: byte ranges by signed URL, cached while a row group is read. */
 async function buffered({ url, size }, read) {
   const whole = size <= WHOLE_FILE_BYTES ? await read(url, 0, size) : null;
   let kept = [];
@@ -80,7 +80,7 @@ async function buffered({ url, size }, read) {
   };
 }
 
-/** Return the schema that the reader is shown, the columns to read, and what makes a field's value of a raw row. */
+/** Return the schema for the reader, the columns to read, and the function that converts a raw row. */
 function plan(told, fields, mode) {
   const root = tree(told.schema, 0).node;
   const schema = [];
@@ -116,8 +116,8 @@ function tree(schema, index) {
 }
 
 /**
- * Append what the reader is shown of an element: named by its place, without the types that it would convert (strings
- * stay), a map as a list of groups; remembers where each leaf went.
+ * Append an element to the reader's schema: named by its position, without types that the reader would convert (strings
+ * stay), with maps as lists of groups; record the position of each leaf.
  */
 function show(node, name, from, to, shown, renamed) {
   const { element, children } = node;
@@ -144,7 +144,7 @@ function find(parent, field, mode) {
     ?? parent.children.find((one) => mode === "none" && one.element.name.toLowerCase() === name.toLowerCase());
 }
 
-/** Return what makes a value of the type of what the reader gives for an element; refuses what would not be exact. */
+/** Return the function that converts the reader's value to the type; throws if the result would not be exact. */
 function converter(node, type, mode) {
   const ofNull = (convert) => (raw) => (raw === null || raw === undefined ? null : convert(raw));
   if (typeof type === "string") return ofNull(scalar(node.element, type));
@@ -170,7 +170,7 @@ function converter(node, type, mode) {
 
 function scalar(element, type) {
   const { type: physical, logical_type: logical, converted_type: converted } = element;
-  const refuse = () => new Error(`A file holds ${physical} where the table's schema says ${typeText(type)}; this is not shown.`);
+  const refuse = () => new Error(`A file has a column of type ${physical}, but the table's schema has ${typeText(type)}; the table is not shown.`);
   const isInteger = physical === "INT32" || physical === "INT64";
   const decimal = decimalOf(type);
   if (decimal) {

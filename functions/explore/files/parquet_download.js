@@ -1,5 +1,5 @@
-// Writes rows as one Parquet file, a row group at a time: exact, since the writer takes unscaled decimals and counts of
-// microseconds as they are.
+// Write rows to a Parquet file, one row group at a time. Values are exact, because the writer accepts unscaled decimals
+// and microseconds.
 
 import { ByteWriter, ParquetWriter } from "./vendored.js";
 import { decimalOf } from "./values.js";
@@ -21,7 +21,7 @@ const SIMPLE = {
 };
 
 /**
- * Write rows; what has been made is handed on after each row group.
+ * Write rows, and pass the bytes on after each row group.
  * @returns {Promise<{rows: number}>}
  */
 export async function writeParquet(file, columns, batches, { wrote = () => {} } = {}) {
@@ -53,7 +53,7 @@ async function hand(bytes, file) {
   bytes.index = 0;
 }
 
-/** Return the schema's elements of a field, in Parquet's own order. */
+/** Return the schema elements of a field, in Parquet's order. */
 function elements(name, type, repetition_type = "OPTIONAL") {
   const decimal = decimalOf(type);
   if (decimal) {
@@ -76,7 +76,7 @@ function elements(name, type, repetition_type = "OPTIONAL") {
   return [container(1, map), entries, ...elements("key", type.keyType, "REQUIRED"), ...elements("value", type.valueType)];
 }
 
-/** Return what makes the writer's value of ours: structs by name. */
+/** Return the function that converts a value for the writer: structs become objects. */
 function stored(type) {
   if (typeof type === "string") return (value) => value;
   const ofNull = (convert) => (value) => (value === null ? null : convert(value));

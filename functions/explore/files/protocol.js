@@ -1,5 +1,5 @@
-// Speaks the sharing protocol: lists, metadata, files and changes of tables, in delta format, page by page; and files of
-// what is shared beside tables.
+// Client of the sharing protocol: lists, metadata, files and changes of tables, in delta format, page by page; and files
+// of volumes, skills and models.
 
 const CAPABILITIES = [
   "responseformat=delta",
@@ -13,7 +13,7 @@ const READ_FEATURES = new Set([
 const TRIES = 3;
 
 /**
- * Read a profile file, or a bare token. Throws where it is for another server or none.
+ * Parse a profile file or a token. Throws if it is invalid or for another server.
  * @param {string} text
  * @param {string} endpoint of this page
  * @returns {{token: string, expires: string | null}}
@@ -28,19 +28,19 @@ export function readProfile(text, endpoint) {
   try {
     profile = JSON.parse(trimmed);
   } catch {
-    throw new Error("This file is not a profile: it is no JSON.");
+    throw new Error("This file is not a profile: it is not JSON.");
   }
   if (typeof profile.bearerToken !== "string" || typeof profile.endpoint !== "string") {
-    throw new Error("This page reads profiles with a bearer token and an endpoint, and this one lacks one of them.");
+    throw new Error("This profile has no bearer token or no endpoint. Use a profile that has both.");
   }
   const named = profile.endpoint.replace(/\/+$/, "");
   if (named !== endpoint) {
-    throw new Error(`This profile is for ${named}, and this page belongs to ${endpoint}: open ${named}/explore.`);
+    throw new Error(`This profile is for ${named}, not for ${endpoint}: open ${named}/explore.`);
   }
   return { token: profile.bearerToken, expires: profile.expirationTime ?? null };
 }
 
-/** What the server or the store has answered instead of data. */
+/** An error answer of the server or the store. */
 export class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -48,7 +48,7 @@ export class Refused extends Error {
   }
 }
 
-/** A recipient's view of one server. The token lives in this object and nowhere else. */
+/** A recipient's view of one server. The token is stored only in this object. */
 export class Sharing {
   #token;
 
@@ -83,17 +83,17 @@ export class Sharing {
     return (await this.#ask("GET", `${place(folder)}/files?${asked}`, null)).json();
   }
 
-  /** Return one file of a folder as it is now, with its URL; throws where it is gone. */
+  /** Return one file of a folder as it is now, with its URL; throws if it no longer exists. */
   async fileUrl(folder, name) {
     const answer = await (await this.#ask("POST", `${place(folder)}/files`, { paths: [name] })).json();
-    if (!answer.items.length) throw new Error("This file is there no more: open the folder again.");
+    if (!answer.items.length) throw new Error("This file no longer exists. Open the folder again.");
     return answer.items[0];
   }
 
-  /** Return what is known of a table, at its latest version. */
+  /** Return the metadata of a table's latest version. */
   async metadata(table) {
     for await (const part of this.#lines("GET", `${place(table)}/metadata`)) if (part.table) return part.table;
-    throw new Error("The answer has no metadata.");
+    throw new Error("The answer has no metadata. Try again.");
   }
 
   /** Yield `{table}` first, then `{file}`s of a snapshot. */
@@ -102,7 +102,7 @@ export class Sharing {
     return this.#pages((token) => ["POST", `${place(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
   }
 
-  /** Yield `{table}` first, then `{file}`s of what one version has changed. */
+  /** Yield `{table}` first, then `{file}`s with the changes of one version. */
   changes(table, version) {
     const asked = `startingVersion=${version}&endingVersion=${version}`;
     return this.#pages((token) => [
@@ -149,7 +149,7 @@ export class Sharing {
         yield { next: line.endStreamAction.nextPageToken ?? "" };
       }
     }
-    if (!ended) throw new Error("The answer broke off before its end; ask again.");
+    if (!ended) throw new Error("The answer ended early. Try again.");
   }
 
   async #ask(method, path, body) {
@@ -164,7 +164,7 @@ export class Sharing {
         continue;
       }
       const said = await answer.json().catch(() => ({}));
-      const known = answer.status === 401 ? "The server does not know this token: it has ended, or was replaced." : "";
+      const known = answer.status === 401 ? "The server does not know this token: it has expired, or was revoked or replaced." : "";
       throw new Refused(answer.status, known || said.message || `The server answered ${answer.status}.`);
     }
   }
@@ -196,15 +196,15 @@ function parsed(text) {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("The answer broke off in the middle; ask again.");
+    throw new Error("The answer ended in the middle of a line. Try again.");
   }
 }
 
-/** Return what the page needs of a table; throws for reader features that it does not know. */
+/** Return the parts of the metadata that the page needs; throws for unknown reader features. */
 function described(line, protocol, version) {
   const told = line.deltaMetadata ?? line;
   const unknown = (protocol?.readerFeatures ?? []).filter((name) => !READ_FEATURES.has(name.toLowerCase().replace(/-preview$/, "")));
-  if (unknown.length) throw new Error(`This page cannot read tables with ${unknown.join(", ")}; another client may.`);
+  if (unknown.length) throw new Error(`This page cannot read tables with ${unknown.join(", ")}. Try another client.`);
   const configuration = told.configuration ?? {};
   return {
     description: told.description ?? null,
@@ -218,11 +218,11 @@ function described(line, protocol, version) {
   };
 }
 
-/** Return a file as the reader takes it, whichever action it stands in. */
+/** Return a file for the reader, from any kind of action. */
 function action(line) {
   const single = line.deltaSingleAction;
   const kind = ["add", "remove", "cdc"].find((name) => single?.[name]);
-  if (!kind) throw new Error("The answer names a file in a way that this page does not know.");
+  if (!kind) throw new Error("The answer has an unknown kind of action. Try another client.");
   const told = single[kind];
   return {
     kind,
@@ -234,7 +234,7 @@ function action(line) {
   };
 }
 
-/** Return the answer to a whole file by its signed URL; its body is not read yet. Without a header, no store asks first. */
+/** Request a complete file by its signed URL, without reading the body. Without headers, browsers send no preflight. */
 export async function openUrl(url) {
   let answer;
   try {
@@ -243,17 +243,17 @@ export async function openUrl(url) {
     throw unreached(url, error);
   }
   if (answer.ok) return answer;
-  throw new Refused(answer.status, `The store answered ${answer.status} for the file; try again.`);
+  throw new Refused(answer.status, `The store answered ${answer.status} for the file. Try again.`);
 }
 
 function unreached(url, cause) {
   return new Error(
-    `The store at ${new URL(url).host} cannot be read from this page. If other clients can read what lies there, its bucket ` +
-      "does not allow this page's origin: its provider sets that with deltaic storage cors.", { cause },
+    `The store at ${new URL(url).host} cannot be read from this page. If other clients can read it, its bucket does not ` +
+      "allow this page's origin: ask the provider to run deltaic storage cors.", { cause },
   );
 }
 
-/** Read bytes of an object by its signed URL: a GET, since the URL is signed for no other method. */
+/** Read bytes of an object by its signed URL, with GET, because the URL is signed only for that. */
 export async function readBytes(url, start, end) {
   for (let tried = 1; ; tried++) {
     let answer;
@@ -270,7 +270,7 @@ export async function readBytes(url, start, end) {
     }
     if (tried < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
     throw new Refused(answer.status, answer.status === 403
-      ? "The store refused the file: its URL has ended, or the grant. Load the table again."
-      : `The store answered ${answer.status} for a file; load the table again.`);
+      ? "The store refused the file: its URL has expired, or the grant was removed. Load the table again."
+      : `The store answered ${answer.status} for a file. Load the table again.`);
   }
 }

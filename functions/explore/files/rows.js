@@ -1,11 +1,11 @@
-// The rows of a table or of a version's changes: files in, exact rows out, filtered.
+// Read the rows of a table, or of a version's changes, from files, and filter them.
 
 import { deletedRows } from "./deletion_vectors.js";
 import { slices } from "./parquet.js";
 import { readBytes } from "./protocol.js";
 import { fromText, unshown } from "./values.js";
 
-/** Return the columns that are shown, and those that are told instead. */
+/** Return the columns to show, and those that cannot be shown with the reason. */
 export function columnsOf(table) {
   const columns = table.fields.map((field) => ({ name: field.name, type: field.type, field, why: unshown(field.type) }));
   return { shown: columns.filter((one) => !one.why), told: columns.filter((one) => one.why) };
@@ -33,7 +33,7 @@ export async function* snapshotRows(parts, { first = Infinity, keep, began, read
   }
 }
 
-/** Yield `{kind, rows}` of what a version has changed; kinds are those of Delta's change feed. */
+/** Yield `{kind, rows}` of the changes of a version, with the kinds of Delta's change data feed. */
 export async function* changedRows(parts, { began, read = readBytes }) {
   let table;
   const files = [];
@@ -49,7 +49,7 @@ export async function* changedRows(parts, { began, read = readBytes }) {
     if (file.kind === "cdc") yield* storedChanges(file, table, columns, read);
     else if (!paired.has(file.id)) for await (const { rows } of fileRows(file, table, columns, { read })) yield { kind, rows };
     else {
-      // The same file with other deleted rows: what differs between the two has changed.
+      // The same file with another deletion vector: the rows in only one of the vectors have changed.
       const other = files.find((one) => one.id === file.id && one.kind !== file.kind);
       const was = new Set(other.vector ? await deletedRows(other.vector, read) : []);
       for await (const { rows, positions } of fileRows(file, table, columns, { read })) {

@@ -1,6 +1,6 @@
-// What does the same as the page in pandas and in Spark, with the table's real names.
+// Code for pandas and Spark that reads the same rows as the page.
 
-/** Return the two snippets for a table, and the version or time that is asked for. */
+/** Return both snippets for a table and the requested version or time. */
 export function snippets({ share, schema, name }, at, profile) {
   const url = python(`${profile}#${share}.${schema}.${name}`);
   const version = at.version !== undefined ? `, version=${at.version}` : "";
@@ -12,5 +12,5 @@ export function snippets({ share, schema, name }, at, profile) {
   };
 }
 
-/** Text as a Python literal, whatever is in it. */
+/** Return any text as a Python literal. */
 const python = (text) => JSON.stringify(text).replace(/[\u007f-\uffff]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);

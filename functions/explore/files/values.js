@@ -1,4 +1,4 @@
-// What a value is in this page, by its column's type, and how it is written: exactly, or not at all.
+// Values of this page by column type, and their exact text.
 //
 // long, decimal (unscaled) and timestamps (microseconds) are BigInt; date is days; binary is bytes; an array is an
 // array, a map an array of {key, value}, a struct an array of its fields in order. Null is null.
@@ -8,13 +8,13 @@ const INTEGERS = new Set(["byte", "short", "integer", "long"]);
 const SIMPLE = new Set([...INTEGERS, "float", "double", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"]);
 const DECIMAL = /^decimal\((\d+),\s*(-?\d+)\)$/;
 
-/** Return precision and scale of a decimal; null of another type. */
+/** Return precision and scale of a decimal type; null for other types. */
 export function decimalOf(type) {
   const found = typeof type === "string" && DECIMAL.exec(type);
   return found ? { precision: Number(found[1]), scale: Number(found[2]) } : null;
 }
 
-/** Return the type as people write it: `array<struct<a: long>>`. */
+/** Return the text of a type: `array<struct<a: long>>`. */
 export function typeText(type) {
   if (typeof type === "string") return type;
   if (type.type === "array") return `array<${typeText(type.elementType)}>`;
@@ -90,7 +90,7 @@ function floatText(value, single) {
 }
 
 function dateText(days) {
-  // By the civil calendar, also far from 1970, where Date ends.
+  // Compute the calendar date, because Date does not support all of these years.
   const shifted = days + 719468;
   const era = Math.floor(shifted / 146097);
   const ofEra = shifted - era * 146097;
@@ -115,11 +115,11 @@ function timestampText(micros) {
 }
 
 /**
- * Read a value from its text: of a partition, or what somebody has typed. Throws where it is none of the type.
+ * Parse a partition value or a typed value. Throws if it does not have the type.
  * @param {string} text
  */
 export function fromText(text, type) {
-  const bad = () => new Error(`“${text}” is no ${typeText(type)}.`);
+  const bad = () => new Error(`“${text}” is not a value of type ${typeText(type)}.`);
   const decimal = decimalOf(type);
   if (decimal) return decimalFrom(text, decimal.scale, bad);
   switch (type) {
