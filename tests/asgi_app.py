@@ -1,4 +1,4 @@
-"""Decides how an endpoint's app is asked without a gateway: one request, and every message that it sends."""
+"""Call an endpoint's ASGI app without a gateway, and collect its messages."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -13,10 +13,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run on a loop of its own, and leave the one alone that other tests' handlers keep in this thread.
-
-    `asyncio.run` would forget that one, which is then collected unclosed.
-    """
+    """Run on a separate event loop, because `asyncio.run` would replace the loop of other tests' handlers."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(work)
@@ -25,7 +22,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def scope(**headers: str) -> dict[str, Any]:
-    """Return what Mangum makes of a request that the authorizer has let through."""
+    """Return the scope that Mangum creates for an authorized request."""
     return {
         "type": "http",
         "method": "POST",
@@ -51,14 +48,14 @@ def answer_of(
     page_bytes: int = 0,
     **headers: str,
 ) -> tuple[list[Message], Exception | None]:
-    """Run the app; `refuse_after` makes `send` say, once, that the deadline is near, from that message on."""
+    """Run the app; after `refuse_after` messages, `send` raises DeadlineReached once."""
     sent: list[Message] = []
-    told = False
+    raised = False
 
     async def send(message: Message) -> None:
-        nonlocal told
-        if refuse_after is not None and len(sent) >= refuse_after and not told:
-            told = True
+        nonlocal raised
+        if refuse_after is not None and len(sent) >= refuse_after and not raised:
+            raised = True
             raise DeadlineReached
         sent.append(message)
 
@@ -68,7 +65,7 @@ def answer_of(
     try:
         app = application("test", use_case, stream=stream, most_bytes=most_bytes, page_bytes=page_bytes)
         run(app(scope(**headers), receive, send))
-    except Exception as error:  # noqa: BLE001 -- the test looks at whatever came out
+    except Exception as error:  # noqa: BLE001 -- the test checks the exception
         return sent, error
     return sent, None
 

@@ -1,4 +1,4 @@
-"""One gzip member whoever packs it: read back by readers that stop after the first, and tight only for slow readers."""
+"""Test that compressed answers are one gzip member, and strongly compressed only for slow readers."""
 
 import gzip
 import itertools
@@ -25,10 +25,10 @@ CHUNK = st.lists(st.sampled_from(WORDS) | st.binary(max_size=40), max_size=12).m
 LARGE = st.builds(lambda text, times: text * times, st.binary(min_size=1, max_size=60), st.integers(1, 3000))
 
 
-def one_member(packed: bytes) -> bytes:
-    """Read as Java's GZIPInputStream over a single member does: header, deflate, check and length, nothing after."""
+def decompress_member(compressed: bytes) -> bytes:
+    """Return the content of a single gzip member, and check that nothing follows it."""
     reader = zlib.decompressobj(wbits=31)
-    read = reader.decompress(packed) + reader.flush()
+    read = reader.decompress(compressed) + reader.flush()
     assert reader.eof
     assert reader.unused_data == b""
     return read
@@ -39,30 +39,30 @@ def line(error: Exception) -> bytes:
 
 
 @given(st.lists(st.tuples(CHUNK | LARGE, st.sampled_from([None, False, True])), max_size=12))
-def test_whatever_is_packed_tight_or_fast_is_one_member_that_says_it(steps: list[tuple[bytes, bool | None]]) -> None:
-    member, packed, said = GzipMember(), b"", b""
+def test_changing_levels_give_one_member_with_all_bytes(steps: list[tuple[bytes, bool | None]]) -> None:
+    member, compressed, expected = GzipMember(), b"", b""
     reader = zlib.decompressobj(wbits=31)
     read = b""
-    for chunk, tight in steps:
-        more = member.compress(chunk)
-        said += chunk
-        if tight is not None:
-            more += member.flush(tight=tight)
-        packed += more
-        read += reader.decompress(more)
-        if tight is not None:
-            assert read == said  # flushed: all of it can be read
-    packed += member.end()
-    assert one_member(packed) == gzip.decompress(packed) == said
-    assert igzip_lib.decompress(packed, flag=igzip_lib.DECOMP_GZIP) == said
-    assert packed[-8:] == zlib.crc32(said).to_bytes(4, "little") + len(said).to_bytes(4, "little")
+    for chunk, strong in steps:
+        piece = member.compress(chunk)
+        expected += chunk
+        if strong is not None:
+            piece += member.flush(strong=strong)
+        compressed += piece
+        read += reader.decompress(piece)
+        if strong is not None:
+            assert read == expected  # after a flush, all bytes are readable
+    compressed += member.end()
+    assert decompress_member(compressed) == gzip.decompress(compressed) == expected
+    assert igzip_lib.decompress(compressed, flag=igzip_lib.DECOMP_GZIP) == expected
+    assert compressed[-8:] == zlib.crc32(expected).to_bytes(4, "little") + len(expected).to_bytes(4, "little")
 
 
 @given(st.lists(CHUNK | LARGE, max_size=8), st.lists(st.floats(0, 1), min_size=1, max_size=40), st.booleans())
-def test_a_stream_is_one_member_at_any_pace_with_the_failure_in_it(
+def test_stream_is_one_member_at_any_speed_and_has_the_failed_line(
     chunks: list[bytes], steps: list[float], breaks: bool
 ) -> None:
-    moments = itertools.accumulate(itertools.cycle(steps))
+    times = itertools.accumulate(itertools.cycle(steps))
 
     def source() -> Iterator[bytes]:
         for chunk in chunks:
@@ -71,29 +71,29 @@ def test_a_stream_is_one_member_at_any_pace_with_the_failure_in_it(
             raise ValueError("lost")
 
     pieces: list[bytes] = []
-    packing = gzip_chunks(source(), line, PageBudget(), lambda: next(moments))
+    stream = gzip_chunks(source(), line, PageBudget(), lambda: next(times))
     if breaks:
         with pytest.raises(ValueError, match="lost"):
-            pieces.extend(packing)
+            pieces.extend(stream)
     else:
-        pieces.extend(packing)
-    read = one_member(b"".join(pieces))
+        pieces.extend(stream)
+    read = decompress_member(b"".join(pieces))
     assert read == b"".join(chunk * 4 for chunk in chunks) + (b"failed: lost\n" if breaks else b"")
 
 
 def lines(count: int) -> list[bytes]:
-    """Return chunks like those of an answer, of which a tight level makes less."""
-    words = random.Random(7)  # noqa: S311 -- the same at every run
+    """Return chunks of typical lines, which a strong level compresses better."""
+    random_ = random.Random(7)  # noqa: S311 -- the same at every run
 
-    def one() -> bytes:
-        values = ",".join(f'"c{number}":{words.randrange(10**6) / 100}' for number in range(6))
-        return f'{{"file":{{"url":"https://lake/part-{words.randbytes(8).hex()}","stats":{{{values}}}}}}}\n'.encode()
+    def create_line() -> bytes:
+        values = ",".join(f'"c{number}":{random_.randrange(10**6) / 100}' for number in range(6))
+        return f'{{"file":{{"url":"https://lake/part-{random_.randbytes(8).hex()}","stats":{{{values}}}}}}}\n'.encode()
 
-    return [b"".join(one() for _ in range(500)) for _ in range(count // 500)]
+    return [b"".join(create_line() for _ in range(500)) for _ in range(count // 500)]
 
 
-def told(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> list[bytes]:
-    """Return the pieces of a stream whose every chunk takes `worked` seconds, and whose reader keeps each a while."""
+def compress(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> list[bytes]:
+    """Compress chunks that take `worked` seconds each, for a reader that takes `waits(number)` seconds a piece."""
     now = [0.0]
 
     def source() -> Iterator[bytes]:
@@ -105,12 +105,12 @@ def told(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> l
     for piece in gzip_chunks(source(), line, PageBudget(), lambda: now[0]):
         now[0] += waits(len(pieces))
         pieces.append(piece)
-    assert one_member(b"".join(pieces)) == b"".join(chunks)
+    assert decompress_member(b"".join(pieces)) == b"".join(chunks)
     return pieces
 
 
 @pytest.mark.parametrize(
-    ("worked", "waited", "tight"),
+    ("worked", "waited", "strong"),
     [
         pytest.param(0.004, 0.0001, False, id="a reader who keeps up"),
         pytest.param(0.004, 0.004, False, id="a reader as fast as we are"),
@@ -118,41 +118,41 @@ def told(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> l
         pytest.param(0.0, MEASURE_SECONDS / 1000, False, id="not looked at for long enough"),
     ],
 )
-def test_lines_are_packed_tight_only_where_the_reader_is_waited_for(worked: float, waited: float, tight: bool) -> None:
+def test_strong_compression_is_used_only_for_slow_readers(worked: float, waited: float, strong: bool) -> None:
     chunks = lines(20_000)
     assert sum(map(len, chunks)) > 8 * FLUSH_BYTES
-    fast = sum(map(len, told(chunks, 1.0, lambda _: 0.0)))
-    packed = sum(map(len, told(chunks, worked, lambda _: waited)))
-    assert packed < 0.95 * fast if tight else packed == fast
+    fast = sum(map(len, compress(chunks, 1.0, lambda _: 0.0)))
+    compressed = sum(map(len, compress(chunks, worked, lambda _: waited)))
+    assert compressed < 0.95 * fast if strong else compressed == fast
 
 
-def test_a_reader_who_keeps_up_again_is_served_fast_again() -> None:
+def test_faster_reader_gets_fast_compression_again() -> None:
     chunks = lines(40_000)
-    fast = told(chunks, 0.004, lambda _: 0.0)
-    tight = told(chunks, 0.004, lambda _: 0.1)
+    fast = compress(chunks, 0.004, lambda _: 0.0)
+    strong = compress(chunks, 0.004, lambda _: 0.1)
     half = len(fast) // 2
-    both = told(chunks, 0.004, lambda piece: 0.1 if piece < half else 0.0)
-    end = len(both) // 4
-    assert sum(map(len, both[:end])) < 0.99 * sum(map(len, fast[:end]))
-    assert sum(map(len, both[-end:])) > 1.01 * sum(map(len, tight[-end:]))
+    changing = compress(chunks, 0.004, lambda piece: 0.1 if piece < half else 0.0)
+    end = len(changing) // 4
+    assert sum(map(len, changing[:end])) < 0.99 * sum(map(len, fast[:end]))
+    assert sum(map(len, changing[-end:])) > 1.01 * sum(map(len, strong[-end:]))
 
 
-def test_the_first_bytes_can_be_read_before_there_are_others() -> None:
+def test_first_chunk_is_readable_before_the_next_one() -> None:
     pieces = gzip_chunks(iter([b"head\n", b"x" * 1000]), line, PageBudget())
     assert zlib.decompressobj(wbits=31).decompress(next(pieces)) == b"head\n"
     pieces.close()
 
 
-def test_nothing_is_an_empty_member() -> None:
-    assert one_member(b"".join(gzip_chunks([], line, PageBudget()))) == b""
+def test_empty_stream_is_an_empty_member() -> None:
+    assert decompress_member(b"".join(gzip_chunks([], line, PageBudget()))) == b""
 
 
-def test_without_gzip_the_failure_is_the_last_line() -> None:
+def test_uncompressed_stream_ends_with_the_failed_line() -> None:
     def source() -> Iterator[bytes]:
         yield b"one\n"
         raise ValueError("lost")
 
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     with pytest.raises(ValueError, match="lost"):
-        kept.extend(end_with(source(), line, PageBudget()))
-    assert kept == [b"one\n", b"failed: lost\n"]
+        pieces.extend(end_with(source(), line, PageBudget()))
+    assert pieces == [b"one\n", b"failed: lost\n"]

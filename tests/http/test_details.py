@@ -1,4 +1,4 @@
-"""Where a provider keeps things is told to the provider's log, under the request's id, and to no recipient."""
+"""Test that the provider's log has locations with the request's id, and that answers do not."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ PROGRAM = """
 import asyncio
 from deltaic.errors import UnsupportedOperation
 from deltaic.http.edge import application
-from deltaic.http.response import Stream
+from deltaic.http.response import StreamedResponse
 
 def late():
     yield b"one\\n"
@@ -24,7 +24,7 @@ def refused(request):
     raise UnsupportedOperation("it lies elsewhere", "s3://lake/secret/x.parquet")
 
 def broken_off(request):
-    return Stream(headers={}, chunks=late(), failed=lambda error: error.message.encode())
+    return StreamedResponse(headers={}, chunks=late(), failed=lambda error: error.message.encode())
 
 async def receive():
     return {"type": "http.request", "body": b""}
@@ -42,16 +42,16 @@ for use_case in (refused, broken_off):
 """
 
 
-def test_the_log_has_the_place_under_the_requests_id_and_the_answer_has_not() -> None:
-    """In a process of its own, because the logger writes to the output that it first found."""
-    done = subprocess.run(
+def test_log_has_the_location_and_the_answer_does_not() -> None:
+    """Use a separate process, because the logger writes to the stdout of its first use."""
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,
         text=True,
         check=True,
         env={"POWERTOOLS_METRICS_DISABLED": "true", "POWERTOOLS_SERVICE_NAME": "deltaic"},
     )
-    lines = done.stdout.splitlines()
+    lines = process.stdout.splitlines()
     answers = [line for line in lines if line.startswith("SENT")]
     assert "it lies elsewhere" in str(answers)
     assert "lake" not in str(answers)
@@ -66,9 +66,9 @@ def test_the_log_has_the_place_under_the_requests_id_and_the_answer_has_not() ->
         pytest.param("https://store/x?sig=abc&se=1 lies", "https://store/x?... lies", id="signed"),
     ],
 )
-def test_details_are_logged_whole_but_for_signatures(detail: str, logged: str) -> None:
+def test_details_are_logged_without_signatures(detail: str, logged: str) -> None:
     assert error_fields(TableUnreadable("it is gone", detail))["detail"] == logged
 
 
-def test_a_failure_without_detail_has_none_in_the_log() -> None:
+def test_error_without_detail_is_logged_without_detail() -> None:
     assert "detail" not in error_fields(TableUnreadable("it is gone"))

@@ -1,4 +1,4 @@
-"""How an endpoint's answer leaves: whole, in chunks, gzipped, and how it ends when its source or its time fails."""
+"""Test how endpoints send answers: buffered, in chunks, compressed, and with failures and deadlines."""
 
 import asyncio
 import gzip
@@ -24,7 +24,7 @@ def streaming(chunks: Iterator[bytes]) -> UseCase:
     return lambda _: StreamedResponse(headers={"x": "y"}, chunks=chunks, failed=lambda _: FAILED)
 
 
-def refused(_: object) -> Response:
+def raises_not_found(_: object) -> Response:
     raise NotFound("no such table")
 
 
@@ -33,10 +33,10 @@ def refused(_: object) -> Response:
     [
         pytest.param(streaming(iter([b"one\n"])), True, 200, id="stream"),
         pytest.param(streaming(iter([b"one\n"])), False, 200, id="whole"),
-        pytest.param(refused, False, 404, id="refusal"),
+        pytest.param(raises_not_found, False, 404, id="refusal"),
     ],
 )
-def test_the_audit_line_says_who_asked_and_from_where(
+def test_audit_line_has_recipient_token_and_address(
     caplog: pytest.LogCaptureFixture, use_case: UseCase, stream: bool, status: int
 ) -> None:
     answer_of(use_case, stream=stream)
@@ -52,10 +52,10 @@ def test_the_audit_line_says_who_asked_and_from_where(
     }
 
 
-def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixture) -> None:
-    """Once for each request, whatever ends it; and with what the use case had noted until then."""
+def test_audit_line_has_the_end_of_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    """There is one line for each request, with the fields that the use case has added."""
 
-    def noting(request: Request) -> StreamedResponse:
+    def use_case(request: Request) -> StreamedResponse:
         def chunks() -> Iterator[bytes]:
             for size in (10, 20):
                 request.caller.audit.metrics.add(1, size)
@@ -65,11 +65,11 @@ def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixtur
         return StreamedResponse(headers={}, chunks=chunks(), failed=lambda _: FAILED)
 
     with suppress(RuntimeError):
-        answer_of(streaming(breaks()), stream=True)
-    answer_of(noting, stream=True)
-    answer_of(noting, stream=True, refuse_after=2)
+        answer_of(streaming(failing_source()), stream=True)
+    answer_of(use_case, stream=True)
+    answer_of(use_case, stream=True, refuse_after=2)
     with suppress(ConnectionResetError):
-        run(application("test", noting, stream=True)(scope(), nothing_more, gone_after_the_head()))
+        run(application("test", use_case, stream=True)(scope(), receive_nothing, leaving_after_the_head()))
     lines = [record.__dict__ for record in caplog.records if hasattr(record, "requestId")]
     assert [(line["ended"], line.get("files"), line.get("bytes")) for line in lines] == [
         ("failed", None, None),
@@ -80,7 +80,7 @@ def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixtur
     assert [(line["tableId"], line["version"], "limit" in line) for line in lines[1:]] == [("t-1", 7, False)] * 3
 
 
-def test_alarms_see_of_all_endpoints_when_answers_begin_and_whether_they_broke(
+def test_metrics_without_dimension_have_first_bytes_and_broken_streams(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
@@ -91,10 +91,10 @@ def test_alarms_see_of_all_endpoints_when_answers_begin_and_whether_they_broke(
         time.sleep(0.05)
         yield b"two\n"
 
-    for chunks in (slow_at_its_end(), breaks()):
+    for chunks in (slow_at_its_end(), failing_source()):
         with suppress(RuntimeError):
             answer_of(streaming(chunks), stream=True)
-    answer_of(refused, stream=False)
+    answer_of(raises_not_found, stream=False)
     emitted = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
     by_dimensions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in emitted:
@@ -102,21 +102,21 @@ def test_alarms_see_of_all_endpoints_when_answers_begin_and_whether_they_broke(
         assert directive["Namespace"] == "Deltaic"
         assert line["service"] == "deltaic-test"
         by_dimensions.setdefault(tuple(sorted(directive["Dimensions"][0])), []).append(line)
-    of_endpoint, of_service = by_dimensions["endpoint", "service"], by_dimensions["service",]
-    assert [line["BrokenStreams"] for line in of_service] == [[0], [1], [0]]
-    assert [line["Failures"] for line in of_endpoint] == [[0], [1], [0]]
-    [first], [whole] = of_service[0]["FirstByte"], of_endpoint[0]["Latency"]
-    assert first + 50 <= whole + 0.2  # both are rounded
+    endpoint_metrics, service_metrics = by_dimensions["endpoint", "service"], by_dimensions["service",]
+    assert [line["BrokenStreams"] for line in service_metrics] == [[0], [1], [0]]
+    assert [line["Failures"] for line in endpoint_metrics] == [[0], [1], [0]]
+    [first_byte], [latency] = service_metrics[0]["FirstByte"], endpoint_metrics[0]["Latency"]
+    assert first_byte + 50 <= latency + 0.2  # both values are rounded
 
 
 @pytest.mark.parametrize("kind", ["volume", "skill", "model"])
-def test_the_log_and_the_metrics_name_an_endpoint_by_the_kind_of_its_route(
+def test_log_and_metrics_name_the_kind_of_asset(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
 ) -> None:
-    """One function answers for all kinds."""
+    """Test a function that answers requests for all kinds of assets."""
     monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "deltaic-test")
 
@@ -132,11 +132,11 @@ def test_the_log_and_the_metrics_name_an_endpoint_by_the_kind_of_its_route(
     assert [line["endpoint"] for line in emitted if "endpoint" in line] == [f"list_{kind}_files"]
 
 
-async def nothing_more() -> Message:
+async def receive_nothing() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-def gone_after_the_head() -> Send:
+def leaving_after_the_head() -> Send:
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":
             raise ConnectionResetError
@@ -144,43 +144,43 @@ def gone_after_the_head() -> Send:
     return send
 
 
-def breaks() -> Iterator[bytes]:
+def failing_source() -> Iterator[bytes]:
     yield b"one\n"
-    raise RuntimeError("the store went away")
+    raise RuntimeError("the store does not answer")
 
 
-def test_a_stream_leaves_chunk_by_chunk_and_ends_in_order() -> None:
+def test_stream_is_sent_chunk_by_chunk() -> None:
     sent, error = answer_of(streaming(iter([b"one\n", b"two\n"])), stream=True)
     assert error is None
     assert [message.get("body") for message in sent[1:]] == [b"one\n", b"two\n", b""]
     assert sent[-1].get("more_body", False) is False
 
 
-def test_a_source_that_fails_ends_with_the_line_that_is_no_answer_and_fails_the_stream() -> None:
-    sent, error = answer_of(streaming(breaks()), stream=True)
+def test_failing_source_ends_with_the_failed_line_and_fails_the_stream() -> None:
+    sent, error = answer_of(streaming(failing_source()), stream=True)
     assert isinstance(error, RuntimeError)
     assert body_of(sent) == b"one\n" + FAILED
-    assert sent[-1]["more_body"] is True, "a stream that failed must not be ended in order by the app"
+    assert sent[-1]["more_body"] is True, "the app must not end a failed stream as complete"
 
 
-def test_the_deadline_ends_with_the_line_that_is_no_answer() -> None:
+def test_deadline_ends_with_the_failed_line() -> None:
     sent, error = answer_of(streaming(iter([b"one\n", b"two\n", b"three\n"])), stream=True, refuse_after=2)
     assert isinstance(error, DeadlineReached)
     assert body_of(sent) == b"one\ntwo\n" + FAILED
 
 
 @pytest.mark.parametrize("after", range(1, 5))
-def test_a_packed_answer_can_be_read_to_the_line_that_says_so(after: int) -> None:
+def test_compressed_answer_is_readable_up_to_the_failed_line(after: int) -> None:
     lines = [b"%064d\n" % number * 5000 for number in range(3)]  # each more than a flush
-    packed: Any = {"accept-encoding": "gzip"}
-    sent, error = answer_of(streaming(iter(lines)), stream=True, refuse_after=after, **packed)
+    accepts_gzip: Any = {"accept-encoding": "gzip"}
+    sent, error = answer_of(streaming(iter(lines)), stream=True, refuse_after=after, **accepts_gzip)
     assert isinstance(error, DeadlineReached)
     body = gzip.decompress(body_of(sent))
     assert body == b"".join(lines) if after == 4 else body == b"".join(lines[:after]) + FAILED
     assert sent[-1]["more_body"] is True
 
 
-def test_a_deadline_at_the_very_end_is_written_down(caplog: pytest.LogCaptureFixture) -> None:
+def test_deadline_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     for after in range(1, 4):
         answer_of(streaming(iter([b"one\n"])), stream=True, refuse_after=after)
@@ -188,7 +188,7 @@ def test_a_deadline_at_the_very_end_is_written_down(caplog: pytest.LogCaptureFix
     assert ended == ["failed", "failed", "whole"]
 
 
-def test_an_answer_that_waits_for_a_slow_reader_ends_with_the_line_when_it_is_cancelled() -> None:
+def test_cancelled_answer_to_a_slow_client_ends_with_the_failed_line() -> None:
     sent: list[Message] = []
 
     async def slow_once(message: Message) -> None:
@@ -209,43 +209,43 @@ def test_an_answer_that_waits_for_a_slow_reader_ends_with_the_line_when_it_is_ca
     assert body_of(sent) == b"one\n" + FAILED
 
 
-def test_a_reader_that_leaves_is_not_a_failure_of_the_source() -> None:
-    async def gone(message: Message) -> None:
+def test_client_that_leaves_is_not_a_failure_of_the_source() -> None:
+    async def leave(message: Message) -> None:
         if message["type"] == "http.response.body":
-            raise ConnectionResetError("the reader has left")
+            raise ConnectionResetError("the client has left")
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b""}
 
     with pytest.raises(ConnectionResetError):
-        run(application("test", streaming(iter([b"one\n"])), stream=True)(scope(), receive, gone))
+        run(application("test", streaming(iter([b"one\n"])), stream=True)(scope(), receive, leave))
 
 
-def test_without_streaming_an_answer_is_refused_as_soon_as_it_cannot_leave_whole() -> None:
-    taken = 0
+def test_buffered_answer_is_refused_as_soon_as_it_is_too_large() -> None:
+    chunks = 0
 
     def endless() -> Iterator[bytes]:
-        nonlocal taken
+        nonlocal chunks
         while True:
-            taken += 1
+            chunks += 1
             yield b"x" * 100_000
 
     sent, error = answer_of(streaming(endless()), stream=False)
     assert error is None
     assert sent[0]["status"] == 400
     assert "maxFiles" in json.loads(body_of(sent))["message"]
-    assert taken < 100
+    assert chunks < 100
 
 
-def test_a_gzipped_stream_that_fails_is_whole_gzip_with_the_line_in_it() -> None:
-    sent, error = answer_of(streaming(breaks()), stream=True, accept_encoding="gzip, deflate")
+def test_failed_compressed_stream_is_complete_gzip_with_the_failed_line() -> None:
+    sent, error = answer_of(streaming(failing_source()), stream=True, accept_encoding="gzip, deflate")
     assert isinstance(error, RuntimeError)
     assert dict(sent[0]["headers"])[b"content-encoding"] == b"gzip"
     assert gzip.decompress(body_of(sent)) == b"one\n" + FAILED
 
 
 @pytest.mark.parametrize(
-    ("accepted", "packed"),
+    ("accept_encoding", "compressed"),
     [
         ("gzip", True),
         ("deflate, gzip;q=0.5", True),
@@ -255,29 +255,29 @@ def test_a_gzipped_stream_that_fails_is_whole_gzip_with_the_line_in_it() -> None
         ("", False),
     ],
 )
-def test_gzip_is_used_where_the_client_accepts_it(accepted: str, packed: bool) -> None:
-    sent, _ = answer_of(streaming(iter([b"one\n"])), stream=True, accept_encoding=accepted)
-    assert (b"content-encoding" in dict(sent[0]["headers"])) is packed
+def test_gzip_is_used_if_the_client_accepts_it(accept_encoding: str, compressed: bool) -> None:
+    sent, _ = answer_of(streaming(iter([b"one\n"])), stream=True, accept_encoding=accept_encoding)
+    assert (b"content-encoding" in dict(sent[0]["headers"])) is compressed
     body = body_of(sent)
-    assert (gzip.decompress(body) if packed else body) == b"one\n"
+    assert (gzip.decompress(body) if compressed else body) == b"one\n"
 
 
-def test_the_first_chunk_of_a_gzipped_stream_can_be_read_at_once() -> None:
+def test_first_chunk_of_a_compressed_stream_is_readable_at_once() -> None:
     sent, _ = answer_of(streaming(iter([b"head\n", b"x" * 1000])), stream=True, accept_encoding="gzip")
     import zlib
 
     assert zlib.decompressobj(wbits=31).decompress(sent[1]["body"]) == b"head\n"
 
 
-def test_without_streaming_a_source_that_fails_is_a_clean_error() -> None:
-    sent, error = answer_of(streaming(breaks()), stream=False)
+def test_failing_source_of_a_buffered_answer_is_a_500() -> None:
+    sent, error = answer_of(streaming(failing_source()), stream=False)
     assert error is None
     assert sent[0]["status"] == 500
     assert json.loads(body_of(sent)) == {"errorCode": "INTERNAL_ERROR", "message": ""}
 
 
 @pytest.mark.parametrize("raised", [NotFound("share 'x' not found"), TooManyRequests("slow down")], ids=["404", "429"])
-def test_an_error_of_the_tree_keeps_its_status_code_and_message(raised: NotFound | TooManyRequests) -> None:
+def test_deltaic_error_keeps_its_status_code_and_message(raised: NotFound | TooManyRequests) -> None:
     def use_case(_: object) -> Response:
         raise raised
 
@@ -287,7 +287,7 @@ def test_an_error_of_the_tree_keeps_its_status_code_and_message(raised: NotFound
     assert json.loads(body_of(sent)) == {"errorCode": raised.code, "message": raised.message}
 
 
-def test_a_request_that_no_authorizer_let_through_is_401() -> None:
+def test_request_without_authorizer_is_401() -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

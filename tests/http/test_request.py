@@ -1,4 +1,4 @@
-"""What a use case is told of a request, from the event that API Gateway hands on."""
+"""Test how requests are parsed from API Gateway's event."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,14 +18,14 @@ def read(
     bodies: Sequence[bytes] = (b"",),
     authorizer: dict[str, str] | None = None,
 ) -> Request:
-    said = {"recipientId": "r-1", "tokenId": "t-1"} if authorizer is None else authorizer
+    context = {"recipientId": "r-1", "tokenId": "t-1"} if authorizer is None else authorizer
     scope: dict[str, Any] = {
         "method": "GET",
         "query_string": query,
         "headers": list(headers),
         "aws.event": {
             "pathParameters": parameters,
-            "requestContext": {"authorizer": said, "requestId": "q-1", "identity": {"sourceIp": "203.0.113.7"}},
+            "requestContext": {"authorizer": context, "requestId": "q-1", "identity": {"sourceIp": "203.0.113.7"}},
         },
     }
     messages = [
@@ -45,14 +45,16 @@ def test_identity_comes_from_the_authorizer() -> None:
     assert (request.method, request.request_id, request.source_ip) == ("GET", "q-1", "203.0.113.7")
 
 
-@pytest.mark.parametrize("said", [{}, {"recipientId": "r-1"}, {"tokenId": "t-1"}, {"recipientId": "", "tokenId": "t"}])
-def test_without_one_there_is_no_request(said: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "authorizer", [{}, {"recipientId": "r-1"}, {"tokenId": "t-1"}, {"recipientId": "", "tokenId": "t"}]
+)
+def test_request_without_identity_is_unauthenticated(authorizer: dict[str, str]) -> None:
     with pytest.raises(Unauthenticated):
-        read(authorizer=said)
+        read(authorizer=authorizer)
 
 
 @pytest.mark.parametrize(
-    ("sent", "name"),
+    ("encoded", "name"),
     [
         ("plain", "plain"),
         ("a%20b", "a b"),
@@ -63,16 +65,16 @@ def test_without_one_there_is_no_request(said: dict[str, str]) -> None:
         ("%zz", "%zz"),
     ],
 )
-def test_names_are_decoded_once_and_a_plus_is_a_plus(sent: str, name: str) -> None:
-    assert read(parameters={"share": sent}).names == {"share": name}
+def test_names_are_decoded_once_and_plus_is_unchanged(encoded: str, name: str) -> None:
+    assert read(parameters={"share": encoded}).names == {"share": name}
 
 
-def test_a_route_without_parameters_has_no_names() -> None:
+def test_route_without_parameters_has_no_names() -> None:
     assert read(parameters=None).names == {}
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         (b"", {}),
         (b"a=1&b=", {"a": "1", "b": ""}),
@@ -83,19 +85,19 @@ def test_a_route_without_parameters_has_no_names() -> None:
         (b"a=\xc3\xa9", {"a": "\u00e9"}),
     ],
 )
-def test_of_a_repeated_parameter_the_last_counts(query: bytes, found: dict[str, str]) -> None:
-    assert read(query=query).query == found
+def test_last_value_of_a_repeated_parameter_is_used(query: bytes, expected: dict[str, str]) -> None:
+    assert read(query=query).query == expected
 
 
-def test_more_parameters_than_anybody_needs_are_refused() -> None:
+def test_too_many_parameters_are_refused() -> None:
     with pytest.raises(MalformedRequest, match="more than 200 parameters"):
         read(query=b"&".join(b"a=1" for _ in range(201)))
 
 
-def test_headers_match_in_any_case_and_join() -> None:
+def test_header_names_are_lowercase_and_repeated_headers_are_joined() -> None:
     headers = [(b"Delta-Sharing-Capabilities", b"a=b"), (b"X-One", b"1"), (b"x-one", b"2")]
     assert read(headers=headers).headers == {"delta-sharing-capabilities": "a=b", "x-one": "1,2"}
 
 
-def test_the_body_is_read_to_its_end() -> None:
+def test_body_is_read_to_its_end() -> None:
     assert read(bodies=[b'{"a', b'":', b"1}"]).body == b'{"a":1}'

@@ -1,4 +1,4 @@
-"""A stream to the Runtime API ends when nobody takes its bytes any more, and not because they are taken slowly."""
+"""Test that a stream to the Runtime API ends if its reader stops, but not if the reader is slow."""
 
 import asyncio
 import contextlib
@@ -12,18 +12,18 @@ import pytest
 from deltaic.http.runtime_stream import RuntimeApiStream
 
 SECONDS = 1.0
-"""How long the streams of these tests wait for a reader."""
+"""Stall timeout of the streams in these tests."""
 MANY = b"x" * (12 << 20)
-"""More than the buffers of both ends hold, the reader's being as small as here."""
+"""More bytes than the buffers of both ends, with the small buffer of this reader."""
 BUFFER = 64 << 10
 ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 
-Reading = Callable[[socket.socket, threading.Event], None]
+ReaderBehavior = Callable[[socket.socket, threading.Event], None]
 
 
 @contextmanager
-def reader(reading: Reading) -> Iterator[str]:
-    """Run one that reads like this, until the block ends; yields the address."""
+def reader(behavior: ReaderBehavior) -> Iterator[str]:
+    """Run a reader with this behavior until the block ends; yields its address."""
     done = threading.Event()
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
@@ -31,9 +31,9 @@ def reader(reading: Reading) -> Iterator[str]:
         listener.listen()
 
         def serve() -> None:
-            taken, _ = listener.accept()
-            with taken, contextlib.suppress(OSError):
-                reading(taken, done)
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                behavior(connection, done)
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -44,19 +44,19 @@ def reader(reading: Reading) -> Iterator[str]:
             thread.join()
 
 
-def stops(sock: socket.socket, done: threading.Event) -> None:
+def stops_reading(sock: socket.socket, done: threading.Event) -> None:
     sock.recv(BUFFER)
     done.wait()
 
 
 def reads_slowly(sock: socket.socket, _: threading.Event) -> None:
-    """Take longer than a reader gets who has stopped, a bit after the other."""
+    """Read everything in small parts, for longer than the stall timeout."""
     while (data := sock.recv(BUFFER)) and not data.endswith(b"0\r\n\r\n"):
         time.sleep(SECONDS / 100)
     sock.sendall(ACCEPTED)
 
 
-def accepts_nothing(sock: socket.socket, done: threading.Event) -> None:
+def never_accepts(sock: socket.socket, done: threading.Event) -> None:
     while (data := sock.recv(BUFFER)) and not data.endswith(b"0\r\n\r\n"):
         pass
     done.wait()
@@ -65,25 +65,25 @@ def accepts_nothing(sock: socket.socket, done: threading.Event) -> None:
 def stream_to(address: str, answer: Callable[[RuntimeApiStream], Awaitable[None]]) -> None:
     async def run() -> None:
         await answer(await RuntimeApiStream.open(address, "id", None, stall_seconds=SECONDS))
-        await asyncio.sleep(0)  # for connections that were closed to be gone
+        await asyncio.sleep(0)  # lets closed connections finish
 
     with asyncio.Runner() as runner:
         runner.run(run())
 
 
-def test_a_reader_that_stops_is_lost() -> None:
+def test_stopped_reader_is_lost() -> None:
     async def answer(stream: RuntimeApiStream) -> None:
         with pytest.raises(ConnectionAbortedError, match="stopped"):
             await stream.write(MANY)
         with pytest.raises(OSError, match="Connection lost"):
-            await stream.write(b"and ever after")
-        await stream.accepted()  # at once, for nobody answers there any more
+            await stream.write(b"again")
+        await stream.accepted()  # returns at once, because the connection is aborted
 
-    with reader(stops) as address:
+    with reader(stops_reading) as address:
         stream_to(address, answer)
 
 
-def test_a_slow_reader_gets_everything() -> None:
+def test_slow_reader_receives_everything() -> None:
     async def answer(stream: RuntimeApiStream) -> None:
         began = time.monotonic()
         await stream.write(MANY, last=True)
@@ -94,11 +94,11 @@ def test_a_slow_reader_gets_everything() -> None:
         stream_to(address, answer)
 
 
-def test_one_that_stops_at_the_very_end_is_lost_too() -> None:
+def test_reader_that_stops_at_the_end_is_lost() -> None:
     async def answer(stream: RuntimeApiStream) -> None:
         await stream.write(b"all of it", last=True)
         with pytest.raises(ConnectionAbortedError, match="stopped"):
             await stream.accepted()
 
-    with reader(accepts_nothing) as address:
+    with reader(never_accepts) as address:
         stream_to(address, answer)

@@ -1,4 +1,4 @@
-"""The streaming contract, between real processes: AWS's own client runs the function, ours is the Runtime API."""
+"""Test the streaming contract between processes: AWS's client runs the function; the Runtime API is an emulator."""
 
 import json
 import time
@@ -15,7 +15,7 @@ DELIMITER = b"\0" * 8
 
 
 class Reader:
-    """What reads a stream: remembers bytes and when they came; can be slow, and can leave."""
+    """Reader of a stream that records bytes and their times; it can be slow, and it can leave."""
 
     def __init__(self, *, bytes_per_second: float = 0.0, leaves_after: int | None = None) -> None:
         self.chunks: list[bytes] = []
@@ -73,7 +73,7 @@ def invoke(api: RuntimeApi, path: str, reader: Reader, seconds: float = 30.0, **
     return outcome
 
 
-def test_the_first_byte_arrives_long_before_the_last(runtime: RuntimeApi) -> None:
+def test_first_byte_arrives_long_before_the_last(runtime: RuntimeApi) -> None:
     reader = Reader()
     outcome = invoke(runtime, "/lines", reader)
     assert (outcome.mode, outcome.error_type) == ("stream", "")
@@ -88,7 +88,7 @@ def test_the_first_byte_arrives_long_before_the_last(runtime: RuntimeApi) -> Non
     assert reader.times[-1] - reader.times[0] > 0.15
 
 
-def test_an_app_that_listens_for_a_disconnect_is_not_cut(runtime: RuntimeApi) -> None:
+def test_app_that_waits_for_a_disconnect_is_not_interrupted(runtime: RuntimeApi) -> None:
     reader = Reader()
     assert invoke(runtime, "/listener", reader).error_type == ""
     assert reader.body.count(b"\n") == 5
@@ -102,7 +102,7 @@ def test_path_query_and_body_reach_the_app(runtime: RuntimeApi) -> None:
     assert reader.body == b'{"limitHint":1}'
 
 
-def test_repeated_headers_and_cookies_leave_as_api_gateway_reads_them(runtime: RuntimeApi) -> None:
+def test_repeated_headers_and_cookies_have_the_format_of_api_gateway(runtime: RuntimeApi) -> None:
     reader = Reader()
     invoke(runtime, "/heads", reader)
     assert reader.head["multiValueHeaders"] == {"x-two": ["a", "b"]}
@@ -114,26 +114,26 @@ def test_repeated_headers_and_cookies_leave_as_api_gateway_reads_them(runtime: R
 @pytest.mark.parametrize(
     ("path", "method"), [("/empty/204", "GET"), ("/empty/304", "GET"), ("/empty", "HEAD")], ids=["204", "304", "HEAD"]
 )
-def test_an_answer_without_a_body_keeps_its_headers(runtime: RuntimeApi, path: str, method: str) -> None:
+def test_answer_without_body_keeps_its_headers(runtime: RuntimeApi, path: str, method: str) -> None:
     reader = Reader()
     assert invoke(runtime, path, reader, method=method).error_type == ""
     assert reader.body == b""
     assert reader.head["headers"]["content-length"] == "7"
 
 
-def test_no_bytes_at_all_are_an_answer(runtime: RuntimeApi) -> None:
+def test_empty_body_is_a_valid_answer(runtime: RuntimeApi) -> None:
     reader = Reader()
     assert invoke(runtime, "/nothing", reader).mode == "stream"
     assert (reader.head["statusCode"], reader.body) == (200, b"")
 
 
-def test_a_head_above_16_kb_is_a_clean_failure(runtime: RuntimeApi) -> None:
+def test_head_above_16_kb_is_a_function_error(runtime: RuntimeApi) -> None:
     reader = Reader()
     outcome = invoke(runtime, "/huge_head", reader)
     assert (outcome.mode, outcome.error_type, reader.chunks) == ("error", "ValueError", [])
 
 
-def test_an_exception_before_the_first_byte_is_a_function_error(runtime: RuntimeApi) -> None:
+def test_exception_before_the_first_byte_is_a_function_error(runtime: RuntimeApi) -> None:
     reader = Reader()
     outcome = invoke(runtime, "/raises_before", reader)
     assert (outcome.mode, outcome.error_type, reader.chunks) == ("error", "LookupError", [])
@@ -142,7 +142,7 @@ def test_an_exception_before_the_first_byte_is_a_function_error(runtime: Runtime
 @pytest.mark.parametrize(
     ("path", "kind"), [("/raises_amid", "LookupError"), ("/stops_early", "RuntimeError")], ids=["raises", "stops"]
 )
-def test_a_failure_amid_the_stream_is_told_by_trailers(runtime: RuntimeApi, path: str, kind: str) -> None:
+def test_failure_during_the_stream_is_reported_by_trailers(runtime: RuntimeApi, path: str, kind: str) -> None:
     reader = Reader()
     outcome = invoke(runtime, path, reader)
     assert (outcome.mode, outcome.error_type) == ("stream", kind)
@@ -150,21 +150,21 @@ def test_a_failure_amid_the_stream_is_told_by_trailers(runtime: RuntimeApi, path
     assert b"secret-of-the-app" not in outcome.body
 
 
-def test_a_failure_after_the_answer_does_not_spoil_it(runtime: RuntimeApi) -> None:
+def test_failure_after_the_answer_does_not_affect_it(runtime: RuntimeApi) -> None:
     reader = Reader()
     outcome = invoke(runtime, "/raises_after", reader)
     assert (outcome.mode, outcome.error_type, reader.body) == ("stream", "", b'{"line":0}\n')
-    # Nothing comes after the end: trailers there would be read as another request.
+    # Nothing is sent after the end: trailers there would be parsed as another request.
     time.sleep(0.1)
     assert invoke(runtime, "/nothing", Reader()).mode == "stream"
 
 
-def test_an_event_that_is_no_request_is_tolerated(runtime: RuntimeApi) -> None:
+def test_event_without_request_is_ignored(runtime: RuntimeApi) -> None:
     outcome = runtime.invoke({"invokeCompletionStatus": "Success"}, sink=Reader())
     assert (outcome.mode, outcome.body, runtime.refused) == ("whole", b"null", [])
 
 
-def test_a_slow_reader_holds_the_app_back_and_no_next_event_is_asked_for(runtime: RuntimeApi) -> None:
+def test_slow_reader_delays_the_app_and_the_next_invocation(runtime: RuntimeApi) -> None:
     reader = Reader(bytes_per_second=12 * 1024 * 1024)
     started = time.monotonic()
     assert invoke(runtime, "/large", reader, query={"mib": "12"}).error_type == ""
@@ -172,11 +172,11 @@ def test_a_slow_reader_holds_the_app_back_and_no_next_event_is_asked_for(runtime
     assert time.monotonic() - started > 0.9
 
 
-def test_a_reader_that_leaves_stops_the_app_and_the_next_invocation_works(runtime: RuntimeApi) -> None:
+def test_reader_that_leaves_stops_the_app_and_the_next_invocation_works(runtime: RuntimeApi) -> None:
     outcome = invoke(runtime, "/endless", Reader(leaves_after=1_000_000))
     assert outcome.error_type.startswith("Lost.")
     reader = Reader()
-    invoke(runtime, "/held", reader)
+    invoke(runtime, "/errors", reader)
     name, _, sent = reader.body.decode().partition(" ")
     assert name in {"ConnectionResetError", "BrokenPipeError"}
     assert int(sent) < 64 * 1024 * 1024
@@ -184,7 +184,7 @@ def test_a_reader_that_leaves_stops_the_app_and_the_next_invocation_works(runtim
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["/busy", "/waits"])
-def test_near_the_deadline_the_stream_ends_in_order(runtime: RuntimeApi, path: str) -> None:
+def test_stream_ends_with_the_failed_line_near_the_deadline(runtime: RuntimeApi, path: str) -> None:
     reader = Reader()
     started = time.monotonic()
     outcome = invoke(runtime, path, reader, seconds=3.0)
@@ -195,7 +195,7 @@ def test_near_the_deadline_the_stream_ends_in_order(runtime: RuntimeApi, path: s
 
 
 @pytest.mark.slow
-def test_a_thousand_mixed_invocations_are_all_answered(runtime: RuntimeApi) -> None:
+def test_thousand_mixed_invocations_are_answered(runtime: RuntimeApi) -> None:
     for number in range(250):
         for path, mode in (("/heads", "stream"), ("/raises_before", "error"), ("/raises_amid", "stream")):
             assert invoke(runtime, path, Reader()).mode == mode, number
@@ -204,7 +204,7 @@ def test_a_thousand_mixed_invocations_are_all_answered(runtime: RuntimeApi) -> N
         assert reader.body == str(number).encode()
 
 
-def test_a_function_that_cannot_start_says_why() -> None:
+def test_function_that_cannot_start_reports_the_reason() -> None:
     with runtime_process(FOLDER, {}, handler="broken.handler") as api:
         outcome = api.invoke(event("/lines"), sink=Reader())
     assert (outcome.mode, outcome.error_type) == ("error", "RuntimeError")
@@ -212,14 +212,14 @@ def test_a_function_that_cannot_start_says_why() -> None:
 
 
 @pytest.mark.parametrize("client", ["renamed_parameter", "renamed_method", "wrapped_caller"])
-def test_under_a_client_with_another_seam_the_same_bytes_leave_whole(client: str) -> None:
+def test_unknown_interface_of_the_client_sends_the_same_bytes_buffered(client: str) -> None:
     with runtime_process(FOLDER, {}, handler=f"{client}.handler") as api:
         outcome = api.invoke(event("/lines"), sink=Reader())
         assert (outcome.mode, outcome.content_type) == ("whole", "application/unknown")
         head, body = outcome.body.split(DELIMITER, 1)
         assert json.loads(head)["headers"]["delta-table-version"] == "3"
         assert body == b"".join(b'{"line":%d}\n' % number for number in range(5))
-        # Beyond 6 MB, too: a streaming invocation has no such limit.
+        # Also above 6 MB, because a streaming invocation does not have this limit.
         large = api.invoke(event("/large", query={"mib": "8"}), sink=Reader())
         assert len(large.body.split(DELIMITER, 1)[1]) == 8 * 1024 * 1024
         failed = api.invoke(event("/raises_amid"), sink=Reader())

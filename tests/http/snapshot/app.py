@@ -1,4 +1,4 @@
-"""A function that tells whether what it wants in a snapshot is loaded."""
+"""A function that returns whether its modules for the snapshot are loaded."""
 
 import sys
 from typing import Any
@@ -9,5 +9,5 @@ load_before_snapshot("colorsys")
 
 
 def handler(event: Any, context: object) -> bool:  # noqa: ARG001 -- Lambda passes both
-    """Tell whether the module is loaded."""
+    """Return whether the module is loaded."""
     return "colorsys" in sys.modules

@@ -1,4 +1,4 @@
-"""A Lambda function whose path says how its answer goes: the subject of the streaming contract tests."""
+"""A Lambda function whose path selects the kind of answer, for the tests of streaming."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from deltaic.http.response_cycle import DeadlineReached
 from deltaic.http.streaming import StreamingMangum
 
 NDJSON = (b"content-type", b"application/x-ndjson; charset=utf-8")
-HELD: list[str] = []
+ERRORS: list[str] = []
 
 
 async def start(send: Send, *headers: tuple[bytes, bytes], status: int = 200) -> None:
@@ -30,7 +30,7 @@ async def lines(_: Scope, __: Receive, send: Send) -> None:
 
 
 async def listener(scope: Scope, receive: Receive, send: Send) -> None:
-    """As Starlette does below version 2.4: a disconnect cancels the stream."""
+    """Cancel the stream at a disconnect, as Starlette does below ASGI version 2.4."""
     await receive()
     stream = asyncio.create_task(lines(scope, receive, send))
     disconnect = asyncio.ensure_future(receive())
@@ -90,7 +90,7 @@ async def stops_early(_: Scope, __: Receive, send: Send) -> None:
 
 
 async def large(scope: Scope, _: Receive, send: Send) -> None:
-    """Send as many MiB as the query says in 64 KiB pieces, without ever waiting for anything else."""
+    """Send the number of MiB from the query in pieces of 64 KiB, without other waiting."""
     await start(send)
     piece = (b"x" * 1023 + b"\n") * 64
     for _number in range(int(scope["query_string"].rpartition(b"=")[2]) * 16):
@@ -99,7 +99,7 @@ async def large(scope: Scope, _: Receive, send: Send) -> None:
 
 
 async def endless(_: Scope, __: Receive, send: Send) -> None:
-    """Send until somebody stops it; where it stopped is in HELD."""
+    """Send until the reader leaves, and record the error and the position in ERRORS."""
     await start(send)
     sent = 0
     try:
@@ -107,30 +107,30 @@ async def endless(_: Scope, __: Receive, send: Send) -> None:
             await body(send, b"x" * 65_536)
             sent += 65_536
     except OSError as error:
-        HELD.append(f"{type(error).__name__} {sent}")
+        ERRORS.append(f"{type(error).__name__} {sent}")
         raise
 
 
-async def held(_: Scope, __: Receive, send: Send) -> None:
+async def errors(_: Scope, __: Receive, send: Send) -> None:
     await start(send)
-    await body(send, "\n".join(HELD).encode(), more=False)
-    HELD.clear()
+    await body(send, "\n".join(ERRORS).encode(), more=False)
+    ERRORS.clear()
 
 
 async def busy(_: Scope, __: Receive, send: Send) -> None:
-    """Never wait, and tell the end when told of the deadline."""
+    """Never wait, and send a last line at the deadline."""
     await start(send)
     try:
         while True:
             await body(send, b"{}\n")
-            time.sleep(0.005)  # noqa: ASYNC251 -- an app that never lets the loop run is the point
+            time.sleep(0.005)  # noqa: ASYNC251 -- the app must block the event loop
     except DeadlineReached:
         await body(send, b"!aborted\n")
         raise
 
 
 async def waits(_: Scope, __: Receive, send: Send) -> None:
-    """Wait for ever, and tell the end when cancelled."""
+    """Wait forever, and send a last line when cancelled."""
     await start(send)
     await body(send, b"{}\n")
     try:
@@ -154,7 +154,7 @@ APPS: dict[str, Callable[[Scope, Receive, Send], Awaitable[None]]] = {
     "stops_early": stops_early,
     "large": large,
     "endless": endless,
-    "held": held,
+    "errors": errors,
     "busy": busy,
     "waits": waits,
 }

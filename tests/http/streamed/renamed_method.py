@@ -1,4 +1,4 @@
-"""The same function under a client that posts results by a method of another name."""
+"""The function with a client whose method for results has another name."""
 
 import importlib
 from typing import Any

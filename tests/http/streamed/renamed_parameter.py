@@ -1,4 +1,4 @@
-"""The same function under a client whose posts name their first parameter otherwise: a seam that is not known."""
+"""The function with a client whose methods have another name of their first parameter."""
 
 import importlib
 from typing import Any

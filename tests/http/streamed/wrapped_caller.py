@@ -1,4 +1,4 @@
-"""The same function after a monitoring tool has patched AWS's client, as Sentry's integration does."""
+"""The function after a monitoring tool has patched AWS's client, as Sentry's integration does."""
 
 import importlib
 from typing import Any
