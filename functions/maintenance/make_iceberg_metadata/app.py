@@ -9,6 +9,6 @@ from deltaic.sharing.runtime import sharing
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001 -- Lambda passes it
     """Generate metadata, and log and return the result."""
-    result = dict(make_in_background(sharing(), event))
+    result = dict(generate_in_background(sharing(), event))
     logger().info("metadata", extra=result)
     return result

@@ -13,7 +13,7 @@ from deltaic.catalog.items import Grant, Invitation, OAuthClient, Policy, Recipi
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.scheduled.expirations import Expiration, select_expirations
-from deltaic.sharing.rights.row_filters import restricted_rights
+from deltaic.sharing.rights.row_filters import filtered_rights
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sign_in.jwt_bearers import logged_id
 

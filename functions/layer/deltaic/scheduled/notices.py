@@ -60,7 +60,7 @@ def send_changed_notices(
         entries.setdefault(location, []).append(table)
     locations = list(entries)
     random.shuffle(locations)
-    stored_versions = versions.known(locations)
+    stored_versions = versions.stored_versions(locations)
     counts = Counter(dict.fromkeys(("changed", "unchanged", "failed"), 0))
     for location in locations:
         if remaining() < LEAST_SECONDS:
@@ -71,7 +71,7 @@ def send_changed_notices(
             if changed:
                 put(_changed_events(entries[location], segment, previous))
             if previous != segment.version:
-                versions.remember(location, segment.version)
+                versions.store_version(location, segment.version)
             counts["changed" if changed else "unchanged"] += 1
         except Exception as error:  # noqa: BLE001 -- the other tables can still be checked
             report(location, error)

@@ -112,7 +112,7 @@ def check_source(
     finally:
         if not dry_run and (failure or check.is_complete):
             shared = counts.pop("same") + counts["added"] + counts["back"]
-            admin.follows.looked(follow, {"shared": shared, **counts}, reasons, failure)
+            admin.follows.record_check(follow, {"shared": shared, **counts}, reasons, failure)
 
 
 class _SourceCheck:
@@ -133,7 +133,9 @@ class _SourceCheck:
         with ThreadPoolExecutor(READERS) as pool:
             for page in self._pages():
                 tables = [table for table in page if not follow.excludes(table.name)]
-                existing = self._admin.tables.some(follow.share, follow.schema_name, {table.name for table in tables})
+                existing = self._admin.tables.find_many(
+                    follow.share, follow.schema_name, {table.name for table in tables}
+                )
                 entries = [existing.get(table.name) for table in tables]
                 checked |= {table.name for table, entry in zip(tables, entries, strict=True) if _is_same(table, entry)}
                 yield from filter(None, pool.map(self._check_candidate, tables, entries))
@@ -209,7 +211,7 @@ class _SourceCheck:
         """Apply a check to the catalog, and return the result."""
         follow, entry = self._follow, check.entry
         if entry is not None and check.status in {"hidden", "back"}:
-            self._admin.tables.list_or_not(entry, check.reason)
+            self._admin.tables.set_listed(entry, check.reason)
         if check.status != "added":
             return check
         try:
@@ -244,7 +246,7 @@ class _SourceCheck:
         """Return partly shared tables, read from the whole catalog when the first new table is checked."""
         with self._lock:
             if self._filtered_tables is None:
-                self._filtered_tables = list(self._admin.tables.restricted())
+                self._filtered_tables = list(self._admin.tables.list_filtered())
             return self._filtered_tables
 
     def _read_latest(self, location: str) -> Snapshot:

@@ -71,7 +71,7 @@ def run_checkpoints(
     `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
     one table becomes its result. Raises what the catalog raises while it lists the tables.
     """
-    counts, tables = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.to_checkpoint()
+    counts, tables = dict.fromkeys([*get_args(CheckpointStatus), "left"], 0), context.checkpointing.due_for_checkpoint()
     for number, table in enumerate(tables):
         if context.remaining() < LEAST_SECONDS:
             counts["left"] = len(tables) - number
@@ -85,7 +85,7 @@ def run_checkpoints(
 def _check_table(context: CheckpointContext, table: SharedLocation, holder: str) -> CheckpointResult:
     try:
         # Record the check first: a table that kills the invocation must not be the first one of every run.
-        context.checkpointing.looked_at(table)
+        context.checkpointing.record_check(table)
         return _checkpoint_if_due(context, table, holder)
     except Exception as error:  # noqa: BLE001 -- the other tables can still be checked
         reason = error.message if isinstance(error, DeltaicError) else "an unexpected error"

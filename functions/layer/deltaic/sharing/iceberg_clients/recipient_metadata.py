@@ -142,7 +142,9 @@ def _nearest(bucket: ServerBucket, key: str) -> FileIndex | None:
 
 
 @contextmanager
-def _means(sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int) -> Iterator[MetadataContext]:
+def _means(
+    sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int
+) -> Iterator[MetadataContext]:
     """Yield the means of making; all that was put is there when the block has ended."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
