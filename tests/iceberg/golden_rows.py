@@ -1,4 +1,4 @@
-"""Which golden tables Iceberg clients read, and their rows as these are compared."""
+"""The golden tables that Iceberg clients can read, and the comparison of their rows."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,17 +13,17 @@ REFUSED: Final = {
     "variant_shredded": "column 'v' is of type variant",
 }
 FIRST_LISTED: Final = {"column_mapping_later": 2}
-"""The first version that can be listed with the last one: column mapping begins with it, and names mean other ids."""
+"""First version that can be listed with the last one: it enables column mapping, which changes the ids of names."""
 PADDED: Final = {"char_varchar": "c"}
-"""A CHAR column, which Spark pads when it reads it through Delta."""
+"""CHAR columns, which Spark pads when it reads Delta tables."""
 READ: Final = sorted({*names()} - REFUSED.keys())
 
 
-def plain(rows: pa.Table, columns: Sequence[str], padded: str | None) -> list[str]:
-    """Return rows in an order of their own."""
+def sorted_rows(rows: pa.Table, columns: Sequence[str], padded: str | None) -> list[str]:
+    """Return rows as texts, in a defined order."""
     rows = rows.select(list(columns))
     if padded is not None:
-        at = rows.column_names.index(padded)
-        rows = rows.set_column(at, padded, pc.utf8_rtrim(rows[padded], " "))
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return sorted(repr(row) for row in found)
+        position = rows.column_names.index(padded)
+        rows = rows.set_column(position, padded, pc.utf8_rtrim(rows[padded], " "))
+    values: list[dict[str, Any]] = rows.to_pylist()
+    return sorted(repr(row) for row in values)

@@ -1,4 +1,4 @@
-"""Tables that are a log alone: many files that nobody reads, whose footers are one for all."""
+"""Delta tables that have only a log: many files that all have the same footer."""
 
 import io
 import json
@@ -20,18 +20,18 @@ X = pa.schema([pa.field("x", pa.int64())])
 
 def footer(schema: pa.Schema = X, rows: int = 3) -> bytes:
     """Return a small Parquet file."""
-    held = io.BytesIO()
-    pq.write_table(pa.table([pa.nulls(rows, one.type) for one in schema], schema=schema), held)
-    return held.getvalue()
+    buffer = io.BytesIO()
+    pq.write_table(pa.table([pa.nulls(rows, column.type) for column in schema], schema=schema), buffer)
+    return buffer.getvalue()
 
 
-def add(number: int, partition: str | None = None, **more: Any) -> Action:
-    """Return an add of a file whose `x` is its number."""
-    told = {"numRecords": 1, "minValues": {"x": number}, "maxValues": {"x": number}, "nullCount": {"x": 0}}
+def add(number: int, partition: str | None = None, **fields: Any) -> Action:
+    """Return an add action of a file whose column `x` has its number."""
+    statistics = {"numRecords": 1, "minValues": {"x": number}, "maxValues": {"x": number}, "nullCount": {"x": 0}}
     path = f"p={partition}/part-{number:05d}.parquet"
     values = {"p": partition}
-    known = {"path": path, "partitionValues": values, "size": 100, "modificationTime": 1, "dataChange": True}
-    return {"add": known | {"stats": json.dumps(told)} | more}
+    action = {"path": path, "partitionValues": values, "size": 100, "modificationTime": 1, "dataChange": True}
+    return {"add": action | {"stats": json.dumps(statistics)} | fields}
 
 
 def remove(number: int, partition: str | None = None) -> Action:
@@ -41,13 +41,13 @@ def remove(number: int, partition: str | None = None) -> Action:
 
 @dataclass
 class ListedTable:
-    """A log, and the metadata that is made of it."""
+    """A log, and the Iceberg metadata that is generated from it."""
 
     root: Path
     data_file: bytes = field(default_factory=footer)
     objects: dict[str, bytes] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
-    """Data files that were looked at."""
+    """Data files whose footers were read."""
 
     def __post_init__(self) -> None:
         (self.root / "_delta_log").mkdir(parents=True)
@@ -55,11 +55,11 @@ class ListedTable:
         self.store = _Store(self)
 
     def commit(self, *actions: Action) -> int:
-        """Write a version and return its number; the first one begins with protocol and metadata if it has none."""
-        if not self._versions and not any("metaData" in one for one in actions):
+        """Write a version and return its number; the first version gets protocol and metadata if it has none."""
+        if not self._versions and not any("metaData" in action for action in actions):
             actions = (protocol(), metadata(), *actions)
         path = self.root / "_delta_log" / f"{self._versions:020d}.json"
-        path.write_text("".join(json.dumps(one) + "\n" for one in actions))
+        path.write_text("".join(json.dumps(action) + "\n" for action in actions))
         self._versions += 1
         return self._versions - 1
 
@@ -72,10 +72,10 @@ class ListedTable:
         snapshot = DeltaLog(self.store).snapshot(number)
         return TableVersion(number, 1_000 + number, snapshot.metadata, snapshot.files)
 
-    def take(self) -> Mapping[str, bytes]:
-        """Return what has been put since it was last asked."""
-        found, self.objects = self.objects, {}
-        return found
+    def take_objects(self) -> Mapping[str, bytes]:
+        """Return the objects that were written since the last call."""
+        written, self.objects = self.objects, {}
+        return written
 
     def _put(self, key: str, content: bytes) -> None:
         self.objects[key] = content

@@ -1,4 +1,4 @@
-"""Makes Iceberg metadata of a Delta table in a folder, for clients that read it there."""
+"""Generate Iceberg metadata of a Delta table in a local folder, for clients that read it."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TABLE_ID = "8d7a6b5c-0000-4000-8000-000000000001"
 
 
 class AbsoluteStore(FolderStore):
-    """A FolderStore that reads absolute `file:` paths too, as the log has them."""
+    """A FolderStore that also reads absolute `file:` paths of the log."""
 
     def _read(self, path: str) -> bytes:
         if path.startswith("file:"):
@@ -31,12 +31,12 @@ class AbsoluteStore(FolderStore):
 
 @dataclass
 class IcebergFolder:
-    """The metadata of one Delta table."""
+    """The Iceberg metadata of a Delta table in a folder."""
 
     table: Path
-    place: Path
+    folder: Path
     objects: dict[str, bytes] = field(default_factory=dict)
-    """What was put, by its key."""
+    """Written objects by key."""
 
     def __post_init__(self) -> None:
         self.store = AbsoluteStore(self.table)
@@ -44,34 +44,34 @@ class IcebergFolder:
 
     @property
     def context(self) -> MetadataContext:
-        return MetadataContext(f"file://{self.place}", self._put, self._uris, self.store)
+        return MetadataContext(f"file://{self.folder}", self._put, self._uris, self.store)
 
-    def version(self, number: int, wanted: FileFilter | None = None) -> TableVersion:
+    def version(self, number: int, file_filter: FileFilter | None = None) -> TableVersion:
         snapshot = self.log.snapshot(number)
-        # The golden tables' commits may have one time: a minute apart they are in order.
+        # Commits of golden tables can have the same time: put them a minute apart.
         time = 1_700_000_000_000 + 60_000 * number
-        return TableVersion(number, time, snapshot.metadata, lambda: snapshot.files(wanted))
+        return TableVersion(number, time, snapshot.metadata, lambda: snapshot.files(file_filter))
 
     def index(self, versions: Iterable[int]) -> FileIndex:
-        """Make versions one after the other, each from what the one before it left in bytes."""
+        """Add versions one after the other, each to the decoded index of the previous one."""
         index: FileIndex | None = None
         numbers = list(versions)
         for number in numbers:
-            one = self.version(number)
+            version = self.version(number)
             if index is None:
                 earliest = min(numbers)
                 settled = live_digests(self.context, self.version(earliest)) if earliest < number else None
-                index = first_index(self.context, one, settled)
+                index = first_index(self.context, version, settled)
             elif number > index.version:
-                index = newer_index(self.context, one, FileIndex.decode(index.encode()))
+                index = newer_index(self.context, version, FileIndex.decode(index.encode()))
             else:
-                index = with_earlier(self.context, one, FileIndex.decode(index.encode()))
+                index = with_earlier(self.context, version, FileIndex.decode(index.encode()))
         assert index is not None
         return index
 
     def write_document(self, index: FileIndex, *, since: int | None = 0, name: str = "table") -> Path:
         document = table_document(self.context, TABLE_ID, index, since=since)
-        path = self.place / f"{name}.metadata.json"
+        path = self.folder / f"{name}.metadata.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document))
         return path
@@ -79,7 +79,7 @@ class IcebergFolder:
     def _put(self, key: str, content: bytes) -> None:
         assert self.objects.get(key, content) == content
         self.objects[key] = content
-        path = self.place / key
+        path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
@@ -93,6 +93,6 @@ class IcebergFolder:
 
 
 def snapshot_rows(table: Any, version: int, **scan: Any) -> pa.Table:
-    """Return what pyiceberg reads of a version."""
+    """Return the rows of a version, read by pyiceberg."""
     rows: pa.Table = table.scan(snapshot_id=10**12 + version, **scan).to_arrow()
     return rows

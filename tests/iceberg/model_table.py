@@ -1,7 +1,7 @@
-"""A Delta table and the rows that it has, kept side by side: what clients read is judged by the rows.
+"""A Delta table with a model of its rows, to check what clients read.
 
-The log and the files are written by hand, with what deltalake cannot write: column mapping, renamed and dropped columns
-and deletion vectors.
+The log and the files are written by hand, with features that deltalake cannot write: column mapping, renamed and
+dropped columns, and deletion vectors.
 """
 
 import json
@@ -35,8 +35,8 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Column:
-    """A column; its number is what it keeps when it is renamed."""
+class ModelColumn:
+    """A column, whose number does not change when it is renamed."""
 
     name: str
     type: str
@@ -49,8 +49,8 @@ class Column:
 
 
 @dataclass
-class File:
-    """A data file: its rows by the columns' numbers, and which of them are deleted."""
+class ModelFile:
+    """A data file: rows by column number, and positions of deleted rows."""
 
     name: str
     partition: dict[int, Any]
@@ -61,12 +61,12 @@ class File:
 
 @dataclass
 class ModelTable:
-    """Each method makes a version."""
+    """A Delta table and the rows of its versions; each method writes a version."""
 
     root: Path
-    columns: list[Column]
+    columns: list[ModelColumn]
     mapped: bool
-    files: list[File] = field(default_factory=list)
+    files: list[ModelFile] = field(default_factory=list)
     versions: list[list[Row]] = field(default_factory=list)
     """The rows of each version."""
 
@@ -84,29 +84,29 @@ class ModelTable:
         self._commit({"protocol": protocol}, self._metadata())
 
     def append(self, rows: Sequence[Row]) -> None:
-        """Add rows, a file for each partition."""
+        """Append rows, with one file for each partition."""
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in rows:
-            groups.setdefault(tuple(row[one.name] for one in self.columns if one.is_partition), []).append(row)
+            groups.setdefault(tuple(row[column.name] for column in self.columns if column.is_partition), []).append(row)
         self._commit(*(self._write(group) for group in groups.values()))
 
-    def delete(self, chosen: Sequence[int]) -> None:
-        """Delete some of the rows that are there, by their places: by vectors, whole files where nothing is left."""
-        places = [(one, at) for one in self.files for at in range(len(one.rows)) if at not in one.deleted]
+    def delete(self, numbers: Sequence[int]) -> None:
+        """Delete existing rows by their numbers, with deletion vectors; remove files without remaining rows."""
+        positions = [(file, row) for file in self.files for row in range(len(file.rows)) if row not in file.deleted]
         actions: list[dict[str, Any]] = []
         by_file: dict[str, set[int]] = {}
-        for number in chosen:
-            if places:
-                one, at = places[number % len(places)]
-                by_file.setdefault(one.name, set()).add(at)
-        for one in [file for file in self.files if file.name in by_file]:
-            actions.append({"remove": {**_key(one.add), "dataChange": True, "deletionTimestamp": 1}})
-            one.deleted |= by_file[one.name]
-            if len(one.deleted) == len(one.rows):
-                self.files.remove(one)
+        for number in numbers:
+            if positions:
+                file, row = positions[number % len(positions)]
+                by_file.setdefault(file.name, set()).add(row)
+        for file in [file for file in self.files if file.name in by_file]:
+            actions.append({"remove": {**_key(file.add), "dataChange": True, "deletionTimestamp": 1}})
+            file.deleted |= by_file[file.name]
+            if len(file.deleted) == len(file.rows):
+                self.files.remove(file)
                 continue
-            one.add = {**one.add, "deletionVector": _vector(one.deleted)}
-            actions.append({"add": one.add})
+            file.add = {**file.add, "deletionVector": _vector(file.deleted)}
+            actions.append({"add": file.add})
         self._commit(*actions)
 
     def rename(self, at: int, name: str) -> None:
@@ -114,79 +114,85 @@ class ModelTable:
         self._commit(self._metadata())
 
     def drop(self, at: int) -> None:
-        own = [one for one in self.columns if not one.is_partition]
-        if len(own) > 1:
-            self.columns.remove(own[at % len(own)])
+        candidates = [column for column in self.columns if not column.is_partition]
+        if len(candidates) > 1:
+            self.columns.remove(candidates[at % len(candidates)])
         self._commit(self._metadata())
 
     def add_column(self, name: str, kind: str) -> None:
-        self.columns.append(Column(name, kind, self._numbers))
+        self.columns.append(ModelColumn(name, kind, self._numbers))
         self._numbers += 1
         self._commit(self._metadata())
 
     def _rows(self) -> list[Row]:
         return [
-            {one.name: {**file.partition, **row}.get(one.number) for one in self.columns}
+            {column.name: {**file.partition, **row}.get(column.number) for column in self.columns}
             for file in self.files
             for at, row in enumerate(file.rows)
             if at not in file.deleted
         ]
 
-    def _file_name(self, one: Column) -> str:
-        return one.physical if self.mapped else one.name
+    def _file_name(self, column: ModelColumn) -> str:
+        return column.physical if self.mapped else column.name
 
-    def _field(self, one: Column) -> pa.Field:
-        mark = {b"PARQUET:field_id": str(one.number + 1).encode()} if self.mapped else None
-        return pa.field(self._file_name(one), ARROW[one.type], metadata=mark)
+    def _field(self, column: ModelColumn) -> pa.Field:
+        metadata = {b"PARQUET:field_id": str(column.number + 1).encode()} if self.mapped else None
+        return pa.field(self._file_name(column), ARROW[column.type], metadata=metadata)
 
     def _write(self, rows: Sequence[Row]) -> dict[str, Any]:
-        own = [one for one in self.columns if not one.is_partition]
-        partition = {one.number: rows[0][one.name] for one in self.columns if one.is_partition}
-        marks = [{b"PARQUET:field_id": str(one.number + 1).encode()} if self.mapped else None for one in own]
+        data_columns = [column for column in self.columns if not column.is_partition]
+        partition = {column.number: rows[0][column.name] for column in self.columns if column.is_partition}
+        metadata = [
+            {b"PARQUET:field_id": str(column.number + 1).encode()} if self.mapped else None for column in data_columns
+        ]
         schema = pa.schema(
             [
-                pa.field(self._file_name(one), ARROW[one.type], metadata=mark)
-                for one, mark in zip(own, marks, strict=True)
+                pa.field(self._file_name(column), ARROW[column.type], metadata=field_metadata)
+                for column, field_metadata in zip(data_columns, metadata, strict=True)
             ]
         )
-        content = pa.table([pa.array([row[one.name] for row in rows], ARROW[one.type]) for one in own], schema=schema)
+        content = pa.table(
+            [pa.array([row[column.name] for row in rows], ARROW[column.type]) for column in data_columns], schema=schema
+        )
         name = f"part-{self._files:05d}.parquet"
         self._files += 1
         pq.write_table(content, self.root / name)
-        numbered = [{one.number: row[one.name] for one in own} for row in rows]
-        values = {self._file_name(one): _text(rows[0][one.name]) for one in self.columns if one.is_partition}
+        numbered = [{column.number: row[column.name] for column in data_columns} for row in rows]
+        values = {
+            self._file_name(column): _text(rows[0][column.name]) for column in self.columns if column.is_partition
+        }
         add = {
             "path": name,
             "partitionValues": values,
             "size": (self.root / name).stat().st_size,
             "modificationTime": 1,
             "dataChange": True,
-            "stats": self._statistics(own, rows),
+            "stats": self._statistics(data_columns, rows),
         }
-        self.files.append(File(name, partition, numbered, add=add))
+        self.files.append(ModelFile(name, partition, numbered, add=add))
         return {"add": add}
 
-    def _statistics(self, columns: Sequence[Column], rows: Sequence[Row]) -> str:
+    def _statistics(self, columns: Sequence[ModelColumn], rows: Sequence[Row]) -> str:
         low: dict[str, Any] = {}
         high: dict[str, Any] = {}
         nulls: dict[str, int] = {}
-        for one in columns:
-            found = [row[one.name] for row in rows if row[one.name] is not None]
-            nulls[self._file_name(one)] = len(rows) - len(found)
-            # Spark takes NaN for the greatest number, and writes no bound that is not a number.
-            ordered = sorted(found, key=lambda value: (value != value, value)) if one.type in _BOUNDED else []  # noqa: PLR0124
-            for end, into in ((ordered[:1], low), (ordered[-1:], high)):
+        for column in columns:
+            present = [row[column.name] for row in rows if row[column.name] is not None]
+            nulls[self._file_name(column)] = len(rows) - len(present)
+            # Spark treats NaN as the greatest number, and writes no bound that is NaN.
+            ordered = sorted(present, key=lambda value: (value != value, value)) if column.type in _BOUNDED else []  # noqa: PLR0124
+            for end, bounds in ((ordered[:1], low), (ordered[-1:], high)):
                 if end and not (isinstance(end[0], float) and math.isnan(end[0])):
-                    into[self._file_name(one)] = _bound(end[0])
+                    bounds[self._file_name(column)] = _bound(end[0])
         told = {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls}
         return json.dumps(told).replace('"#', "").replace('#"', "")
 
     def _metadata(self) -> dict[str, Any]:
         fields = []
-        for one in self.columns:
-            mapping = {"delta.columnMapping.id": one.number + 1, "delta.columnMapping.physicalName": one.physical}
+        for column in self.columns:
+            mapping = {"delta.columnMapping.id": column.number + 1, "delta.columnMapping.physicalName": column.physical}
             fields.append(
-                {"name": one.name, "type": one.type, "nullable": True, "metadata": mapping if self.mapped else {}}
+                {"name": column.name, "type": column.type, "nullable": True, "metadata": mapping if self.mapped else {}}
             )
         mode = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "100"}
         return {
@@ -194,7 +200,7 @@ class ModelTable:
                 "id": "11111111-2222-3333-4444-555555555555",
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": json.dumps({"type": "struct", "fields": fields}),
-                "partitionColumns": [one.name for one in self.columns if one.is_partition],
+                "partitionColumns": [column.name for column in self.columns if column.is_partition],
                 "configuration": mode if self.mapped else {},
                 "createdTime": 1,
             }
@@ -202,7 +208,7 @@ class ModelTable:
 
     def _commit(self, *actions: Mapping[str, Any]) -> None:
         path = self.root / "_delta_log" / f"{len(self.versions):020d}.json"
-        path.write_text("".join(json.dumps(one) + "\n" for one in actions or ({"commitInfo": {}},)))
+        path.write_text("".join(json.dumps(action) + "\n" for action in actions or ({"commitInfo": {}},)))
         self.versions.append(self._rows())
 
 
@@ -211,7 +217,7 @@ def _key(add: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    """Delta protocol, "Partition Value Serialization"."""
+    """Encode a partition value (Delta protocol, "Partition Value Serialization")."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -222,7 +228,7 @@ def _text(value: Any) -> str | None:
 
 
 def _bound(value: Any) -> Any:
-    """Delta protocol, "Per-file Statistics": times cut to milliseconds, decimals numbers with all their digits."""
+    """Encode a bound (Delta protocol, "Per-file Statistics"): times in milliseconds, decimals with all digits."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
     if isinstance(value, date):
@@ -231,7 +237,7 @@ def _bound(value: Any) -> Any:
 
 
 def _vector(deleted: set[int]) -> dict[str, Any]:
-    """Delta protocol, "Deletion Vector Format": an inline one, of bitmaps by the upper 32 bits of positions."""
+    """Return an inline deletion vector (Delta protocol, "Deletion Vector Format")."""
     bitmap = struct.pack("<IQI", 1681511377, 1, 0) + BitMap(deleted).serialize()
     text = encode_z85(bitmap + b"\0" * (-len(bitmap) % 4))
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(bitmap), "cardinality": len(deleted)}

@@ -1,6 +1,6 @@
-"""Reads metadata files with DuckDB, which has its extensions in an environment of its own; run by `test_duckdb.py`.
+"""Read metadata files with DuckDB; `test_duckdb.py` runs this program in a separate environment with its extensions.
 
-Standard input names files and, for each, versions and where their rows go; what fails is printed.
+Standard input has a list of files, versions and output paths; failures are printed.
 """
 
 import importlib.metadata
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 
 def main() -> None:
-    """Read what standard input names."""
+    """Read the versions that standard input lists."""
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
     for name in ("avro", "httpfs", "iceberg"):
         files = importlib.metadata.files(f"duckdb-extension-{name}") or ()
@@ -21,14 +21,14 @@ def main() -> None:
         connection.execute(f"LOAD '{extension}'")
     connection.execute("SET TimeZone = 'UTC'")
     failures = {}
-    for one in json.load(sys.stdin):
-        scan = f"iceberg_scan('{one['document']}', snapshot_from_id => {10**12 + one['version']})"
+    for request in json.load(sys.stdin):
+        scan = f"iceberg_scan('{request['document']}', snapshot_from_id => {10**12 + request['version']})"
         try:
             rows: Any = connection.execute(f"FROM {scan}").to_arrow_table()
-            with pa.OSFile(one["into"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+            with pa.OSFile(request["into"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
                 writer.write_table(rows)
-        except Exception as error:  # noqa: BLE001 -- whatever DuckDB raises
-            failures[one["into"]] = str(error)
+        except Exception as error:  # noqa: BLE001 -- reports every error of DuckDB
+            failures[request["into"]] = str(error)
     sys.stdout.write(json.dumps(failures) + "\n")
 
 

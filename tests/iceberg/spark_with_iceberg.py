@@ -1,4 +1,4 @@
-"""A session of Spark whose class path has Iceberg's jars, beside whatever other session a worker had."""
+"""A Spark session with Iceberg's jars, which replaces another session of the worker."""
 
 import gc
 import warnings
@@ -31,15 +31,15 @@ AWS: Final = Jar(
 
 @contextmanager
 def spark_with(*jars: Jar) -> Iterator["SparkSession"]:
-    """Start a session; the one that was active, which has other jars, ends."""
+    """Start a session with these jars, after stopping the active one."""
     from pyspark.sql import SparkSession
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
-        earlier = SparkSession.getActiveSession()
-        if earlier is not None:
-            stop(earlier)
-        started = session("iceberg", tests=True, jars=ensure(jars, machine(), print))
-        yield started
-        stop(started)
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            stop(active)
+        spark = session("iceberg", tests=True, jars=ensure(jars, machine(), print))
+        yield spark
+        stop(spark)
         gc.collect()

@@ -1,4 +1,4 @@
-"""pyiceberg reads tables that deltalake wrote as deltalake reads them, at every version."""
+"""Test that pyiceberg reads the rows of tables that deltalake wrote, at every version."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def texts(rows: pa.Table, columns: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
-def test_every_version_has_deltalake_s_rows(tmp_path: Path, backwards: bool) -> None:
+def test_pyiceberg_reads_the_rows_of_deltalake(tmp_path: Path, backwards: bool) -> None:
     root = tmp_path / "delta"
     versions = range(write_history(root) + 1)
     folder = IcebergFolder(root, tmp_path / "iceberg")
@@ -39,6 +39,6 @@ def test_every_version_has_deltalake_s_rows(tmp_path: Path, backwards: bool) -> 
     table = StaticTable.from_metadata(str(folder.write_document(index)))
     for number in versions:
         expected = pa.table(DeltaTable(str(root), number).to_pyarrow_table())
-        # All at once pyiceberg does not read files that deltalake has rewritten: their text is of another Arrow type.
-        found = table.scan(snapshot_id=10**12 + number).to_arrow_batch_reader().read_all()
-        assert texts(found, expected.column_names) == texts(expected, expected.column_names), number
+        # Read in batches: deltalake rewrites files with another Arrow text type, which pyiceberg cannot concatenate.
+        rows = table.scan(snapshot_id=10**12 + number).to_arrow_batch_reader().read_all()
+        assert texts(rows, expected.column_names) == texts(expected, expected.column_names), number

@@ -1,4 +1,4 @@
-"""pyiceberg reads each golden table as Spark read it, at every version; or the table is refused, and it says why."""
+"""Test that pyiceberg reads the rows of Spark at every version, or that the table is refused with a reason."""
 
 from pathlib import Path
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from deltaic.errors import UnsupportedOperation
 from golden.library import load, place
-from iceberg.golden_rows import FIRST_LISTED, PADDED, READ, REFUSED, plain
+from iceberg.golden_rows import FIRST_LISTED, PADDED, READ, REFUSED, sorted_rows
 from iceberg.metadata_folder import IcebergFolder, snapshot_rows
 from pyiceberg.table import StaticTable
 
@@ -21,7 +21,7 @@ BACKWARDS: Final = (
     "clone_deletion_vectors", "column_mapping_later", "column_mapping_name", "deletion_vectors", "everything",
     "evolved", "overwritten", "partitioned_types",
 )  # fmt: skip
-"""Whose versions are made from the last to the first as well."""
+"""Tables whose versions are also added from the last to the first."""
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ BACKWARDS: Final = (
     [*((name, False) for name in READ), *((name, True) for name in BACKWARDS)],
     ids=lambda value: value if isinstance(value, str) else "newest_first" if value else "as_commits_come",
 )
-def test_every_version_has_spark_s_rows(name: str, backwards: bool, tmp_path: Path) -> None:
+def test_pyiceberg_reads_the_rows_of_spark(name: str, backwards: bool, tmp_path: Path) -> None:
     golden = load(name)
     folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
     versions = [number for number in golden.versions if number >= FIRST_LISTED.get(name, 0)]
@@ -42,11 +42,11 @@ def test_every_version_has_spark_s_rows(name: str, backwards: bool, tmp_path: Pa
         rows = snapshot_rows(table, number)
         padded = PADDED.get(name) if PADDED.get(name) in expected.column_names else None
         assert rows.column_names == expected.column_names
-        assert plain(rows, rows.column_names, padded) == plain(expected, rows.column_names, padded), number
+        assert sorted_rows(rows, rows.column_names, padded) == sorted_rows(expected, rows.column_names, padded), number
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_table_that_would_be_misread_is_refused(name: str, tmp_path: Path) -> None:
+def test_table_that_would_be_misread_is_refused(name: str, tmp_path: Path) -> None:
     golden = load(name)
     folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
     with pytest.raises(UnsupportedOperation) as refusal:
@@ -55,7 +55,7 @@ def test_a_table_that_would_be_misread_is_refused(name: str, tmp_path: Path) -> 
     assert not folder.objects
 
 
-def test_versions_before_column_mapping_are_not_listed_beside_later_ones(tmp_path: Path) -> None:
+def test_versions_before_column_mapping_are_not_listed_with_later_ones(tmp_path: Path) -> None:
     golden = load("column_mapping_later")
     folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
     assert folder.index([0, 1]).versions == (0, 1)

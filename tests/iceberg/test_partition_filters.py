@@ -1,4 +1,4 @@
-"""What is made for a recipient who may see some partitions names no file, and no deletion vector, of the others."""
+"""Test that metadata for filtered partitions has no file and no deletion vector of other partitions."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from deltaic.partition_filters import parse
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.rights.table_visibility import visibility_of
 from iceberg.metadata_folder import IcebergFolder, snapshot_rows
-from iceberg.model_table import Column, ModelTable, Row
+from iceberg.model_table import ModelColumn, ModelTable, Row
 from pyiceberg.table import StaticTable
 
 FILTER = "region = current_recipient('region')"
@@ -19,54 +19,60 @@ REGIONS = ("eu", "us", "a b/c%d")
 
 @pytest.fixture(params=[False, True], ids=["by_name", "mapped"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> ModelTable:
-    columns = [Column("region", "string", 0, is_partition=True), Column("x", "long", 1)]
-    made = ModelTable(tmp_path / "delta", columns, request.param)
-    made.append([{"region": region, "x": number} for region in (*REGIONS, None) for number in range(4)])
-    made.delete([0, 5, 10, 15])
-    made.append([{"region": "eu", "x": 9}])
-    return made
+    columns = [ModelColumn("region", "string", 0, is_partition=True), ModelColumn("x", "long", 1)]
+    new_table = ModelTable(tmp_path / "delta", columns, request.param)
+    new_table.append([{"region": region, "x": number} for region in (*REGIONS, None) for number in range(4)])
+    new_table.delete([0, 5, 10, 15])
+    new_table.append([{"region": "eu", "x": 9}])
+    return new_table
 
 
 def version(folder: IcebergFolder, number: int, rights: Rights) -> TableVersion:
     snapshot = folder.log.snapshot(number)
-    seen = visibility_of(rights, snapshot.metadata)
-    return TableVersion(number, 1_000 + number, seen.metadata, lambda: snapshot.files(seen.row_filter(None)))
+    visibility = visibility_of(rights, snapshot.metadata)
+    return TableVersion(
+        number, 1_000 + number, visibility.metadata, lambda: snapshot.files(visibility.row_filter(None))
+    )
 
 
-def made_for(rights: Rights, table: ModelTable, place: Path, *, backwards: bool) -> tuple[IcebergFolder, FileIndex]:
-    folder = IcebergFolder(table.root, place)
+def create_metadata(
+    rights: Rights, table: ModelTable, path: Path, *, backwards: bool
+) -> tuple[IcebergFolder, FileIndex]:
+    folder = IcebergFolder(table.root, path)
     first, *others = reversed(range(4)) if backwards else range(4)
     index = first_index(folder.context, version(folder, first, rights))
     for number in others:
-        make = with_earlier if backwards else newer_index
-        index = make(folder.context, version(folder, number, rights), index)
+        add_version = with_earlier if backwards else newer_index
+        index = add_version(folder.context, version(folder, number, rights), index)
     return folder, index
 
 
-def named(read: StaticTable) -> set[str]:
-    """Return all files that manifests of all versions name."""
-    found: set[str] = set()
+def listed_files(read: StaticTable) -> set[str]:
+    """Return the data files in the manifests of all versions."""
+    files: set[str] = set()
     for snapshot in read.snapshots():
         for manifest in snapshot.manifests(read.io):
             for entry in manifest.fetch_manifest_entry(read.io):
-                found.add(entry.data_file.file_path)
-    return {path for path in found if path.endswith(".parquet")}
+                files.add(entry.data_file.file_path)
+    return {path for path in files if path.endswith(".parquet")}
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
 @pytest.mark.parametrize("region", REGIONS)
-def test_nothing_of_other_partitions_is_named(table: ModelTable, region: str, backwards: bool, tmp_path: Path) -> None:
+def test_files_of_other_partitions_are_not_listed(
+    table: ModelTable, region: str, backwards: bool, tmp_path: Path
+) -> None:
     rights = Rights((parse(FILTER),), {"region": region})
-    folder, index = made_for(rights, table, tmp_path / "iceberg", backwards=backwards)
+    folder, index = create_metadata(rights, table, tmp_path / "iceberg", backwards=backwards)
     read = StaticTable.from_metadata(str(folder.write_document(index)))
-    own = {f"file://{table.root}/{one.name}" for one in table.files if one.partition[0] == region}
-    others = {f"file://{table.root}/{path.name}" for path in table.root.glob("*.parquet")} - own
-    assert own
-    assert others
-    assert named(read) == own
-    assert all(index.lists_file(folder.context.location, uri, 0) for uri in own)
-    assert not any(index.lists_file(folder.context.location, uri, 0) for uri in others)
-    for uri in others:
+    visible = {f"file://{table.root}/{file.name}" for file in table.files if file.partition[0] == region}
+    hidden = {f"file://{table.root}/{path.name}" for path in table.root.glob("*.parquet")} - visible
+    assert visible
+    assert hidden
+    assert listed_files(read) == visible
+    assert all(index.lists_file(folder.context.location, uri, 0) for uri in visible)
+    assert not any(index.lists_file(folder.context.location, uri, 0) for uri in hidden)
+    for uri in hidden:
         name = uri.rpartition("/")[2].encode()
         assert not [key for key, content in folder.objects.items() if key.endswith(".puffin") and name in content]
     for number, rows in enumerate(table.versions):
@@ -75,17 +81,17 @@ def test_nothing_of_other_partitions_is_named(table: ModelTable, region: str, ba
         )
 
 
-def test_a_recipient_without_the_property_sees_no_file(table: ModelTable, tmp_path: Path) -> None:
-    folder, index = made_for(Rights((parse(FILTER),)), table, tmp_path / "iceberg", backwards=False)
+def test_recipient_without_the_property_gets_no_file(table: ModelTable, tmp_path: Path) -> None:
+    folder, index = create_metadata(Rights((parse(FILTER),)), table, tmp_path / "iceberg", backwards=False)
     read = StaticTable.from_metadata(str(folder.write_document(index)))
-    assert named(read) == set()
+    assert listed_files(read) == set()
     assert snapshot_rows(read, 3).num_rows == 0
     assert {key.split("/")[0] for key in folder.objects} == {"l"}
 
 
-def test_a_hidden_column_is_no_column(table: ModelTable, tmp_path: Path) -> None:
+def test_hidden_column_is_not_in_the_metadata(table: ModelTable, tmp_path: Path) -> None:
     rights = Rights((), {}, frozenset({"region"}))
-    folder, index = made_for(rights, table, tmp_path / "iceberg", backwards=False)
+    folder, index = create_metadata(rights, table, tmp_path / "iceberg", backwards=False)
     path = folder.write_document(index)
     read = StaticTable.from_metadata(str(path))
     assert read.schema().column_names == ["x"]

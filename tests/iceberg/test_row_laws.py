@@ -1,4 +1,4 @@
-"""Whatever columns, partitions, nulls, renames and deletes a table has: pyiceberg reads the rows of each version."""
+"""Test that pyiceberg reads the rows of each version of generated tables."""
 
 import math
 import operator
@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from iceberg.metadata_folder import IcebergFolder, snapshot_rows
-from iceberg.model_table import Column, ModelTable, Row
+from iceberg.model_table import ModelColumn, ModelTable, Row
 from laws import tries
 from pyiceberg.expressions import EqualTo, GreaterThan, IsNull, LessThanOrEqual, Reference
 from pyiceberg.table import StaticTable
 
 NAN = math.nan
 IS_NULL: Any = IsNull
-"""As its arguments are: pyiceberg's types tell others."""
+"""Without type, because pyiceberg's type hints are wrong."""
 CUT = "a" * 15 + "\U0010ffff" * 3
-"""No character follows the sixteenth, at which bounds are cut."""
+"""A text whose sixteenth character, where bounds are truncated, has no successor."""
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "long": st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3),
     "integer": st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-3, 3),
@@ -43,39 +43,39 @@ TESTS: Sequence[tuple[Any, Callable[[Any, Any], bool]]] = (
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> tuple[bool, list[Column], list[tuple[str, Any]]]:
+def plans(draw: st.DrawFn) -> tuple[bool, list[ModelColumn], list[tuple[str, Any]]]:
     mapped = draw(st.booleans())
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
     partitions = draw(st.lists(st.sampled_from(PARTITIONED), max_size=2))
-    columns = [Column(f"p{at}", kind, at, is_partition=True) for at, kind in enumerate(partitions)]
-    columns += [Column(f"c {at}", kind, len(partitions) + at) for at, kind in enumerate(kinds)]
+    columns = [ModelColumn(f"p{at}", kind, at, is_partition=True) for at, kind in enumerate(partitions)]
+    columns += [ModelColumn(f"c {at}", kind, len(partitions) + at) for at, kind in enumerate(kinds)]
     kinds_of_step = ["append", "append", "delete", "add"] + (["rename", "drop"] if mapped else [])
     steps = draw(st.lists(st.tuples(st.sampled_from(kinds_of_step), st.integers(0, 9)), min_size=1, max_size=5))
     return mapped, columns, [("append", 0), *steps]
 
 
-def play(table: ModelTable, steps: Sequence[tuple[str, int]], draw: Callable[[Any], Any]) -> None:
-    for number, (step, at) in enumerate(steps):
+def run_steps(table: ModelTable, steps: Sequence[tuple[str, int]], draw: Callable[[Any], Any]) -> None:
+    for number, (step, position) in enumerate(steps):
         match step:
             case "append":
-                # An empty text is null in a partition.
+                # In a partition, an empty text is null.
                 values = {
-                    one.name: VALUES[one.type].filter(bool) if one.is_partition else VALUES[one.type]
-                    for one in table.columns
+                    column.name: VALUES[column.type].filter(bool) if column.is_partition else VALUES[column.type]
+                    for column in table.columns
                 }
                 row = st.fixed_dictionaries({name: st.none() | value for name, value in values.items()})
                 table.append(draw(st.lists(row, min_size=1, max_size=5)))
             case "delete":
                 table.delete(draw(st.lists(st.integers(0, 20), min_size=1, max_size=4)))
             case "add":
-                table.add_column(f"added {number}", sorted(VALUES)[at % len(VALUES)])
+                table.add_column(f"added {number}", sorted(VALUES)[position % len(VALUES)])
             case "rename":
-                table.rename(at, f"renamed {number}")
+                table.rename(position, f"renamed {number}")
             case "drop":
-                table.drop(at)
+                table.drop(position)
 
 
-def _values(column: Column) -> st.SearchStrategy[Any]:
+def _values(column: ModelColumn) -> st.SearchStrategy[Any]:
     values = VALUES[column.type]
     return values.filter(lambda value: value != "") if column.is_partition else values
 
@@ -91,50 +91,52 @@ def _in_utc(value: Any) -> Any:
 @pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
 @settings(deadline=None, max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(plan=plans(), data=st.data())
-def test_rows_are_those_of_the_table(backwards: bool, plan: Any, data: st.DataObject) -> None:
+def test_pyiceberg_reads_the_rows_of_every_version(backwards: bool, plan: Any, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        table, read = _made(Path(folder), plan, data, backwards=backwards)
+        table, read = create_metadata(Path(folder), plan, data, backwards=backwards)
         for number, rows in enumerate(table.versions):
             assert as_texts(snapshot_rows(read, number).to_pylist()) == as_texts(rows), number
 
 
 @settings(deadline=None, max_examples=tries(12), suppress_health_check=list(HealthCheck))
 @given(plan=plans(), data=st.data())
-def test_no_row_that_a_filter_keeps_is_lost_by_partitions_or_bounds(plan: Any, data: st.DataObject) -> None:
+def test_filters_lose_no_row_by_partitions_or_bounds(plan: Any, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        table, read = _made(Path(folder), plan, data)
+        table, read = create_metadata(Path(folder), plan, data)
         last, rows = len(table.versions) - 1, table.versions[-1]
-        for one in [one for one in table.columns if one.type in COMPARED]:
-            nulls = snapshot_rows(read, last, row_filter=IS_NULL(Reference(one.name)))
-            assert as_texts(nulls.to_pylist()) == as_texts([row for row in rows if row[one.name] is None])
-            for value in {row[one.name] for row in rows} - {None, "", NAN}:
+        for column in [column for column in table.columns if column.type in COMPARED]:
+            nulls = snapshot_rows(read, last, row_filter=IS_NULL(Reference(column.name)))
+            assert as_texts(nulls.to_pylist()) == as_texts([row for row in rows if row[column.name] is None])
+            for value in {row[column.name] for row in rows} - {None, "", NAN}:
                 literal = value.isoformat() if isinstance(value, datetime) else value
                 for test, holds in TESTS:
-                    found = snapshot_rows(read, last, row_filter=test(one.name, literal))
-                    expected = [row for row in rows if row[one.name] is not None and holds(row[one.name], value)]
-                    assert as_texts(found.to_pylist()) == as_texts(expected), (one, test, value)
+                    matches = snapshot_rows(read, last, row_filter=test(column.name, literal))
+                    expected = [row for row in rows if row[column.name] is not None and holds(row[column.name], value)]
+                    assert as_texts(matches.to_pylist()) == as_texts(expected), (column, test, value)
 
 
-def _made(folder: Path, plan: Any, data: st.DataObject, *, backwards: bool = False) -> tuple[ModelTable, StaticTable]:
+def create_metadata(
+    folder: Path, plan: Any, data: st.DataObject, *, backwards: bool = False
+) -> tuple[ModelTable, StaticTable]:
     mapped, columns, steps = plan
     table = ModelTable(folder / "delta", columns, mapped)
-    play(table, steps, data.draw)
-    made = IcebergFolder(table.root, folder / "iceberg")
+    run_steps(table, steps, data.draw)
+    iceberg = IcebergFolder(table.root, folder / "iceberg")
     versions = range(len(table.versions))
-    index = made.index(reversed(versions) if backwards else versions)
-    return table, StaticTable.from_metadata(str(made.write_document(index)))
+    index = iceberg.index(reversed(versions) if backwards else versions)
+    return table, StaticTable.from_metadata(str(iceberg.write_document(index)))
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (3, 4, 2)], ids=str)
-def test_a_version_is_read_with_its_own_vectors_alone(order: Sequence[int], tmp_path: Path) -> None:
-    """From a Puffin file pyiceberg takes all vectors: those of other versions must lie in others."""
-    columns = [Column("p", "integer", 0, is_partition=True), Column("x", "long", 1)]
+def test_version_is_read_only_with_its_vectors(order: Sequence[int], tmp_path: Path) -> None:
+    """Vectors of other versions must be in other Puffin files, because pyiceberg applies all of a file."""
+    columns = [ModelColumn("p", "integer", 0, is_partition=True), ModelColumn("x", "long", 1)]
     table = ModelTable(tmp_path / "delta", columns, mapped=False)
     table.append([{"p": part, "x": number} for part in range(2) for number in range(4)])
     table.delete([4])
     table.delete([0])
     table.delete([0])
-    made = IcebergFolder(table.root, tmp_path / "iceberg")
-    read = StaticTable.from_metadata(str(made.write_document(made.index(order))))
+    iceberg = IcebergFolder(table.root, tmp_path / "iceberg")
+    read = StaticTable.from_metadata(str(iceberg.write_document(iceberg.index(order))))
     for number in order:
         assert as_texts(snapshot_rows(read, number).to_pylist()) == as_texts(table.versions[number])
