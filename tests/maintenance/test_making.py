@@ -138,7 +138,7 @@ LOSSES: dict[str, list[Action]] = {
 }
 
 
-@pytest.mark.parametrize("lost", LOSSES)
+@pytest.mark.parametrize("difference", LOSSES)
 def test_every_difference_between_checkpoint_and_log_is_detected(difference: str, tmp_path: Path) -> None:
     states = []
     for name, actions in (("complete", LOSSES[difference]), ("without", [])):
