@@ -1,10 +1,10 @@
-"""What the transformed template grants and publishes, read for the tests of it."""
+"""Read permissions and versions from the transformed template, for its tests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 Resources = Mapping[str, Mapping[str, Any]]
-_OF_AWS = "arn:aws:iam::aws:policy/"
+_AWS_MANAGED = "arn:aws:iam::aws:policy/"
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 TRACES = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
@@ -62,7 +62,7 @@ CHANGED = {
     "MonthlyBudget": "50",
     "BudgetEmail": "costs@example.com",
 }
-"""Every parameter, and another value of it."""
+"""Every parameter with a value other than its default."""
 
 EVERYTHING = {
     **CHANGED,
@@ -71,7 +71,7 @@ EVERYTHING = {
     "Explore": "enabled",
     "DeletionProtection": "enabled",
 }
-"""Every optional part is there."""
+"""Parameters that enable every optional part."""
 
 
 SHARED_POLICIES = {
@@ -81,22 +81,22 @@ SHARED_POLICIES = {
         *("FindStorages", "ReadStorageKeys", "ReadTableLogs", "ReadTokenKey"),
     )
 }
-"""The template's own managed policies."""
+"""Managed policies that the template defines."""
 
 
 def several(value: str | list[str]) -> list[str]:
-    """Return the values of a policy's field, which is a list or one."""
+    """Return the values of a policy's field, which can be a list or a single value."""
     return [value] if isinstance(value, str) else value
 
 
 def statements_of_role(resources: Resources, role: str) -> Iterator[dict[str, Any]]:
-    """Yield the statements of a role's own policies and of the template's; those of AWS's are not known here."""
-    said = resources[role]["Properties"]
-    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
+    """Yield the statements of a role's policies, except for AWS managed policies."""
+    properties = resources[role]["Properties"]
+    documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
     documents += [
         resources[arn[2:-1]]["Properties"]["PolicyDocument"]
-        for arn in said.get("ManagedPolicyArns", [])
-        if not arn.startswith(_OF_AWS)
+        for arn in properties.get("ManagedPolicyArns", [])
+        if not arn.startswith(_AWS_MANAGED)
     ]
     documents += [
         other["Properties"]["PolicyDocument"]
@@ -108,7 +108,7 @@ def statements_of_role(resources: Resources, role: str) -> Iterator[dict[str, An
 
 
 def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
-    """Yield what a function's role may do, from every place that says so; its log lines and traces aside."""
+    """Yield all policy statements of a function's role, except for logs and traces."""
     role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
     assert set(resources[role]["Properties"]["ManagedPolicyArns"]) - {LOGS, TRACES} <= SHARED_POLICIES
     yield from statements_of_role(resources, role)
@@ -124,7 +124,7 @@ def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[st
 
 
 def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
-    """Return the partition keys that each DynamoDB action is bound to."""
+    """Return the partition keys to which each DynamoDB action is limited."""
     bound: dict[str, list[str]] = {}
     for statement in statements(resources, function):
         for action in several(statement["Action"]):
@@ -136,16 +136,18 @@ def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[
 
 
 def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Return what a function's version is to CloudFormation, by function: another one is published if this changes."""
+    """Return name and description of each function's version; if they change, a new version is published."""
     return {
-        said["Properties"]["FunctionName"][2:-1]: (logical_id, said["Properties"]["Description"])
-        for logical_id, said in resources.items()
-        if said["Type"] == "AWS::Lambda::Version"
+        resource["Properties"]["FunctionName"][2:-1]: (logical_id, resource["Properties"]["Description"])
+        for logical_id, resource in resources.items()
+        if resource["Type"] == "AWS::Lambda::Version"
     }
 
 
 def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
-    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
+    """Return the properties of a function's version, which do not include concurrency."""
     return {
-        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
+        name: value
+        for name, value in resources[function]["Properties"].items()
+        if name != "ReservedConcurrentExecutions"
     }

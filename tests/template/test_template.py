@@ -1,4 +1,4 @@
-"""The template is valid and grants no function more than it uses."""
+"""Test the template: functions, permissions, tables, API and versions."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from template_rights import (
     published,
 )
 
-TOLD = load_template()
+LOADED = load_template()
 FILES = "ListAssetFiles"
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables", "GetTable", "ListAssets"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
@@ -47,15 +47,21 @@ def resources() -> dict[str, dict[str, Any]]:
     return transformed(parameters=BUCKETS)
 
 
-def test_each_function_has_a_role_of_its_own(resources: dict[str, dict[str, Any]]) -> None:
-    found = {name: said["Properties"] for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function"}
-    missing = set(found) - set(FUNCTIONS)
-    assert not missing, f"add to LISTINGS, READERS or another list at the top of this file, by what it reads: {missing}"
-    assert set(found) == set(FUNCTIONS)
-    assert {name: said["Role"] for name, said in found.items()} == {name: f"${{{name}Role.Arn}}" for name in FUNCTIONS}
+def test_each_function_has_a_separate_role(resources: dict[str, dict[str, Any]]) -> None:
+    functions = {
+        name: resource["Properties"]
+        for name, resource in resources.items()
+        if resource["Type"] == "AWS::Lambda::Function"
+    }
+    missing = set(functions) - set(FUNCTIONS)
+    assert not missing, f"add these functions to LISTINGS, READERS or another list at the top of this file: {missing}"
+    assert set(functions) == set(FUNCTIONS)
+    assert {name: resource["Role"] for name, resource in functions.items()} == {
+        name: f"${{{name}Role.Arn}}" for name in FUNCTIONS
+    }
 
 
-def test_the_authorizer_reads_tokens_and_policies_and_writes_the_mark_of_a_first_use_alone(
+def test_authorizer_reads_tokens_and_policies_and_writes_only_the_first_use(
     resources: dict[str, dict[str, Any]],
 ) -> None:
     assert granted(resources, "Authorizer") == {
@@ -69,11 +75,13 @@ def test_the_authorizer_reads_tokens_and_policies_and_writes_the_mark_of_a_first
         "dynamodb:UpdateItem": ["recipient/*", "token/*"],
     }
     [policy] = resources["AuthorizerRole"]["Properties"]["Policies"]
-    [update] = [one for one in policy["PolicyDocument"]["Statement"] if one["Action"] == "dynamodb:UpdateItem"]
+    [update] = [
+        statement for statement in policy["PolicyDocument"]["Statement"] if statement["Action"] == "dynamodb:UpdateItem"
+    ]
     assert update["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:Attributes": ["pk", "sk", "salt"]}
 
 
-def test_tokens_of_minutes_are_signed_by_one_function_that_reads_clients_alone() -> None:
+def test_only_one_function_signs_tokens_and_it_reads_only_clients() -> None:
     with_key = transformed(parameters={**BUCKETS, "ClientCredentials": "enabled"})
     assert granted(with_key, "OAuth") == {
         ("dynamodb:GetItem", "${Tokens.Arn}"),
@@ -91,34 +99,36 @@ def test_tokens_of_minutes_are_signed_by_one_function_that_reads_clients_alone()
     assert "kms:Sign" not in json.dumps(with_key["AuthorizerRole"])
 
 
-def test_without_client_credentials_there_is_no_key_to_pay_for(resources: dict[str, dict[str, Any]]) -> None:
+def test_stack_without_client_credentials_has_no_key(resources: dict[str, dict[str, Any]]) -> None:
     assert [name for name in resources if "OAuth" in name] == []
-    assert [name for name, said in resources.items() if said["Type"].startswith("AWS::KMS::")] == []
+    assert [name for name, resource in resources.items() if resource["Type"].startswith("AWS::KMS::")] == []
     paths = resources["Api"]["Properties"]["Body"]["paths"]
     assert [path for path, methods in paths.items() if "/oauth" in path and methods] == []
-    assert [one.path for one in TOLD.routes if "oauth" in one.path or "well-known" in one.path] == []
+    assert [route.path for route in LOADED.routes if "oauth" in route.path or "well-known" in route.path] == []
 
 
-def test_the_page_of_a_link_writes_tokens_and_reads_no_secrets_hash(resources: dict[str, dict[str, Any]]) -> None:
-    of_tokens = {action for action, resource in granted(resources, ACTIVATION) if resource == "${Tokens.Arn}"}
-    assert of_tokens == {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}
+def test_link_page_writes_tokens_and_reads_no_hash(resources: dict[str, dict[str, Any]]) -> None:
+    token_actions = {action for action, resource in granted(resources, ACTIVATION) if resource == "${Tokens.Arn}"}
+    assert token_actions == {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}
     bound = keys(resources, ACTIVATION)
     assert bound["dynamodb:UpdateItem"] == ["recipient/*", "token/*"]
     assert bound["dynamodb:GetItem"] == ["recipient/*"]
 
 
-def test_the_page_of_static_files_has_no_rights_and_can_be_left_out(resources: dict[str, dict[str, Any]]) -> None:
+def test_explore_page_has_no_rights_and_is_optional(resources: dict[str, dict[str, Any]]) -> None:
     assert granted(resources, EXPLORE) == set()
     without = transformed(parameters={**BUCKETS, "Explore": "disabled"})
     assert "explore" in json.dumps(resources).lower()
     assert [name for name in without if "explore" in name.lower()] == []
     paths = without["Api"]["Properties"]["Body"]["paths"]
     assert [path for path, methods in paths.items() if "explore" in path and methods] == []
-    assert [one.path for one in load_template(parameters={"Explore": "disabled"}).routes if "explore" in one.path] == []
+    assert [
+        route.path for route in load_template(parameters={"Explore": "disabled"}).routes if "explore" in route.path
+    ] == []
 
 
 @pytest.mark.parametrize("function", ENDPOINTS)
-def test_no_endpoint_reads_tokens_or_writes_anything_but_submitted_queries_and_counts(
+def test_endpoints_read_no_tokens_and_write_only_submitted_queries_and_counts(
     resources: dict[str, dict[str, Any]], function: str
 ) -> None:
     database = {grant for grant in granted(resources, function) if grant[0].startswith("dynamodb:")}
@@ -132,15 +142,13 @@ def test_no_endpoint_reads_tokens_or_writes_anything_but_submitted_queries_and_c
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_submitted_queries_are_read_where_they_are_made_and_answered(
-    resources: dict[str, dict[str, Any]], function: str
-) -> None:
+def test_only_query_functions_read_submitted_queries(resources: dict[str, dict[str, Any]], function: str) -> None:
     allowed = {key for bound in keys(resources, function).values() for key in bound}
     assert any(fnmatchcase("query/0a1b", key) for key in allowed) == (function in {"QueryTable", "GetQuery"})
 
 
 @pytest.mark.parametrize("function", ENDPOINTS)
-def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_endpoints_do_not_read_administrative_entries(resources: dict[str, dict[str, Any]], function: str) -> None:
     bound = keys(resources, function)
     for partition in ("recipients", "lease/s3:", "token/ab"):
         assert not [action for action, allowed in bound.items() if any(fnmatchcase(partition, key) for key in allowed)]
@@ -148,12 +156,12 @@ def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[
 
 
 @pytest.mark.parametrize("function", ["Authorizer", *LISTINGS, CONTRACT])
-def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_functions_that_read_no_table_have_no_s3_rights(resources: dict[str, dict[str, Any]], function: str) -> None:
     assert not [grant for grant in granted(resources, function) if grant[0].startswith(("s3:", "sts:", "kms:"))]
 
 
 @pytest.mark.parametrize("function", [*VENDORS, FILES])
-def test_what_gives_credentials_or_urls_of_folders_reads_no_bucket_itself(
+def test_functions_that_vend_credentials_cannot_read_buckets(
     resources: dict[str, dict[str, Any]], function: str
 ) -> None:
     grants = granted(resources, function)
@@ -164,7 +172,7 @@ def test_what_gives_credentials_or_urls_of_folders_reads_no_bucket_itself(
 
 
 @pytest.mark.parametrize("function", READERS)
-def test_what_reads_tables_reads_the_logs_in_the_data_buckets_only(
+def test_functions_that_read_tables_read_only_logs_in_data_buckets(
     resources: dict[str, dict[str, Any]], function: str
 ) -> None:
     assert {grant for grant in granted(resources, function) if grant[0].startswith("s3:")} == {
@@ -185,11 +193,11 @@ def test_what_reads_tables_reads_the_logs_in_the_data_buckets_only(
         pytest.param("a/t/deletion_vector_x.bin", False, id="deletion_vector"),
     ],
 )
-def test_the_logs_are_what_functions_read_themselves(key: str, read: bool) -> None:
+def test_functions_can_read_only_logs(key: str, read: bool) -> None:
     assert fnmatchcase(f"arn:aws:s3:::lake/{key}", LOG_OBJECTS[0]) is read
 
 
-def test_a_stage_reads_the_storage_keys_of_its_own_catalog_only() -> None:
+def test_stage_reads_only_storage_keys_of_its_catalog() -> None:
     parameters = {**BUCKETS, "Stage": "storage"}
     catalog = load_template(parameters=parameters).tables["Catalog"]["TableName"]
     names = {
@@ -201,38 +209,36 @@ def test_a_stage_reads_the_storage_keys_of_its_own_catalog_only() -> None:
     assert {name: fnmatchcase(name, pattern) for name in names} == names
 
 
-def test_urls_live_longer_than_spark_believes_in_their_expiry() -> None:
-    # The client takes an expiry within 15 minutes for one in an hour.
+def test_urls_live_longer_than_spark_expects() -> None:
+    # The client treats an expiry within 15 minutes as one hour.
     assert TEMPLATE.read_text().count("    MinValue: 1800\n") == 1
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_only_what_signs_assumes_the_signing_role(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_only_signing_functions_assume_the_signing_role(resources: dict[str, dict[str, Any]], function: str) -> None:
     assumed = {grant for grant in granted(resources, function) if grant[0].startswith("sts:")}
     signing = {("sts:AssumeRole", "${SigningRole.Arn}"), ("sts:TagSession", "${SigningRole.Arn}")}
     assert assumed == (signing if function in SIGNERS else set())
-    assert ("SIGNING_ROLE_ARN" in TOLD.functions[function].environment) == (function in SIGNERS)
+    assert ("SIGNING_ROLE_ARN" in LOADED.functions[function].environment) == (function in SIGNERS)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_secrets_are_read_where_they_are_used(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_only_functions_that_use_secrets_read_them(resources: dict[str, dict[str, Any]], function: str) -> None:
     secrets = {resource for action, resource in granted(resources, function) if action.startswith("secretsmanager:")}
     expected = {TOKEN_KEY} if function in PAGED else set()
     expected |= {STORAGE_SECRETS} if function in {*READERS, FILES} else set()
     assert secrets == expected
-    assert ("TOKEN_KEY_SECRET" in TOLD.functions[function].environment) == (function in PAGED)
+    assert ("TOKEN_KEY_SECRET" in LOADED.functions[function].environment) == (function in PAGED)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_no_wildcard_stands_for_actions_or_for_all_resources(
-    resources: dict[str, dict[str, Any]], function: str
-) -> None:
+def test_policies_have_no_wildcard_actions_or_resources(resources: dict[str, dict[str, Any]], function: str) -> None:
     for action, resource in granted(resources, function):
         assert "*" not in action
         assert resource != "*"
 
 
-def test_the_signing_role_reads_shared_files_for_one_named_recipient(resources: dict[str, dict[str, Any]]) -> None:
+def test_signing_role_reads_shared_files_for_one_recipient(resources: dict[str, dict[str, Any]]) -> None:
     role = resources["SigningRole"]["Properties"]
     [policy] = role["Policies"]
     assert policy["PolicyDocument"]["Statement"] == [
@@ -244,7 +250,7 @@ def test_the_signing_role_reads_shared_files_for_one_named_recipient(resources: 
     assert trust["Condition"]["StringLike"] == {"aws:RequestTag/recipient": "?*"}
 
 
-def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
+def test_only_given_keys_and_storage_roles_are_used() -> None:
     key, role = "arn:aws:kms:us-east-1:000000000000:key/1", "arn:aws:iam::111111111111:role/lake"
     resources = transformed(parameters={**BUCKETS, "DataKeys": key, "StorageRoles": role})
     for function in FUNCTIONS:
@@ -255,20 +261,22 @@ def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
     assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
 
 
-def test_keys_are_used_only_through_the_services_that_hold_the_data() -> None:
-    """A role with them cannot decrypt by KMS itself what others have encrypted."""
-    found = [
+def test_keys_are_used_only_through_services_that_store_data() -> None:
+    """Test that no role can decrypt data by calling KMS directly."""
+    statements = [
         statement
         for resource in transformed(parameters=EVERYTHING).values()
         for statement in statements_in(resource)
-        if any(action.startswith("kms:") for action in _listed(statement.get("Action", [])))
-        and "Principal" not in statement  # of a key
-        and statement["Resource"] != "${OAuthKey.Arn}"  # which signs, and encrypts nothing
+        if any(action.startswith("kms:") for action in _as_list(statement.get("Action", [])))
+        and "Principal" not in statement  # key policies
+        and statement["Resource"] != "${OAuthKey.Arn}"  # signs only
     ]
-    assert len(found) >= 5
-    services = [condition["kms:ViaService"] for each in found for condition in each["Condition"].values()]
-    assert len(services) == len(found)
-    assert {service.partition(".")[0] for told in services for service in _listed(told)} == {
+    assert len(statements) >= 5
+    services = [
+        condition["kms:ViaService"] for statement in statements for condition in statement["Condition"].values()
+    ]
+    assert len(services) == len(statements)
+    assert {service.partition(".")[0] for names in services for service in _as_list(names)} == {
         "s3",
         "dynamodb",
         "secretsmanager",
@@ -276,49 +284,49 @@ def test_keys_are_used_only_through_the_services_that_hold_the_data() -> None:
 
 
 def statements_in(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every statement of a policy, wherever it lies."""
+    """Yield every policy statement, at any level."""
     if isinstance(value, dict):
         if "Effect" in value:
             yield value
-        for inner in value.values():
-            yield from statements_in(inner)
+        for nested in value.values():
+            yield from statements_in(nested)
     elif isinstance(value, list):
-        for inner in value:
-            yield from statements_in(inner)
+        for nested in value:
+            yield from statements_in(nested)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, dict[str, Any]]) -> None:
+def test_tables_survive_the_stack_and_can_be_restored(resources: dict[str, dict[str, Any]]) -> None:
     for name in ("Catalog", "Tokens"):
-        said = resources[name]
-        assert (said["DeletionPolicy"], said["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
-        assert said["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
-        assert said["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-        assert said["Properties"]["SSESpecification"] == {"SSEEnabled": True}
-    said = resources["TokenKey"]
-    assert (said["DeletionPolicy"], said["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        resource = resources[name]
+        assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        assert resource["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
+        assert resource["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+        assert resource["Properties"]["SSESpecification"] == {"SSEEnabled": True}
+    resource = resources["TokenKey"]
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
 
 
-@pytest.mark.parametrize(("asked", "protected"), [({}, True), ({"DeletionProtection": "disabled"}, False)])
-def test_nobody_deletes_the_tables_by_mistake(asked: dict[str, str], protected: bool) -> None:
-    resources = transformed(parameters={**BUCKETS, **asked})
-    found = [resources[name]["Properties"]["DeletionProtectionEnabled"] for name in ("Catalog", "Tokens")]
-    assert found == [protected, protected]
+@pytest.mark.parametrize(("options", "protected"), [({}, True), ({"DeletionProtection": "disabled"}, False)])
+def test_tables_have_deletion_protection(options: dict[str, str], protected: bool) -> None:
+    resources = transformed(parameters={**BUCKETS, **options})
+    values = [resources[name]["Properties"]["DeletionProtectionEnabled"] for name in ("Catalog", "Tokens")]
+    assert values == [protected, protected]
 
 
-def test_the_endpoint_takes_no_tls_before_1_2(resources: dict[str, dict[str, Any]]) -> None:
-    said = resources["Api"]["Properties"]
-    assert said["EndpointConfiguration"] == {"Types": ["REGIONAL"], "IpAddressType": "ipv4"}
-    # The oldest protocol that a policy takes stands behind the newest in its name (API Gateway, "Supported security
-    # policies"); those of edge-optimized APIs end in EDGE.
-    assert re.fullmatch(r"SecurityPolicy_TLS13_1_[23]_(?:\w+_)?20\d\d_\d\d", said["SecurityPolicy"])
-    assert said["EndpointAccessMode"] == "BASIC"
+def test_endpoint_requires_tls_1_2(resources: dict[str, dict[str, Any]]) -> None:
+    properties = resources["Api"]["Properties"]
+    assert properties["EndpointConfiguration"] == {"Types": ["REGIONAL"], "IpAddressType": "ipv4"}
+    # The name of a policy has the newest and the oldest protocol (API Gateway, "Supported security policies"). Names of
+    # policies for edge-optimized APIs end in EDGE.
+    assert re.fullmatch(r"SecurityPolicy_TLS13_1_[23]_(?:\w+_)?20\d\d_\d\d", properties["SecurityPolicy"])
+    assert properties["EndpointAccessMode"] == "BASIC"
 
 
-def test_the_stage_bounds_what_recipients_may_ask_together() -> None:
+def test_stage_limits_requests_of_all_recipients() -> None:
     resources = transformed(parameters={**BUCKETS, "RequestsPerSecond": "7", "RequestsBurst": "9"})
     [settings, *_] = resources["ApiStage"]["Properties"]["MethodSettings"]
     assert (settings["ResourcePath"], settings["HttpMethod"]) == ("/*", "*")
@@ -326,19 +334,19 @@ def test_the_stage_bounds_what_recipients_may_ask_together() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{"Explore": "disabled"}, EVERYTHING], ids=["least", "everything"])
-def test_every_route_that_needs_no_token_has_a_limit_of_its_own(parameters: dict[str, str]) -> None:
+def test_every_route_without_token_has_a_separate_limit(parameters: dict[str, str]) -> None:
     resources = transformed(parameters={**BUCKETS, **parameters})
-    [_, *own] = resources["ApiStage"]["Properties"]["MethodSettings"]
-    limited = {(one["ResourcePath"].replace("~1", "/").removeprefix("/"), one["HttpMethod"]) for one in own}
-    # What browsers ask before a request of another origin has no limit of its own: it is an OPTIONS of each route.
-    opened = {
+    [_, *limits] = resources["ApiStage"]["Properties"]["MethodSettings"]
+    limited = {(limit["ResourcePath"].replace("~1", "/").removeprefix("/"), limit["HttpMethod"]) for limit in limits}
+    # Preflight requests have no separate limit: they are an OPTIONS method of each route.
+    public = {
         (path, method.upper())
         for path, methods in resources["Api"]["Properties"]["Body"]["paths"].items()
-        for method, said in methods.items()
-        if method != "options" and {"Bearer": []} not in said.get("security", [])
+        for method, definition in methods.items()
+        if method != "options" and {"Bearer": []} not in definition.get("security", [])
     }
-    assert limited == opened
-    assert all(0 < one["ThrottlingRateLimit"] <= one["ThrottlingBurstLimit"] for one in own)
+    assert limited == public
+    assert all(0 < limit["ThrottlingRateLimit"] <= limit["ThrottlingBurstLimit"] for limit in limits)
 
 
 SAFE_VARIABLES = {
@@ -355,79 +363,79 @@ SAFE_VARIABLES = {
     "authorizer.recipientId",
     "authorizer.tokenId",
 }
-"""None holds a header, a query string or the path as it was sent, where tokens of bearers, pages and queries stand."""
+"""Variables without headers, query strings and raw paths, which can contain tokens."""
 
 
-def test_the_gateway_logs_every_request_and_no_token(resources: dict[str, dict[str, Any]]) -> None:
-    said = resources["ApiStage"]["Properties"]["AccessLogSetting"]
-    assert said["DestinationArn"] == "arn:aws:logs:us-east-1:000000000000:log-group:${GatewayLog}"
+def test_gateway_logs_requests_without_tokens(resources: dict[str, dict[str, Any]]) -> None:
+    setting = resources["ApiStage"]["Properties"]["AccessLogSetting"]
+    assert setting["DestinationArn"] == "arn:aws:logs:us-east-1:000000000000:log-group:${GatewayLog}"
     assert resources["GatewayLog"]["Properties"]["RetentionInDays"] == 30
-    variables = re.findall(r"\$context\.([\w.]+)", said["Format"])
+    variables = re.findall(r"\$context\.([\w.]+)", setting["Format"])
     assert set(variables) == SAFE_VARIABLES
-    line = json.loads(re.sub(r"\$context\.[\w.]+", "x", said["Format"]))
+    line = json.loads(re.sub(r"\$context\.[\w.]+", "x", setting["Format"]))
     assert len(line) == len(variables) == len(SAFE_VARIABLES)
-    assert "\n" not in said["Format"]
+    assert "\n" not in setting["Format"]
 
 
-def test_without_the_accounts_role_there_is_no_access_log() -> None:
+def test_access_log_can_be_disabled() -> None:
     resources = transformed(parameters={**BUCKETS, "AccessLog": "disabled"})
     assert "AccessLogSetting" not in resources["ApiStage"]["Properties"]
 
 
 def concurrency(parameters: dict[str, str]) -> dict[str, int]:
     resources = transformed(parameters={**BUCKETS, **parameters})
-    found = {name: resources[name]["Properties"].get("ReservedConcurrentExecutions") for name in FUNCTIONS}
-    return {name: int(number) for name, number in found.items() if number is not None}
+    reserved = {name: resources[name]["Properties"].get("ReservedConcurrentExecutions") for name in FUNCTIONS}
+    return {name: int(number) for name, number in reserved.items() if number is not None}
 
 
-def test_a_new_account_can_deploy_what_reserves_nothing() -> None:
-    # Lambda refuses any reservation where the account's limit is 10.
+def test_default_stack_reserves_no_concurrency() -> None:
+    # Lambda refuses reservations if the account's limit is 10.
     assert concurrency({}) == {}
     assert concurrency({"AuthorizerConcurrency": "0", "StreamingConcurrency": "0"}) == {}
 
 
-def test_the_authorizer_is_kept_its_share_and_streams_are_bounded() -> None:
+def test_concurrency_parameters_reserve_executions() -> None:
     assert concurrency({"AuthorizerConcurrency": "50"}) == {"Authorizer": 50}
     assert concurrency({"StreamingConcurrency": "100"}) == dict.fromkeys(STREAMED, 100)
 
 
-def test_the_tables_are_keyed_as_the_catalog_says() -> None:
+def test_tables_have_the_keys_of_the_catalog() -> None:
     from catalog import schema
 
-    for table in TOLD.tables.values():
+    for table in LOADED.tables.values():
         assert table["KeySchema"] == [
             {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
             {"AttributeName": schema.SORT_KEY, "KeyType": "RANGE"},
         ]
-    assert {name: table["TimeToLiveSpecification"]["AttributeName"] for name, table in TOLD.tables.items()} == {
+    assert {name: table["TimeToLiveSpecification"]["AttributeName"] for name, table in LOADED.tables.items()} == {
         "Catalog": schema.CATALOG_EXPIRY,
         "Tokens": schema.EXPIRY,
     }
 
 
-def test_every_log_group_forgets(resources: dict[str, dict[str, Any]]) -> None:
-    groups = {name: said for name, said in resources.items() if said["Type"] == "AWS::Logs::LogGroup"}
-    assert {said["Properties"]["RetentionInDays"] for said in groups.values()} == {30}
+def test_every_log_group_has_a_retention(resources: dict[str, dict[str, Any]]) -> None:
+    groups = {name: group for name, group in resources.items() if group["Type"] == "AWS::Logs::LogGroup"}
+    assert {group["Properties"]["RetentionInDays"] for group in groups.values()} == {30}
     for function in FUNCTIONS:
         assert resources[function]["Properties"]["LoggingConfig"]["LogGroup"][2:-1] in groups
 
 
-def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
-    def below(kind: type[errors.DeltaicError]) -> Iterator[type[errors.DeltaicError]]:
-        yield kind
-        for child in kind.__subclasses__():
-            yield from below(child)
+def test_gateway_responses_are_errors_of_the_protocol() -> None:
+    def subclasses(error_class: type[errors.DeltaicError]) -> Iterator[type[errors.DeltaicError]]:
+        yield error_class
+        for child in error_class.__subclasses__():
+            yield from subclasses(child)
 
-    codes = {kind.code for kind in below(errors.DeltaicError)}
-    answers = TOLD.gateway_responses
+    codes = {error_class.code for error_class in subclasses(errors.DeltaicError)}
+    answers = LOADED.gateway_responses
     for name, answer in answers.items():
         body = json.loads(answer.body)
         for_iceberg = {"error"} if name in {"UNAUTHORIZED", "ACCESS_DENIED"} else set()
         assert set(body) == {"errorCode", "message"} | for_iceberg, name
         assert body["errorCode"] in codes, name
         assert answer.headers["Content-Type"] == "application/json; charset=utf-8", name
-        for told in (body[key] for key in for_iceberg):
-            assert (told["message"], told["code"]) == (body["message"], answer.status), name
+        for error in (body[key] for key in for_iceberg):
+            assert (error["message"], error["code"]) == (body["message"], answer.status), name
     expected = {
         "UNAUTHORIZED": (401, "UNAUTHENTICATED"),
         "ACCESS_DENIED": (403, "PERMISSION_DENIED"),
@@ -453,22 +461,22 @@ def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
         pytest.param("Bearer a\u00e9", False, id="not a token character"),
     ],
 )
-def test_what_is_no_bearer_token_does_not_reach_the_authorizer(value: str, accepted: bool) -> None:
-    assert bool(TOLD.authorizer.validation.search(value)) == accepted
+def test_invalid_authorization_header_does_not_reach_the_authorizer(value: str, accepted: bool) -> None:
+    assert bool(LOADED.authorizer.validation.search(value)) == accepted
 
 
-def test_the_authorizers_answer_is_kept_for_a_minute() -> None:
-    assert TOLD.authorizer.ttl == 60
+def test_authorizer_result_is_cached_for_a_minute() -> None:
+    assert LOADED.authorizer.ttl == 60
 
 
-def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str, dict[str, Any]]) -> None:
+def test_runtime_of_streaming_functions_is_updated_only_with_the_function(resources: dict[str, dict[str, Any]]) -> None:
     for function in STREAMED:
         assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
 
 
 def test_every_function_is_published_and_its_old_version_deleted(resources: dict[str, dict[str, Any]]) -> None:
     versions = published(resources)
-    assert versions.keys() == {*FUNCTIONS}, "the lists at the top of this file have every function"
+    assert versions.keys() == {*FUNCTIONS}, "add the function to a list at the top of this file"
     for function, (version, _) in versions.items():
         assert resources[version]["DeletionPolicy"] == "Delete"
         assert resources[f"{function}Aliaslive"]["Properties"] == {
@@ -479,54 +487,56 @@ def test_every_function_is_published_and_its_old_version_deleted(resources: dict
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
-def test_nothing_invokes_a_function_but_by_its_alias(mode: str) -> None:
+def test_functions_are_invoked_only_by_alias(mode: str) -> None:
     resources = transformed(parameters={**BUCKETS, "ResponseStreaming": mode})
     permitted = [
-        said["Properties"]["FunctionName"] for said in resources.values() if said["Type"] == "AWS::Lambda::Permission"
+        resource["Properties"]["FunctionName"]
+        for resource in resources.values()
+        if resource["Type"] == "AWS::Lambda::Permission"
     ]
     invoked = re.findall(r"functions/([^/]+)/", json.dumps(resources["Api"]["Properties"]["Body"]))
     aliases = {f"${{{function}Aliaslive}}" for function in FUNCTIONS}
-    assert len(permitted) == len(invoked) == len(TOLD.routes) + 1  # the authorizer
-    assert set(permitted) == set(invoked) == aliases, "the lists at the top of this file have every function"
-    assert {function.arn.rpartition(":")[2] for function in TOLD.functions.values()} == {"live"}
+    assert len(permitted) == len(invoked) == len(LOADED.routes) + 1  # the authorizer
+    assert set(permitted) == set(invoked) == aliases, "add the function to a list at the top of this file"
+    assert {function.arn.rpartition(":")[2] for function in LOADED.functions.values()} == {"live"}
 
 
 @pytest.mark.parametrize("parameter", CHANGED)
-def test_a_changed_parameter_publishes_what_it_changes_and_nothing_else(
+def test_changed_parameter_publishes_only_the_functions_that_it_changes(
     resources: dict[str, dict[str, Any]], parameter: str
 ) -> None:
-    # Else the alias would go on with the old value, or CloudFormation fail: Lambda publishes nothing unchanged twice.
+    # Otherwise the alias keeps the old value, or CloudFormation fails: Lambda does not publish unchanged functions.
     other = transformed(parameters={**BUCKETS, parameter: CHANGED[parameter]})
-    kept = [function for function in FUNCTIONS if function in other]
-    changed = {function for function in kept if configured(other, function) != configured(resources, function)}
+    common = [function for function in FUNCTIONS if function in other]
+    changed = {function for function in common if configured(other, function) != configured(resources, function)}
     before, after = published(resources), published(other)
-    assert {function for function in kept if before[function] != after[function]} == changed
+    assert {function for function in common if before[function] != after[function]} == changed
 
 
-def test_every_parameter_is_tried() -> None:
-    # Stage names the functions: another one makes other functions.
+def test_every_parameter_is_in_changed() -> None:
+    # Stage is part of the functions' names, so another value creates other functions.
     assert {*CHANGED, "Stage"} == set(read(TEMPLATE)["Parameters"])
 
 
-def test_a_new_layer_publishes_every_function(resources: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+def test_new_layer_publishes_every_function(resources: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     copy = tmp_path / "template.yaml"
     copy.write_text(TEMPLATE.read_text().replace("The deltaic package and", "The new deltaic package and"))
     before, after = published(resources), published(transformed(copy, BUCKETS))
     assert not before.items() & after.items()
 
 
-def test_functions_start_from_snapshots_where_that_is_asked_for(resources: dict[str, dict[str, Any]]) -> None:
-    asked = transformed(parameters={**BUCKETS, "SnapStart": "enabled"})
+def test_snapstart_applies_to_every_function(resources: dict[str, dict[str, Any]]) -> None:
+    with_snapshots = transformed(parameters={**BUCKETS, "SnapStart": "enabled"})
     for function in FUNCTIONS:
         assert resources[function]["Properties"]["SnapStart"] == {"ApplyOn": "None"}
-        said = asked[function]["Properties"]
-        assert said["SnapStart"] == {"ApplyOn": "PublishedVersions"}
-        # What SnapStart cannot do: other runtimes, much disk, file systems.
-        assert said["Runtime"] == "python3.13"
-        assert not {"EphemeralStorage", "FileSystemConfigs"} & set(said)
+        properties = with_snapshots[function]["Properties"]
+        assert properties["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+        # SnapStart does not support other runtimes, large disks and file systems.
+        assert properties["Runtime"] == "python3.13"
+        assert not {"EphemeralStorage", "FileSystemConfigs"} & set(properties)
 
 
-def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
+def test_endpoint_ends_with_the_prefix() -> None:
     template = load_template(parameters={"Prefix": "open"})
     assert template.prefix == "open"
     assert template.outputs["Endpoint"].endswith("/open")
@@ -537,17 +547,17 @@ def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
     [("functions/layer", "layer"), ("functions/maintenance/layer", "checkpoint"), ("functions/pipeline", "cluster")],
 )
 def test_requirements_are_exported_from_the_lock_file(folder: str, group: str) -> None:
-    own = ["pyspark", "py4j"]  # the cluster's
-    words = [word for name in own for word in ("--no-emit-package", name)]
-    export = ["uv", "export", "--frozen", "--quiet", "--no-header", "--only-group", group, *words]
-    told = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert (ROOT / folder / "requirements.txt").read_text() == told
+    excluded = ["pyspark", "py4j"]  # installed on the cluster
+    options = [word for name in excluded for word in ("--no-emit-package", name)]
+    export = ["uv", "export", "--frozen", "--quiet", "--no-header", "--only-group", group, *options]
+    exported = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert (ROOT / folder / "requirements.txt").read_text() == exported
 
 
-def test_the_layer_of_deltalake_repeats_nothing_that_the_shared_one_has() -> None:
-    ours, shared = (
+def test_deltalake_layer_repeats_no_package_of_the_shared_layer() -> None:
+    packages, shared = (
         set(re.findall(r"^([a-z0-9-]+)==", (ROOT / layer / "requirements.txt").read_text(), re.MULTILINE))
         for layer in ("functions/maintenance/layer", "functions/layer")
     )
-    assert "deltalake" in ours
-    assert ours & shared <= {"typing-extensions"}  # pinned for Python before 3.12 only
+    assert "deltalake" in packages
+    assert packages & shared <= {"typing-extensions"}  # pinned only for Python before 3.12

@@ -1,4 +1,4 @@
-"""The template's function for checkpoints: nothing of it while it is off, no more rights than it uses otherwise."""
+"""Test the template's checkpoint function: optional, and with only the permissions that it uses."""
 
 import re
 from fnmatch import fnmatchcase
@@ -13,22 +13,23 @@ LOG_WRITES = ["_delta_log/*.checkpoint.parquet", "_delta_log/_last_checkpoint"]
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, dict[str, Any]]:
+def resources() -> dict[str, dict[str, Any]]:
     return transformed(parameters=ON)
 
 
-def test_while_they_are_off_nothing_of_them_is_made(made: dict[str, dict[str, Any]]) -> None:
-    resources = transformed(parameters=BUCKETS)
-    # A deployment of the API is a new one each time (AlwaysDeploy).
-    more = {name for name in made.keys() - resources.keys() if not name.startswith("ApiDeployment")}
-    assert all(made[name] == said for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function")
-    assert sorted(made[name]["Type"].rpartition("::")[2] for name in more) == [
+def test_disabled_checkpoints_create_no_resources(resources: dict[str, dict[str, Any]]) -> None:
+    disabled = transformed(parameters=BUCKETS)
+    # Each deployment of the API has a new name (AlwaysDeploy).
+    added = {name for name in resources.keys() - disabled.keys() if not name.startswith("ApiDeployment")}
+    functions = {name for name, resource in disabled.items() if resource["Type"] == "AWS::Lambda::Function"}
+    assert all(resources[name] == disabled[name] for name in functions)
+    assert sorted(resources[name]["Type"].rpartition("::")[2] for name in added) == [
         "Alarm", "Alarm", "Alias", "Function", "LayerVersion", "LogGroup", "Role", "Role", "Schedule", "Version",
     ]  # fmt: skip
 
 
-def test_what_writes_checkpoints_writes_nothing_else_and_deletes_nothing(made: dict[str, dict[str, Any]]) -> None:
-    grants = granted(made, "CheckpointTables")
+def test_checkpoint_function_writes_only_checkpoints(resources: dict[str, dict[str, Any]]) -> None:
+    grants = granted(resources, "CheckpointTables")
     assert {grant for grant in grants if grant[0].startswith("s3:")} == {
         ("s3:ListBucket", "arn:aws:s3:::lake"),
         ("s3:ListBucket", "arn:aws:s3:::raw"),
@@ -36,7 +37,7 @@ def test_what_writes_checkpoints_writes_nothing_else_and_deletes_nothing(made: d
         *(("s3:PutObject", f"arn:aws:s3:::{bucket}/*{name}") for bucket in ("lake", "raw") for name in LOG_WRITES),
     }
     assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}
-    assert keys(made, "CheckpointTables") == {
+    assert keys(resources, "CheckpointTables") == {
         "dynamodb:Query": ["shares", "share/*"],
         "dynamodb:BatchGetItem": ["checkpoint/*"],
         "dynamodb:GetItem": ["storages", "lease/*"],
@@ -61,28 +62,28 @@ def test_what_writes_checkpoints_writes_nothing_else_and_deletes_nothing(made: d
         pytest.param("a/part-00000.parquet", False, id="data"),
     ],
 )
-def test_of_a_log_only_checkpoints_are_written(key: str, written: bool) -> None:
+def test_only_checkpoint_files_of_a_log_are_writable(key: str, written: bool) -> None:
     assert any(fnmatchcase(f"lake/{key}", f"lake/*{name}") for name in LOG_WRITES) is written
 
 
-def test_the_schedule_invokes_the_published_function_which_has_both_layers(made: dict[str, dict[str, Any]]) -> None:
-    (schedule,) = [said["Properties"] for said in made.values() if said["Type"] == "AWS::Scheduler::Schedule"]
+def test_schedule_invokes_the_published_function_with_both_layers(resources: dict[str, dict[str, Any]]) -> None:
+    (schedule,) = [item["Properties"] for item in resources.values() if item["Type"] == "AWS::Scheduler::Schedule"]
     assert schedule["ScheduleExpression"] == "rate(1 hour)"
     assert schedule["Target"]["Arn"] == "${CheckpointTablesAliaslive}"
-    role = made[schedule["Target"]["RoleArn"][2:].partition(".")[0]]["Properties"]
+    role = resources[schedule["Target"]["RoleArn"][2:].partition(".")[0]]["Properties"]
     (policy,) = [policy["PolicyDocument"]["Statement"] for policy in role["Policies"]]
-    assert [(said["Action"], said["Resource"]) for said in policy] == [
+    assert [(item["Action"], item["Resource"]) for item in policy] == [
         ("lambda:InvokeFunction", "${CheckpointTablesAliaslive}")
     ]
-    layers = made["CheckpointTables"]["Properties"]["Layers"]
+    layers = resources["CheckpointTables"]["Properties"]["Layers"]
     assert [re.sub(r"[0-9a-f]{10}\}", "}", layer) for layer in layers] == ["${DeltaicLayer}", "${DeltalakeLayer}"]
-    assert set(layers) <= {f"${{{name}}}" for name in made}
+    assert set(layers) <= {f"${{{name}}}" for name in resources}
 
 
 @pytest.mark.parametrize("parameter", sorted(CHANGED.keys() - {"Checkpoints"}))
-def test_a_changed_parameter_publishes_the_function_if_it_changes_it(
-    made: dict[str, dict[str, Any]], parameter: str
+def test_changed_parameter_publishes_the_function_that_it_changes(
+    resources: dict[str, dict[str, Any]], parameter: str
 ) -> None:
     other = transformed(parameters={**ON, parameter: CHANGED[parameter]})
-    changed = configured(other, "CheckpointTables") != configured(made, "CheckpointTables")
-    assert (published(other)["CheckpointTables"] != published(made)["CheckpointTables"]) == changed
+    changed = configured(other, "CheckpointTables") != configured(resources, "CheckpointTables")
+    assert (published(other)["CheckpointTables"] != published(resources)["CheckpointTables"]) == changed

@@ -1,4 +1,4 @@
-"""The template's function for what schemas follow: nothing of it while it is off, and no more rights than it uses."""
+"""Test the template's function for followed sources: optional, and with only the permissions that it uses."""
 
 from typing import Any
 
@@ -20,27 +20,27 @@ ON = {**BUCKETS, "Follow": "enabled"}
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, dict[str, Any]]:
+def resources() -> dict[str, dict[str, Any]]:
     return transformed(parameters=ON)
 
 
-def test_while_it_is_off_nothing_of_it_is_made(made: dict[str, dict[str, Any]]) -> None:
-    resources = transformed(parameters=BUCKETS)
-    more = {name for name in made.keys() - resources.keys() if not name.startswith("ApiDeployment")}
-    assert sorted(made[name]["Type"].rpartition("::")[2] for name in more) == [
+def test_disabled_follow_creates_no_resources(resources: dict[str, dict[str, Any]]) -> None:
+    disabled = transformed(parameters=BUCKETS)
+    added = {name for name in resources.keys() - disabled.keys() if not name.startswith("ApiDeployment")}
+    assert sorted(resources[name]["Type"].rpartition("::")[2] for name in added) == [
         "Alarm", "Alias", "Function", "LogGroup", "Role", "Role", "Schedule", "Version",
     ]  # fmt: skip
 
 
-def test_what_follows_reads_logs_writes_no_object_and_deletes_nothing(made: dict[str, dict[str, Any]]) -> None:
-    grants = granted(made, "FollowTables")
+def test_follow_function_reads_logs_and_writes_no_objects(resources: dict[str, dict[str, Any]]) -> None:
+    grants = granted(resources, "FollowTables")
     assert {grant for grant in grants if grant[0].startswith("s3:")} == {
         *(("s3:ListBucket", f"arn:aws:s3:::{bucket}") for bucket in ("lake", "raw")),
         *(("s3:GetObject", objects) for objects in LOG_OBJECTS),
     }
     assert {action for action, _ in grants if action.startswith("glue:")} == {"glue:GetTables"}
     assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}
-    assert keys(made, "FollowTables") == {
+    assert keys(resources, "FollowTables") == {
         "dynamodb:Query": ["shares", "share/*", "storages"],
         "dynamodb:BatchGetItem": ["share/*", "overlaps"],
         "dynamodb:GetItem": ["shares", "share/*", "storages"],
@@ -57,21 +57,23 @@ def test_what_follows_reads_logs_writes_no_object_and_deletes_nothing(made: dict
         "view_properties", "recipient", "recipient_id", "endpoint", "role_arn", "secret",
     ],
 )  # fmt: skip
-def test_what_follows_widens_no_entry_and_grants_nothing(made: dict[str, dict[str, Any]], attribute: str) -> None:
-    [update] = [one for one in statements(made, "FollowTables") if one["Action"] == "dynamodb:UpdateItem"]
+def test_follow_function_cannot_extend_access(resources: dict[str, dict[str, Any]], attribute: str) -> None:
+    [update] = [
+        statement for statement in statements(resources, "FollowTables") if statement["Action"] == "dynamodb:UpdateItem"
+    ]
     assert attribute in update["Condition"]["ForAllValues:StringNotLike"]["dynamodb:Attributes"]
 
 
-def test_the_schedule_invokes_the_published_function(made: dict[str, dict[str, Any]]) -> None:
-    (schedule,) = [said["Properties"] for said in made.values() if said["Type"] == "AWS::Scheduler::Schedule"]
+def test_schedule_invokes_the_published_function(resources: dict[str, dict[str, Any]]) -> None:
+    (schedule,) = [item["Properties"] for item in resources.values() if item["Type"] == "AWS::Scheduler::Schedule"]
     assert schedule["ScheduleExpression"] == "rate(1 hour)"
     assert schedule["Target"]["Arn"] == "${FollowTablesAliaslive}"
 
 
 @pytest.mark.parametrize("parameter", sorted(CHANGED.keys() - {"Follow"}))
-def test_a_changed_parameter_publishes_the_function_if_it_changes_it(
-    made: dict[str, dict[str, Any]], parameter: str
+def test_changed_parameter_publishes_the_function_that_it_changes(
+    resources: dict[str, dict[str, Any]], parameter: str
 ) -> None:
     other = transformed(parameters={**ON, parameter: CHANGED[parameter]})
-    changed = configured(other, "FollowTables") != configured(made, "FollowTables")
-    assert (published(other)["FollowTables"] != published(made)["FollowTables"]) == changed
+    changed = configured(other, "FollowTables") != configured(resources, "FollowTables")
+    assert (published(other)["FollowTables"] != published(resources)["FollowTables"]) == changed

@@ -1,4 +1,4 @@
-"""The template's Spark jobs: nothing of them while they are off, and no more rights than they use while they are on."""
+"""Test the template's Spark jobs: optional, and with only the permissions that they use."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -48,13 +48,13 @@ def rights(resources: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
     }
 
 
-def test_while_they_are_off_there_is_nothing_to_pay_for() -> None:
-    off = transformed(parameters=BUCKETS)
-    assert not KINDS & {said["Type"] for said in off.values()}
-    assert not {name for name in off if "Job" in name or "Schedule" in name}
+def test_disabled_jobs_create_no_resources() -> None:
+    disabled = transformed(parameters=BUCKETS)
+    assert not KINDS & {resource["Type"] for resource in disabled.values()}
+    assert not {name for name in disabled if "Job" in name or "Schedule" in name}
 
 
-def test_an_application_that_exists_is_used() -> None:
+def test_existing_application_is_used() -> None:
     resources = transformed(parameters={**BUCKETS, "SparkJobs": "00abc123"})
     assert "JobsApplication" not in resources
     assert resources["SubmitJob"]["Properties"]["Environment"]["Variables"]["JOBS_APPLICATION"] == "00abc123"
@@ -64,25 +64,29 @@ def test_an_application_that_exists_is_used() -> None:
     }
 
 
-def test_the_application_has_our_pins_starts_and_stops_by_itself_and_is_bounded(
+def test_application_has_the_pinned_release_and_limits(
     resources: dict[str, dict[str, Any]],
 ) -> None:
-    said = resources["JobsApplication"]["Properties"]
-    assert (said["ReleaseLabel"], said["Type"], said["Architecture"]) == ("emr-spark-8.1.0", "SPARK", "ARM64")
-    assert said["AutoStartConfiguration"]["Enabled"] is True
-    assert said["AutoStopConfiguration"]["Enabled"] is True
-    assert set(said["MaximumCapacity"]) == {"Cpu", "Memory", "Disk"}
-    assert "InitialCapacity" not in said
-    assert "NetworkConfiguration" not in said
+    properties = resources["JobsApplication"]["Properties"]
+    assert (properties["ReleaseLabel"], properties["Type"], properties["Architecture"]) == (
+        "emr-spark-8.1.0",
+        "SPARK",
+        "ARM64",
+    )
+    assert properties["AutoStartConfiguration"]["Enabled"] is True
+    assert properties["AutoStopConfiguration"]["Enabled"] is True
+    assert set(properties["MaximumCapacity"]) == {"Cpu", "Memory", "Disk"}
+    assert "InitialCapacity" not in properties
+    assert "NetworkConfiguration" not in properties
 
 
-def test_jobs_run_in_subnets_where_those_are_named() -> None:
-    told = {**ON, "JobSubnets": "subnet-1,subnet-2", "JobSecurityGroups": "sg-1"}
-    said = transformed(parameters=told)["JobsApplication"]["Properties"]
-    assert said["NetworkConfiguration"] == {"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
+def test_jobs_run_in_the_given_subnets() -> None:
+    parameters = {**ON, "JobSubnets": "subnet-1,subnet-2", "JobSecurityGroups": "sg-1"}
+    properties = transformed(parameters=parameters)["JobsApplication"]["Properties"]
+    assert properties["NetworkConfiguration"] == {"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
 
 
-def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+def test_job_role_has_only_the_rights_of_jobs(resources: dict[str, dict[str, Any]]) -> None:
     group = "arn:aws:logs:us-east-1:000000000000:log-group:/deltaic/dev/jobs"
     assert rights(resources) == {
         *(("s3:ListBucket", bucket) for bucket in BUCKETS["DataBuckets"].split(",")),
@@ -106,7 +110,7 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
     }
 
 
-def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: dict[str, dict[str, Any]]) -> None:
+def test_job_reads_entries_and_writes_leases_tables_and_variants(resources: dict[str, dict[str, Any]]) -> None:
     bound = {
         action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
         for statement in role(resources)
@@ -120,56 +124,62 @@ def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: di
         "dynamodb:UpdateItem": ["lease/*", "shares", "share/*", "overlaps"],
         "dynamodb:DeleteItem": ["share/*/*"],
     }
-    # Grants, tokens and queries: what says who may read.
+    # Jobs have no access to grants, tokens and queries.
     for partition in ("recipient/0a", "query/0a", "token/ab"):
         assert not any(fnmatchcase(partition, key) for allowed in bound.values() for key in allowed)
 
 
 @pytest.mark.parametrize("secure", [True, False])
 @pytest.mark.parametrize("account", ["123456789012", "000000000000"])
-def test_the_stacks_buckets_deny_plain_http_to_all_accounts_but_that_of_emulators(account: str, secure: bool) -> None:
-    made = transformed(parameters={**ON, "Iceberg": "enabled"})
-    buckets = {name for name, said in made.items() if said["Type"] == "AWS::S3::Bucket"}
-    policies = [said["Properties"] for said in made.values() if said["Type"] == "AWS::S3::BucketPolicy"]
+def test_buckets_deny_plain_http_except_to_emulators(account: str, secure: bool) -> None:
+    resources = transformed(parameters={**ON, "Iceberg": "enabled"})
+    buckets = {name for name, resource in resources.items() if resource["Type"] == "AWS::S3::Bucket"}
+    policies = [
+        resource["Properties"] for resource in resources.values() if resource["Type"] == "AWS::S3::BucketPolicy"
+    ]
     assert {policy["Bucket"] for policy in policies} == {f"${{{name}}}" for name in buckets}
     for policy in policies:
         bucket = f"arn:aws:s3:::{policy['Bucket'][2:-1].lower()}"
         document = json.dumps(policy["PolicyDocument"]).replace(f"{policy['Bucket'][:-1]}.Arn}}", bucket)
-        for action, resource in (("s3:GetObject", f"{bucket}/key"), ("s3:ListBucket", bucket)):
-            one = EvalContext("reader", "AssumedRole", account, action, resource, "us-east-1", secure_transport=secure)
-            denied = evaluate_resource_policy(json.loads(document), one).decision == "Deny"
+        for action, target in (("s3:GetObject", f"{bucket}/key"), ("s3:ListBucket", bucket)):
+            context = EvalContext(
+                "reader", "AssumedRole", account, action, target, "us-east-1", secure_transport=secure
+            )
+            denied = evaluate_resource_policy(json.loads(document), context).decision == "Deny"
             assert denied == (not secure and account != "000000000000")
 
 
 Decide = Callable[[str, Mapping[str, Any]], bool]
-NARROWING = {"partition_filter": "region = 'EU'", "hidden_columns": ["region"], "access_modes": ["url"]}
+RESTRICTIONS = {"partition_filter": "region = 'EU'", "hidden_columns": ["region"], "access_modes": ["url"]}
 
 
 @pytest.fixture
 def decide(resources: dict[str, dict[str, Any]]) -> Decide:
-    """Return the embedded AWS's word on a write of a job's, which is told with its keys and attributes, as by AWS."""
+    """Return a function that decides whether a job may do a write, from its keys and attributes, as AWS does."""
     table = "arn:aws:dynamodb:us-east-1:000000000000:table/catalog"
     document = json.dumps({"Version": "2012-10-17", "Statement": role(resources)}).replace("${Catalog.Arn}", table)
     policies = [parse_policy_document(document)]
 
-    def allowed(action: str, said: Mapping[str, Any]) -> bool:
-        item = said.get("Key") or said["Item"]
-        named = [*item, *said.get("ExpressionAttributeNames", {}).values()]
-        told = {"dynamodb:leadingkeys": [item["pk"]["S"]], "dynamodb:attributes": named}
-        one = EvalContext("job", "AssumedRole", "000000000000", f"dynamodb:{action}", table, "us-east-1")
-        return bool(evaluate(replace(one, service_context=told), policies).decision == "Allow")
+    def allowed(action: str, arguments: Mapping[str, Any]) -> bool:
+        item = arguments.get("Key") or arguments["Item"]
+        attributes = [*item, *arguments.get("ExpressionAttributeNames", {}).values()]
+        service_context = {"dynamodb:leadingkeys": [item["pk"]["S"]], "dynamodb:attributes": attributes}
+        context = EvalContext("job", "AssumedRole", "000000000000", f"dynamodb:{action}", table, "us-east-1")
+        return bool(evaluate(replace(context, service_context=service_context), policies).decision == "Allow")
 
     return allowed
 
 
-def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: Decide) -> None:
+def test_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: Decide) -> None:
     writes: list[tuple[str, dict[str, Any]]] = []
 
-    def heard(params: dict[str, Any], **_: Any) -> None:
-        writes.extend((f"{kind}Item", one) for item in params["TransactItems"] for kind, one in item.items())
+    def record(params: dict[str, Any], **_: Any) -> None:
+        writes.extend(
+            (f"{kind}Item", arguments) for item in params["TransactItems"] for kind, arguments in item.items()
+        )
 
     admin.recipients.create("alice", properties={"site": "Porto"})
-    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", record)
     leases = Leases(CATALOG, dynamo)
     jobs_catalog = Catalog(leases, admin)
     entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
@@ -178,64 +188,74 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
     leases.acquire("s3://lake/made", "job", timedelta(seconds=60))
     leases.renew("s3://lake/made", "job", timedelta(seconds=60))
     leases.release("s3://lake/made", "job")
-    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", record)
     admin.grants.create("alice", "made")
     sql = "SELECT id FROM source WHERE site = current_recipient('site')"
     view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
-    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", record)
     task = begin(admin, view)
-    done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
-    assert settle(admin, task, done, "run", 1.0).refreshed_at
+    result = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
+    assert settle(admin, task, result, "run", 1.0).refreshed_at
     admin.views.record_failure(view, "of no use")
     admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])
-    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", record)
     assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
     assert [write for write in writes if not decide(*write)] == []
 
 
-def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
-    place = keys_of.asset("table", "s", "d", "t")
-    others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
-    names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
-    for name, value in names.items():
+def test_job_cannot_change_restrictions_or_delete_entries(decide: Decide) -> None:
+    key = keys_of.asset("table", "s", "d", "t")
+    other_attributes = {
+        "iceberg": "vended",
+        "format": "iceberg",
+        "metadata_location": "s3://lake/t/metadata/v1.metadata.json",
+    }
+    protected = {
+        **RESTRICTIONS,
+        **other_attributes,
+        "view_properties": ["site"],
+        "recipient": "alice",
+        "recipient_id": "0a",
+    }
+    for name, value in protected.items():
         for change in ({name: value}, {"history": True, name: None}):
-            [[_, write]] = update("catalog", place, assign=change).items()
+            [[_, write]] = update("catalog", key, assign=change).items()
             assert not decide("UpdateItem", write), change
-    [[_, write]] = update("catalog", place, assign={"history": True}).items()
-    assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/leaks.md
-    for other in (
-        place,
+    [[_, write]] = update("catalog", key, assign={"history": True}).items()
+    assert decide("UpdateItem", write)  # the remaining access of a job to entries of others: docs/leaks.md
+    for entry in (
+        key,
         keys_of.asset("view", "s", "d", "t"),
         keys_of.share_entry("grant", "s", "0a"),
         keys_of.schema("s", "d"),
     ):
-        assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
-        assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
-    for other in (
+        assert not decide("DeleteItem", {"Key": {"pk": {"S": entry.pk}, "sk": {"S": entry.sk}}})
+        assert not decide("PutItem", {"Item": {"pk": {"S": entry.pk}, "sk": {"S": entry.sk}}})
+    for entry in (
         keys_of.recipient_entry("grant", "0a", "s"),
         keys_of.catalog_entry("recipient", "alice"),
         keys_of.catalog_entry("storage", "minio"),
     ):
-        assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+        assert not decide("UpdateItem", {"Key": {"pk": {"S": entry.pk}, "sk": {"S": entry.sk}}})
 
 
-def test_only_emr_runs_jobs_and_only_those_of_the_application(resources: dict[str, dict[str, Any]]) -> None:
+def test_only_emr_with_this_application_assumes_the_job_role(resources: dict[str, dict[str, Any]]) -> None:
     [trust] = resources["JobRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "emr-serverless.amazonaws.com"}
     assert trust["Condition"]["ArnLike"]["aws:SourceArn"] == f"{APPLICATION}/${{JobsApplication}}*"
 
 
-def test_sources_and_keys_are_read_where_they_are_named() -> None:
+def test_job_reads_given_sources_and_keys() -> None:
     key = "arn:aws:kms:us-east-1:000000000000:key/1"
-    found = rights(transformed(parameters={**ON, "SourceBuckets": "arn:aws:s3:::inbox", "DataKeys": key}))
-    assert {grant for grant in found if "inbox" in grant[1]} == {
+    job_rights = rights(transformed(parameters={**ON, "SourceBuckets": "arn:aws:s3:::inbox", "DataKeys": key}))
+    assert {grant for grant in job_rights if "inbox" in grant[1]} == {
         ("s3:ListBucket", "arn:aws:s3:::inbox"),
         ("s3:GetObject", "arn:aws:s3:::inbox/*"),
     }
-    assert {action for action, resource in found if resource == key} == {"kms:Decrypt", "kms:GenerateDataKey"}
+    assert {action for action, resource in job_rights if resource == key} == {"kms:Decrypt", "kms:GenerateDataKey"}
 
 
-def test_the_function_starts_jobs_and_gives_them_their_role(resources: dict[str, dict[str, Any]]) -> None:
+def test_function_starts_jobs_with_the_job_role(resources: dict[str, dict[str, Any]]) -> None:
     assert granted(resources, "SubmitJob") == {
         ("emr-serverless:StartJobRun", f"{APPLICATION}/${{JobsApplication}}"),
         ("emr-serverless:GetJobRun", f"{APPLICATION}/${{JobsApplication}}/jobruns/*"),
@@ -245,25 +265,25 @@ def test_the_function_starts_jobs_and_gives_them_their_role(resources: dict[str,
     assert keys(resources, "SubmitJob") == {}
 
 
-def test_schedules_start_jobs_by_the_alias_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+def test_schedules_only_invoke_the_alias_of_the_function(resources: dict[str, dict[str, Any]]) -> None:
     assert role(resources, "ScheduleRole") == [
         {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "${SubmitJobAliaslive}"}
     ]
 
 
-def test_a_failure_anywhere_on_the_way_reaches_the_topic(resources: dict[str, dict[str, Any]]) -> None:
+def test_failures_of_jobs_starts_and_schedules_notify_the_topic(resources: dict[str, dict[str, Any]]) -> None:
     topic = {"AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms"}
-    for found, actions in ((resources, None), (transformed(parameters={**ON, **topic}), [topic["AlarmTopic"]])):
+    for stack, actions in ((resources, None), (transformed(parameters={**ON, **topic}), [topic["AlarmTopic"]])):
         alarms = {
-            said["Properties"]["MetricName"]: said["Properties"].get("AlarmActions")
-            for name, said in found.items()
+            resource["Properties"]["MetricName"]: resource["Properties"].get("AlarmActions")
+            for name, resource in stack.items()
             if name in {"JobFailuresAlarm", "JobStartsAlarm", "ScheduleFailuresAlarm"}
         }
         assert alarms == dict.fromkeys(("FailedJobs", "Errors", "InvocationDroppedCount"), actions)
 
 
 @pytest.mark.parametrize("parameter", CHANGED)
-def test_a_changed_parameter_publishes_the_function_that_it_changes(
+def test_changed_parameter_publishes_the_function_that_it_changes(
     resources: dict[str, dict[str, Any]], parameter: str
 ) -> None:
     value = "00abc123" if parameter == "SparkJobs" else CHANGED[parameter]
@@ -272,6 +292,6 @@ def test_a_changed_parameter_publishes_the_function_that_it_changes(
     assert (published(other)["SubmitJob"] != published(resources)["SubmitJob"]) == changed
 
 
-def test_the_outputs_are_there_when_the_jobs_are() -> None:
-    conditional = {name for name, said in read(TEMPLATE)["Outputs"].items() if said.get("Condition") == "RunsJobs"}
+def test_outputs_of_jobs_are_conditional() -> None:
+    conditional = {name for name, output in read(TEMPLATE)["Outputs"].items() if output.get("Condition") == "RunsJobs"}
     assert conditional >= {"JobsApplicationId", "JobsBucketName", "SubmitJobArn", "ScheduleGroup", "ScheduleRoleArn"}

@@ -1,4 +1,4 @@
-"""What parameters add to the template is not there unless they ask for it, and is whole when they do."""
+"""Test the optional parts of the template: absent by default, and complete if enabled."""
 
 import json
 from typing import Any
@@ -38,153 +38,169 @@ def most() -> Resources:
 
 
 def types(resources: Resources) -> set[str]:
-    return {said["Type"] for said in resources.values()}
+    return {resource["Type"] for resource in resources.values()}
 
 
-def added(least: Resources, asked: dict[str, str]) -> set[str]:
-    resources = transformed(parameters={**BUCKETS, **asked})
-    # A deployment of the API and a function's version are new ones when they change.
-    more = resources.keys() - least.keys()
-    kinds = {resources[name]["Type"] for name in more}
+def added(least: Resources, parameters: dict[str, str]) -> set[str]:
+    resources = transformed(parameters={**BUCKETS, **parameters})
+    # Changed deployments of the API and versions of functions have new names.
+    names = resources.keys() - least.keys()
+    kinds = {resources[name]["Type"] for name in names}
     return kinds - {"AWS::ApiGateway::Deployment", "AWS::Lambda::Version"}
 
 
 @pytest.mark.parametrize("parameter", ADDED)
-def test_a_part_is_made_when_it_is_asked_for(least: Resources, parameter: str) -> None:
+def test_optional_part_is_created_if_enabled(least: Resources, parameter: str) -> None:
     assert added(least, {parameter: CHANGED[parameter]}) == ADDED[parameter]
 
 
-def test_a_domain_and_a_budget_want_two_parameters_each(least: Resources) -> None:
+def test_domain_and_budget_need_two_parameters_each(least: Resources) -> None:
     domain = {"AWS::ApiGateway::DomainName", "AWS::ApiGateway::BasePathMapping"}
     assert added(least, {**DOMAIN, "HostedZoneId": ""}) == domain
     assert added(least, DOMAIN) == {*domain, "AWS::Route53::RecordSet"}
     assert added(least, {"HostedZoneId": "Z1"}) == set()
     records = transformed(parameters={**BUCKETS, **DOMAIN, "IpAddressType": "dualstack"})
-    types = [one["Properties"]["Type"] for one in records.values() if one["Type"] == "AWS::Route53::RecordSet"]
+    types = [record["Properties"]["Type"] for record in records.values() if record["Type"] == "AWS::Route53::RecordSet"]
     assert sorted(types) == ["A", "AAAA"]
     assert added(least, BUDGET) == {"AWS::Budgets::Budget"}
     assert added(least, {"MonthlyBudget": "50"}) == set()
 
 
-def test_profiles_name_the_domain_with_the_prefix(most: Resources) -> None:
+def test_endpoint_is_the_domain_with_the_prefix(most: Resources) -> None:
     assert load_template(parameters=DOMAIN).outputs["Endpoint"] == "https://sharing.example.com/delta-sharing"
     path = most["DomainPath"]["Properties"]
     assert (path["BasePath"], path["Stage"]) == (EVERYTHING["Prefix"], "${ApiStage}")
-    said = most["Domain"]["Properties"]
-    assert said["SecurityPolicy"] == most["Api"]["Properties"]["SecurityPolicy"]
-    both = {"Types": ["REGIONAL"], "IpAddressType": "dualstack"}
-    assert said["EndpointConfiguration"] == both == most["Api"]["Properties"]["EndpointConfiguration"]
+    properties = most["Domain"]["Properties"]
+    assert properties["SecurityPolicy"] == most["Api"]["Properties"]["SecurityPolicy"]
+    endpoint = {"Types": ["REGIONAL"], "IpAddressType": "dualstack"}
+    assert properties["EndpointConfiguration"] == endpoint == most["Api"]["Properties"]["EndpointConfiguration"]
 
 
-def test_functions_that_sign_urls_know_whether_ipv6_must_reach_them(most: Resources) -> None:
-    functions = {name: said["Properties"] for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
-    told = {name for name, said in functions.items() if "IP_ADDRESS_TYPE" in said["Environment"]["Variables"]}
-    assert told == {"QueryTable", "GetQuery", "ListTableChanges", "SignIcebergRequest", "ListAssetFiles"}
+def test_signing_functions_have_the_ip_address_type(most: Resources) -> None:
+    functions = {
+        name: definition["Properties"]
+        for name, definition in most.items()
+        if definition["Type"] == "AWS::Lambda::Function"
+    }
+    with_setting = {
+        name for name, definition in functions.items() if "IP_ADDRESS_TYPE" in definition["Environment"]["Variables"]
+    }
+    assert with_setting == {"QueryTable", "GetQuery", "ListTableChanges", "SignIcebergRequest", "ListAssetFiles"}
 
 
-def test_a_web_acl_of_your_own_is_used(least: Resources) -> None:
-    own = "arn:aws:wafv2:us-east-1:000000000000:regional/webacl/ours/1"
-    assert added(least, {"WebAcl": own}) == {"AWS::WAFv2::WebACLAssociation"}
-    said = transformed(parameters={**BUCKETS, "WebAcl": own})["FirewallOfStage"]["Properties"]
-    assert said["WebACLArn"] == own
-    assert said["ResourceArn"] == "arn:aws:apigateway:us-east-1::/restapis/${Api}/stages/${ApiStage}"
+def test_given_web_acl_is_used(least: Resources) -> None:
+    arn = "arn:aws:wafv2:us-east-1:000000000000:regional/webacl/ours/1"
+    assert added(least, {"WebAcl": arn}) == {"AWS::WAFv2::WebACLAssociation"}
+    properties = transformed(parameters={**BUCKETS, "WebAcl": arn})["FirewallOfStage"]["Properties"]
+    assert properties["WebACLArn"] == arn
+    assert properties["ResourceArn"] == "arn:aws:apigateway:us-east-1::/restapis/${Api}/stages/${ApiStage}"
 
 
-def test_the_firewall_keeps_no_request_and_blocks_no_body_for_what_a_recipient_wrote(most: Resources) -> None:
-    said = most["Firewall"]["Properties"]
-    rate, common, _ = said["Rules"]
-    assert {rule["VisibilityConfig"]["SampledRequestsEnabled"] for rule in [*said["Rules"], said]} == {False}
+def test_firewall_samples_no_requests_and_blocks_no_bodies(most: Resources) -> None:
+    properties = most["Firewall"]["Properties"]
+    rate, common, _ = properties["Rules"]
+    assert {rule["VisibilityConfig"]["SampledRequestsEnabled"] for rule in [*properties["Rules"], properties]} == {
+        False
+    }
     counted = {
         override["Name"]
         for override in common["Statement"]["ManagedRuleGroupStatement"]["RuleActionOverrides"]
         if override["ActionToUse"] == {"Count": {}}
     }
-    # AWS's list of the rules of AWSManagedRulesCommonRuleSet that look at a body.
+    # Rules of AWSManagedRulesCommonRuleSet that inspect the body.
     bodies = {
         *(f"{name}_BODY" for name in ("SizeRestrictions", "CrossSiteScripting", "EC2MetaDataSSRF")),
         *(f"{name}_BODY" for name in ("GenericLFI", "GenericRFI")),
     }
     assert counted >= {*bodies, "SizeRestrictions_QUERYSTRING"}
     assert rate["Statement"]["RateBasedStatement"]["Limit"] == CHANGED["RequestsPerAddress"]
-    [answer] = said["CustomResponseBodies"].values()
+    [answer] = properties["CustomResponseBodies"].values()
     assert json.loads(answer["Content"])["errorCode"] == "RESOURCE_EXHAUSTED"
 
 
-def test_a_new_version_is_taken_back_when_recipients_suffer(most: Resources) -> None:
-    groups = {name: said for name, said in most.items() if said["Type"] == "AWS::CodeDeploy::DeploymentGroup"}
-    functions = {name for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
+def test_new_version_is_rolled_back_on_alarms(most: Resources) -> None:
+    groups = {
+        name: resource for name, resource in most.items() if resource["Type"] == "AWS::CodeDeploy::DeploymentGroup"
+    }
+    functions = {name for name, resource in most.items() if resource["Type"] == "AWS::Lambda::Function"}
     assert set(groups) == {f"{name}DeploymentGroup" for name in functions}
     alarms = {"ServerErrorsAlarm", "BrokenStreamsAlarm", "AuthorizerFailuresAlarm"}
-    for said in groups.values():
-        watched = {alarm["Name"] for alarm in said["Properties"]["AlarmConfiguration"]["Alarms"]}
+    for resource in groups.values():
+        watched = {alarm["Name"] for alarm in resource["Properties"]["AlarmConfiguration"]["Alarms"]}
         assert watched == {f"${{{name}}}" for name in alarms}
-        assert said["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
-    # An alarm that named an alias or the API would close a circle: they wait for the groups.
+        assert resource["Properties"]["AutoRollbackConfiguration"]["Enabled"] is True
+    # Alarms must not reference an alias or the API, which depend on the deployment groups.
     assert not [name for name in alarms if "live" in json.dumps(most[name]) or "${Api" in json.dumps(most[name])]
     for name in functions:
         assert "UpdatePolicy" in most[f"{name}Aliaslive"]
 
 
-def test_one_key_encrypts_all_state_and_who_reads_it_may_use_it_there_only(most: Resources) -> None:
+def test_state_key_encrypts_all_state_and_only_its_readers_use_it(most: Resources) -> None:
     key = EVERYTHING["StateKey"]
     for table in ("Catalog", "Tokens"):
-        said = most[table]["Properties"]["SSESpecification"]
-        assert said == {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": key}
+        definition = most[table]["Properties"]["SSESpecification"]
+        assert definition == {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": key}
     kinds = {"AWS::Logs::LogGroup", "AWS::SecretsManager::Secret"}
-    assert {said["Properties"].get("KmsKeyId") for said in most.values() if said["Type"] in kinds} == {key}
-    functions = {name for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
+    assert {
+        definition["Properties"].get("KmsKeyId") for definition in most.values() if definition["Type"] in kinds
+    } == {key}
+    functions = {name for name, definition in most.items() if definition["Type"] == "AWS::Lambda::Function"}
     allowed = {name for name in functions if ("kms:Decrypt", key) in granted(most, name)}
-    without = {"ExplorePage", "GetContract", "Preflight", "SubmitJob"}  # read neither table nor the token key
+    without = {"ExplorePage", "GetContract", "Preflight", "SubmitJob"}  # these read no table and no token key
     missing = functions - allowed - without
     assert not missing, f"add the roles of these functions to Roles of UseStateKey in template.yaml: {missing}"
-    assert functions - allowed == without, "a function that reads no state has its role in UseStateKey"
+    assert functions - allowed == without, "remove the roles of these functions from UseStateKey: they read no state"
     [statement] = most["UseStateKey"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"]["StringEquals"]["kms:ViaService"] == [
         f"{service}.us-east-1.amazonaws.com" for service in ("dynamodb", "secretsmanager")
     ]
 
 
-def test_functions_may_write_traces_when_they_do(least: Resources, most: Resources) -> None:
+def test_traced_functions_may_write_traces(least: Resources, most: Resources) -> None:
     for resources, traced in ((least, False), (most, True)):
-        for name, said in resources.items():
-            if said["Type"] == "AWS::Lambda::Function":
-                assert (said["Properties"].get("TracingConfig") == {"Mode": "Active"}) is traced
+        for name, resource in resources.items():
+            if resource["Type"] == "AWS::Lambda::Function":
+                assert (resource["Properties"].get("TracingConfig") == {"Mode": "Active"}) is traced
                 assert (TRACES in resources[f"{name}Role"]["Properties"]["ManagedPolicyArns"]) is traced
         assert resources["ApiStage"]["Properties"].get("TracingEnabled", False) is traced
 
 
-def test_the_dashboard_draws_metrics_that_exist(most: Resources) -> None:
+def test_dashboard_has_existing_metrics(most: Resources) -> None:
     board = json.loads(most["RequestsDashboard"]["Properties"]["DashboardBody"])
     text = json.dumps(board)
     assert {widget["type"] for widget in board["widgets"]} == {"metric", "log"}
     for alarm in ("BrokenStreamsAlarm", "LatencyAlarm", "ServerErrorsAlarm"):
-        said = most[alarm]["Properties"]
-        assert f'"{said["MetricName"]}"' in text
-        assert all(dimension["Value"] in text for dimension in said["Dimensions"])
+        properties = most[alarm]["Properties"]
+        assert f'"{properties["MetricName"]}"' in text
+        assert all(dimension["Value"] in text for dimension in properties["Dimensions"])
 
 
-def test_the_budget_counts_this_stack_and_tells_before_it_is_spent(most: Resources) -> None:
-    said = most["CostBudget"]["Properties"]
-    assert said["Budget"]["CostFilters"] == {"TagKeyValue": ["aws:cloudformation:stack-name$deltaic"]}
-    assert said["Budget"]["BudgetLimit"] == {"Amount": EVERYTHING["MonthlyBudget"], "Unit": "USD"}
-    told = {
-        (one["Notification"]["NotificationType"], one["Notification"]["Threshold"], one["Subscribers"][0]["Address"])
-        for one in said["NotificationsWithSubscribers"]
+def test_budget_covers_this_stack_and_notifies_early(most: Resources) -> None:
+    properties = most["CostBudget"]["Properties"]
+    assert properties["Budget"]["CostFilters"] == {"TagKeyValue": ["aws:cloudformation:stack-name$deltaic"]}
+    assert properties["Budget"]["BudgetLimit"] == {"Amount": EVERYTHING["MonthlyBudget"], "Unit": "USD"}
+    notifications = {
+        (
+            entry["Notification"]["NotificationType"],
+            entry["Notification"]["Threshold"],
+            entry["Subscribers"][0]["Address"],
+        )
+        for entry in properties["NotificationsWithSubscribers"]
     }
-    assert told == {("ACTUAL", 80, EVERYTHING["BudgetEmail"]), ("FORECASTED", 100, EVERYTHING["BudgetEmail"])}
+    assert notifications == {("ACTUAL", 80, EVERYTHING["BudgetEmail"]), ("FORECASTED", 100, EVERYTHING["BudgetEmail"])}
 
 
-def test_no_resource_has_tags_of_its_own_beside_those_of_the_deployment(most: Resources) -> None:
-    """CloudFormation puts a stack's tags (samconfig.toml) on its resources."""
-    for name, said in most.items():
-        tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", said["Type"]).schema.get("tagging", {})
-        found = said["Properties"].get(tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2], {})
-        tags = found if isinstance(found, dict) else {tag["Key"]: tag["Value"] for tag in found}
-        assert set(tags) <= {"lambda:createdBy"}, name  # which SAM adds
+def test_resources_have_no_other_tags_than_the_deployment(most: Resources) -> None:
+    """Test that tags are only set by the deployment (samconfig.toml)."""
+    for name, resource in most.items():
+        tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", resource["Type"]).schema.get("tagging", {})
+        tag_values = resource["Properties"].get(tagging.get("tagProperty", "/properties/Tags").rpartition("/")[2], {})
+        tags = tag_values if isinstance(tag_values, dict) else {tag["Key"]: tag["Value"] for tag in tag_values}
+        assert set(tags) <= {"lambda:createdBy"}, name  # SAM adds it
 
 
-def test_every_parameter_has_its_place_in_the_console() -> None:
+def test_every_parameter_is_in_a_group_of_the_console() -> None:
     document = read(TEMPLATE)
     groups = document["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
-    placed = [name for group in groups for name in group["Parameters"]]
-    assert sorted(placed) == sorted(document["Parameters"])
+    grouped = [name for group in groups for name in group["Parameters"]]
+    assert sorted(grouped) == sorted(document["Parameters"])
