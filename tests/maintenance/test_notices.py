@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocations
 from deltaic.errors import Unavailable
-from deltaic.scheduled.notices import send_changed_notices, send_expiring_notices
+from deltaic.scheduled.notices import send_change_notices, send_expiration_notices
 from pipeline.place import BUCKET, CATALOG
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class LocationsOfTest(SharedLocations):
 
 def send_notices(tables: Tables, bus: Bus, remaining: float = 900.0) -> dict[str, int]:
     versions = LocationsOfTest(tables)
-    return send_changed_notices(
+    return send_change_notices(
         versions, lambda location: tables.log(location)[0], bus.put, lambda: remaining, lambda *_: None
     )
 
@@ -103,7 +103,7 @@ def test_notice_that_was_not_stored_is_sent_again_with_the_same_id(tables: Table
         raise Unavailable("the invocation ends here")
 
     versions = LocationsOfTest(tables)
-    send_changed_notices(versions, lambda location: tables.log(location)[0], dying, lambda: 900.0, lambda *_: None)
+    send_change_notices(versions, lambda location: tables.log(location)[0], dying, lambda: 900.0, lambda *_: None)
     send_notices(tables, bus)
     first, second = bus.take_details()
     assert first == second
@@ -146,7 +146,7 @@ def test_expiration_is_reported_on_each_of_the_last_days(tables: Tables, bus: Bu
     for day in range(5):
         # The schedule is not exact: a day's call can be early, and can be repeated.
         for time in (now + timedelta(days=day, seconds=-day), now + timedelta(days=day, minutes=1)):
-            send_expiring_notices(tables.admin, bus.put, 2, time)
+            send_expiration_notices(tables.admin, bus.put, 2, time)
             days.append([event for event in bus.take_details() if event["recipient"] == recipient.name])
     assert [[event["daysLeft"] for event in events] for events in days] == [[], [], [2], [2], [1], [1], [], [], [], []]
     assert days[2] == days[3]

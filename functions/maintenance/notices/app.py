@@ -8,7 +8,7 @@ from deltaic.catalog.admin.table_locations import SharedLocation, SharedLocation
 from deltaic.catalog.process_connection import dynamo
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.observability import error_fields, format_stack, logger
-from deltaic.scheduled.notices import send_changed_notices, send_expiring_notices
+from deltaic.scheduled.notices import send_change_notices, send_expiration_notices
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
 from deltaic.storage.endpoints import StorageConfig
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     bus = EventBus(config.notices_bus, config.notices_source, config.region, config.endpoint_url)
     if event["tell"] == "endings":
         admin = CatalogAdmin(config.catalog_table, config.tokens_table, dynamo())
-        summary = {"told": send_expiring_notices(admin, bus.put, config.notice_days, datetime.now(UTC))}
+        summary = {"told": send_expiration_notices(admin, bus.put, config.notice_days, datetime.now(UTC))}
         logger().info("endings", extra=summary)
         return summary
     versions = SharedLocations(config.catalog_table, dynamo())
@@ -35,19 +35,13 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
         storage = storage_config(versions.storage(table.storage)) if table.storage else home
         return ObjectTableStore(TableLocations(Location.parse(table.location)), storage, sessions.reader(storage))
 
-    summary = send_changed_notices(
-        versions, log, bus.put, lambda: context.get_remaining_time_in_millis() / 1000, _report
-    )
-    logger().info("versions", extra=summary)
-    if summary["failed"]:
-        raise Unavailable(f"{summary['failed']} tables could not be checked or reported: see the log for their names")
-    return summary
+    counts = send_change_notices(versions, log, bus.put, lambda: context.get_remaining_time_in_millis() / 1000, _report)
+    logger().info("versions", extra=counts)
+    if counts["failed"]:
+        raise Unavailable(f"{counts['failed']} tables could not be checked or reported: see the log for their names")
+    return counts
 
 
 def _report(table: SharedLocation, error: Exception) -> None:
-    fields = (
-        error_fields(error)
-        if isinstance(error, DeltaicError)
-        else {**error_fields(error), "stack": format_stack(error)}
-    )
-    logger().error("notice", extra={"table": table.location, **fields})
+    stack = {} if isinstance(error, DeltaicError) else {"stack": format_stack(error)}
+    logger().error("notice", extra={"table": table.location, **error_fields(error), **stack})

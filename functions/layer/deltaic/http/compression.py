@@ -1,4 +1,4 @@
-"""Compress a gzip stream: fast first, and strongly while sending is the bottleneck.
+"""Gzip compression of a stream: fast first, and strong while sending is the bottleneck.
 
 The fastest level of igzip takes a third of the time that creating a line takes. Where bandwidth is the limit (Lambda
 sends 2 MB/s after the first 6 MB), the processor is idle, and zlib-ng compresses to four fifths of the size in six
@@ -62,9 +62,8 @@ class GzipMember:
         if strong is not self.strong:
             self.strong = strong
             window = self._window[-WINDOW_BYTES:]
-            self._compressor = (
-                _strong_compressor(window) if strong else isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
-            )
+            fast = isal_zlib.compressobj
+            self._compressor = _strong_compressor(window) if strong else fast(level=1, wbits=_RAW, zdict=window)
         return compressed
 
     def end(self) -> bytes:

@@ -1,8 +1,7 @@
 """Cross-origin requests (CORS; Fetch standard, section 3.3) from web pages of other origins.
 
-Before a page can send a bearer token to another origin, the browser must get permission with an OPTIONS request. So
-only `preflight` checks the origin. Any page may read the answers, because each request for them had a valid token or
-needed none.
+A browser asks for permission with OPTIONS before a page can send a bearer token to another origin. So only `preflight`
+checks the origin. Any page may read answers, because each request for them had a valid token or needed none.
 """
 
 from http import HTTPStatus
@@ -31,9 +30,7 @@ def preflight(request: PublicRequest) -> Response:
     """Allow requests from pages whose origin is in `CorsOrigins`; raises PermissionDenied for others."""
     origin, allowed = request.headers.get("origin"), settings().cors_origins
     if not origin or (allowed != "*" and origin not in allowed.split(",")):
-        raise PermissionDenied(
-            "Pages of this origin may not send requests. The provider can allow the origin (parameter CorsOrigins)."
-        )
+        raise PermissionDenied("Pages of this origin may not send requests: ask the provider to set CorsOrigins.")
     return Response(HTTPStatus.NO_CONTENT, {**_ALLOW_HEADERS, "access-control-allow-origin": origin})
 
 

@@ -166,8 +166,7 @@ async def _send_stream(
         is_source_error = False
         await send({"type": "http.response.body", "body": b""})
     except (DeadlineReached, asyncio.CancelledError) as error:
-        # `send` raises DeadlineReached before it sends its chunk. It is cancelled while a slow client reads, who can
-        # still receive some last bytes.
+        # `send` raises DeadlineReached before it sends its chunk, and is cancelled while it waits for a slow client.
         pending = unsent if isinstance(error, DeadlineReached) else b""
         await send(_body_message(pending + _last_lines(chunks)))
         request_log.record(HTTPStatus.OK, "failed", error_fields(error), failed=True)

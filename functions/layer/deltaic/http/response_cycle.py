@@ -39,11 +39,11 @@ class DeadlineReached(TimeoutError):
     """The function's time is nearly up: send a last line with that error, and raise this again."""
 
 
-class AnswerTooLarge(Exception):
+class TooLarge(Exception):
     """A buffered answer exceeds its limit."""
 
 
-class StreamedOutput:
+class Streamed:
     """Output of a streamed answer, opened by the first byte of the body so that earlier exceptions become errors."""
 
     def __init__(self, opener: Opener) -> None:
@@ -93,8 +93,8 @@ class StreamedOutput:
             logger.warning("the client left before the end of the answer")
 
 
-class BufferedOutput:
-    """Output of a buffered answer; raises AnswerTooLarge as soon as it exceeds `limit` bytes."""
+class Buffered:
+    """Output of a buffered answer; raises TooLarge as soon as it exceeds `limit` bytes."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -106,11 +106,11 @@ class BufferedOutput:
         """Store status and headers."""
         self.status, self.headers = status, headers
 
-    async def write(self, data: bytes, *, last: bool) -> None:  # noqa: ARG002 -- same interface as StreamedOutput
+    async def write(self, data: bytes, *, last: bool) -> None:  # noqa: ARG002 -- same interface as Streamed
         """Append bytes to the body."""
         self.body += data
         if self._limit is not None and len(self.body) > self._limit:
-            raise AnswerTooLarge
+            raise TooLarge
 
 
 class CycleState(enum.Enum):
@@ -124,7 +124,7 @@ class CycleState(enum.Enum):
 class ResponseCycle:
     """Call of the app for one request, within `seconds`."""
 
-    def __init__(self, scope: Scope, body: bytes, output: StreamedOutput | BufferedOutput, seconds: float) -> None:
+    def __init__(self, scope: Scope, body: bytes, output: Streamed | Buffered, seconds: float) -> None:
         self._scope = {**scope, "asgi": {"version": "3.0", "spec_version": "2.4"}}
         self._body: bytes | None = body
         self._output = output
@@ -142,11 +142,11 @@ class ResponseCycle:
             if self._state is CycleState.COMPLETE:
                 # Do not mark a complete answer as failed.
                 logger.exception("the app failed after its answer")
-            elif isinstance(self._output, StreamedOutput) and self._output.begun:
+            elif isinstance(self._output, Streamed) and self._output.begun:
                 await self._output.fail(error)
             else:
                 raise
-        if isinstance(self._output, StreamedOutput):
+        if isinstance(self._output, Streamed):
             # Also after the time limit: Lambda kills runtimes that request the next invocation before they get the 202.
             await self._output.accepted()
 

@@ -136,9 +136,7 @@ class RuntimeApiStream:
             async with asyncio.timeout(self._stall_seconds + min(self._written, _BUFFER_BYTES) / _MIN_SPEED):
                 status = await self._reader.readline()
                 if b" 202 " not in status:
-                    logger.warning(
-                        "the Runtime API answered the stream with %r instead of 202", status.decode("latin-1").strip()
-                    )
+                    logger.warning("the Runtime API answered %r instead of 202", status.decode("latin-1").strip())
                 while await self._reader.readline() not in {b"\r\n", b""}:
                     pass
         except TimeoutError:

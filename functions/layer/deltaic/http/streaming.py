@@ -19,15 +19,7 @@ from mangum import Mangum
 from deltaic.errors import DeltaicError, UnsupportedOperation
 from deltaic.http.asgi import App
 from deltaic.http.response import error_response
-from deltaic.http.response_cycle import (
-    AnswerTooLarge,
-    BufferedOutput,
-    DeadlineReached,
-    Opener,
-    ResponseCycle,
-    StreamedOutput,
-    prelude,
-)
+from deltaic.http.response_cycle import Buffered, DeadlineReached, Opener, ResponseCycle, Streamed, TooLarge, prelude
 from deltaic.http.runtime_stream import find_runtime
 from deltaic.platform_limits import BUFFERED_BYTES
 
@@ -83,27 +75,24 @@ class StreamingMangum(Mangum):
             logger.warning("the event is not an HTTP request; its keys: %s", sorted(event))
             return None
         opener = self._stream_opener(context) if self.stream else None
-        output = StreamedOutput(opener) if opener else BufferedOutput(limit=None if self.stream else BUFFERED_BYTES)
+        output = Streamed(opener) if opener else Buffered(limit=None if self.stream else BUFFERED_BYTES)
         cycle = ResponseCycle(handler.scope, handler.body, output, _available_seconds(context))
         try:
             _event_loop().run_until_complete(cycle(self.app))
-        except AnswerTooLarge:
-            return handler(_error_message(too_large_error(self._remedy)))
+        except TooLarge:
+            return handler(_answer_with(too_large_error(self._remedy)))
         except Exception as error:
             if self.stream:
                 raise
             logger.exception("the app failed")
-            return handler(
-                _error_message(
-                    _too_slow_error(self._remedy) if isinstance(error, DeadlineReached) else DeltaicError("")
-                )
-            )
-        if isinstance(output, StreamedOutput):
+            is_late = isinstance(error, DeadlineReached)
+            return handler(_answer_with(_too_slow_error(self._remedy) if is_late else DeltaicError("")))
+        if isinstance(output, Streamed):
             return None
         if self.stream:
             return prelude(output.status, output.headers) + output.body
         answer = handler({"status": output.status, "headers": output.headers, "body": bytes(output.body)})
-        return answer if _fits_limit(answer) else handler(_error_message(too_large_error(self._remedy)))
+        return answer if _fits_limit(answer) else handler(_answer_with(too_large_error(self._remedy)))
 
     def _stream_opener(self, context: Any) -> Opener | None:
         context_opener: Opener | None = getattr(context, "open_response_stream", None)
@@ -150,7 +139,7 @@ def _too_slow_error(remedy: str) -> DeltaicError:
     return UnsupportedOperation(f"The answer was not ready before the time limit of this server. {remedy}")
 
 
-def _error_message(error: DeltaicError) -> Any:
+def _answer_with(error: DeltaicError) -> Any:
     answer = error_response(error)
     headers = [[name.encode("latin-1"), value.encode("latin-1")] for name, value in answer.headers.items()]
     return {"status": answer.status, "headers": headers, "body": answer.body}

@@ -93,8 +93,7 @@ def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
 def partition_value(text: str | None, type_: ColumnType) -> Value | None:
     """Parse a partition value of the log; the empty string is null.
 
-    Raises ValueError with the type's name if the value is invalid. A time without a zone is in UTC.
-    See the Delta protocol, "Partition Value Serialization".
+    A time without a zone is in UTC (Delta protocol, "Partition Value Serialization"). Raises ValueError with the type.
     """
     if not text:
         return None

@@ -106,9 +106,7 @@ def _check_fields(fields: Sequence[Any], mapping: Sequence[Mapping[str, Any]], p
         if mapped_field is None:
             schema_name = names_by_lowercase.get(field.name.lower())
             if schema_name is not None and schema_name not in present:
-                raise misread_column(
-                    path, f"is '{schema_name}' in the table's schema, and some clients do not ignore case", _REMEDY
-                )
+                raise misread_column(path, f"is '{schema_name}' in the table, and some clients match case", _REMEDY)
             continue
         file_id = (field.metadata or {}).get(_FIELD_ID)
         if file_id is not None and int(file_id) != mapped_field["field-id"]:

@@ -84,12 +84,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @cached_property
     def live(self) -> frozenset[bytes]:
         """Digests of the newest version's data files."""
-        return frozenset(
-            file_digest
-            for manifest in self.manifests
-            if not manifest.is_deletes
-            for file_digest in split(manifest.digests)
-        )
+        return frozenset(split(b"".join(manifest.digests for manifest in self.manifests if not manifest.is_deletes)))
 
     @cached_property
     def removed(self) -> dict[bytes, int]:

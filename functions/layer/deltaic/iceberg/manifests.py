@@ -74,7 +74,6 @@ def digest(location: str, file: str) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _entry_head(added: int) -> bytes:
-    """Encode the status, snapshot and sequence numbers of a file."""
     return _STATUS_ADDED + avro.PRESENT + avro.integer(FIRST_SNAPSHOT + added) + _SEQUENCE_NUMBERS
 
 
@@ -97,15 +96,8 @@ class VectorPosition(NamedTuple):
 
 def vector_body(uri: str, partition: bytes, deleted: int, position: VectorPosition) -> bytes:
     """Encode the entry of a data file's deletion vector."""
-    start = (
-        _entry_head(NOT_RECORDED),
-        _DELETES,
-        avro.text(position.file_uri),
-        _PUFFIN,
-        partition,
-        avro.integer(deleted),
-    )
-    target = (avro.integer(position.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
+    start = (_entry_head(NOT_RECORDED), _DELETES, avro.text(position.file_uri), _PUFFIN, partition)
+    target = (avro.integer(deleted), avro.integer(position.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
     location = (avro.PRESENT, avro.integer(position.offset), avro.PRESENT, avro.integer(position.length))
     return b"".join((*start, *target, *location))
 
@@ -196,9 +188,8 @@ class ManifestWriter:
         return self._store("l", "avro", content)[0], rows
 
     def _line(self, manifest: ListedManifest, first_row: int | None) -> bytes:
-        head = (
-            avro.text(f"{self._location}/{manifest.key}") + avro.integer(manifest.length) + avro.integer(self._spec_id)
-        )
+        uri = f"{self._location}/{manifest.key}"
+        head = avro.text(uri) + avro.integer(manifest.length) + avro.integer(self._spec_id)
         content = _DELETES if manifest.is_deletes else _DATA
         numbers = (1, 1, FIRST_SNAPSHOT + NOT_RECORDED, manifest.files, 0, 0, manifest.rows, 0, 0)
         line = head + content + b"".join(map(avro.integer, numbers)) + manifest.summary

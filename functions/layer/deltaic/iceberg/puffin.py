@@ -39,12 +39,8 @@ def frames(store: TableStore, vectors: Sequence[DeletionVector]) -> list[bytes]:
     Raises TableUnreadable for a vector that is corrupt or not at its position in the log.
     """
     read_frames = []
-    for vector, stored_frame in zip(vectors, read_framed(store, vectors), strict=True):
-        frame = (
-            _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes])
-            if stored_frame is None
-            else stored_frame
-        )
+    for vector, stored in zip(vectors, read_framed(store, vectors), strict=True):
+        frame = _frame(decode_z85(vector.path_or_inline_dv)[: vector.size_in_bytes]) if stored is None else stored
         _check(frame, vector.size_in_bytes, vector.path_or_inline_dv)
         read_frames.append(frame)
     return read_frames
@@ -80,9 +76,7 @@ def _frame(bitmap: bytes) -> bytes:
 def _check(frame: bytes, size: int, path: str) -> None:
     bitmap = frame[_LENGTH.size : -_LENGTH.size]
     if len(bitmap) != size or frame != _frame(bitmap):
-        raise TableUnreadable(
-            "a deletion vector of this table is corrupt, or not at the position that the log records", path
-        )
+        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the position in its log", path)
     if not bitmap.startswith(_PORTABLE):
         raise misread(
             "a deletion vector has a format that only Delta supports",

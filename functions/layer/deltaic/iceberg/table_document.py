@@ -12,22 +12,19 @@ from deltaic.iceberg.manifests import FIRST_SNAPSHOT
 from deltaic.iceberg.table_schema import field_ids
 from deltaic.iceberg.table_version import MetadataContext
 
+_Json = dict[str, Any]
 _NO_PARTITION_FIELD: Final = 999
 _WITH_ROW_IDS: Final = 3
 
 
-def table_document(
-    context: MetadataContext, table_id: str, index: FileIndex, *, since: int | None = None
-) -> dict[str, Any]:
+def table_document(context: MetadataContext, table_id: str, index: FileIndex, *, since: int | None = None) -> _Json:
     """Return the metadata document with the listed versions from `since` on, or only the newest if None.
 
-    A snapshot has the id 10**12 + version and a tag `v<version>`. `table_id` identifies the table: a UUID, or another
-    text, from which a UUID is derived.
+    A snapshot has the id 10**12 + version and a tag `v<version>`. `table_id` is a UUID, or a text that gives a UUID.
     """
     newest = index.snapshots[-1]
-    listed = _with_ascending_times(
-        [*(snapshot for snapshot in index.snapshots[:-1] if since is not None and snapshot.version >= since), newest]
-    )
+    earlier = [snapshot for snapshot in index.snapshots[:-1] if since is not None and snapshot.version >= since]
+    listed = _with_ascending_times([*earlier, newest])
     format_version = max(snapshot.format_version for snapshot in listed)
     schemas = [index.schemas[key] for key in dict.fromkeys(snapshot.schema_id for snapshot in listed)]
     specs = [index.specs[key] for key in dict.fromkeys(snapshot.spec_id for snapshot in listed)]
@@ -53,9 +50,7 @@ def table_document(
         },
         "current-snapshot-id": _snapshot_id(newest),
         "snapshots": [_snapshot(context, snapshot) for snapshot in listed],
-        "snapshot-log": [
-            {"timestamp-ms": snapshot.timestamp, "snapshot-id": _snapshot_id(snapshot)} for snapshot in listed
-        ],
+        "snapshot-log": [{"timestamp-ms": item.timestamp, "snapshot-id": _snapshot_id(item)} for item in listed],
         "metadata-log": [],
         "refs": {
             "main": {"type": "branch", "snapshot-id": _snapshot_id(newest)},
@@ -82,7 +77,7 @@ def _snapshot_id(snapshot: ListedSnapshot) -> int:
     return FIRST_SNAPSHOT + snapshot.version
 
 
-def _snapshot(context: MetadataContext, snapshot: ListedSnapshot) -> dict[str, Any]:
+def _snapshot(context: MetadataContext, snapshot: ListedSnapshot) -> _Json:
     # Snapshots have no parent: then clients refuse incremental reads, instead of returning no changes.
     document = {
         "snapshot-id": _snapshot_id(snapshot),

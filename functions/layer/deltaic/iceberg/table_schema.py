@@ -219,10 +219,9 @@ def _partitions(
     for name in names:
         position = positions[name]
         field, type_ = fields[position], columns[position]["type"]
-        partition_field_id = _FIRST_PARTITION_ID + _id(f"{field['id']} {field['type']}")
-        partition_columns.append(
-            PartitionColumn(name, mapping[position]["names"][0], partition_field_id, field["id"], column_type(type_))
-        )
+        field_id, physical = _id(f"{field['id']} {field['type']}"), mapping[position]["names"][0]
+        column = PartitionColumn(name, physical, _FIRST_PARTITION_ID + field_id, field["id"], column_type(type_))
+        partition_columns.append(column)
     return tuple(partition_columns)
 
 

@@ -23,7 +23,7 @@ LEAST_SECONDS: Final = 60.0
 PutEvents = Callable[[Sequence[BusEvent]], None]
 
 
-def send_expiring_notices(admin: CatalogAdmin, put: PutEvents, days: int, now: datetime) -> int:
+def send_expiration_notices(admin: CatalogAdmin, put: PutEvents, days: int, now: datetime) -> int:
     """Send an event for each expiration today or in the next `days` days (UTC); return their number.
 
     Nothing is stored: each daily call reports an expiration again, until it is postponed or over. Calls on the same
@@ -41,7 +41,7 @@ def send_expiring_notices(admin: CatalogAdmin, put: PutEvents, days: int, now: d
     return len(events)
 
 
-def send_changed_notices(
+def send_change_notices(
     versions: SharedLocations,
     log: Callable[[SharedLocation], TableStore],
     put: PutEvents,

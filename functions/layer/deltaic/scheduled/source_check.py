@@ -72,7 +72,7 @@ class FollowContext(msgspec.Struct, frozen=True):
 
 
 class _SourceTable(msgspec.Struct, frozen=True):
-    """A table of a source, or a folder that may be a table."""
+    """A table or folder of a source."""
 
     name: str
     location: str
@@ -133,9 +133,8 @@ class _SourceCheck:
         with ThreadPoolExecutor(READERS) as pool:
             for page in self._pages():
                 tables = [table for table in page if not follow.excludes(table.name)]
-                existing = self._admin.tables.find_many(
-                    follow.share, follow.schema_name, {table.name for table in tables}
-                )
+                table_names = {table.name for table in tables}
+                existing = self._admin.tables.find_many(follow.share, follow.schema_name, table_names)
                 entries = [existing.get(table.name) for table in tables]
                 checked |= {table.name for table, entry in zip(tables, entries, strict=True) if _is_same(table, entry)}
                 yield from filter(None, pool.map(self._check_candidate, tables, entries))
@@ -208,7 +207,6 @@ class _SourceCheck:
         return None
 
     def apply(self, check: TableCheck) -> TableCheck:
-        """Apply a check to the catalog, and return the result."""
         follow, entry = self._follow, check.entry
         if entry is not None and check.status in {"hidden", "back"}:
             self._admin.tables.set_listed(entry, check.reason)
@@ -250,7 +248,6 @@ class _SourceCheck:
             return self._filtered_tables
 
     def _read_latest(self, location: str) -> Snapshot:
-        """Return the latest version of a table; raises if it cannot be read."""
         locations = TableLocations(Location.parse(location))
         return DeltaLog(ObjectTableStore(locations, self._context.storage, self._context.credentials)).snapshot()
 

@@ -154,7 +154,6 @@ def _load_deltalake() -> None:
 
 
 def _import_deltalake() -> None:
-    """Import deltalake and its exceptions."""
     import deltalake
     import deltalake.exceptions  # noqa: F401 -- other functions import it later
 

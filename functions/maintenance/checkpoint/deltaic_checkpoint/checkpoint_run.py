@@ -63,9 +63,10 @@ class CheckpointResult:
     """Unexpected or reported exception of status `failed`."""
 
 
-def run_checkpoints(
-    context: CheckpointContext, holder: str, report: Callable[[CheckpointResult], None]
-) -> dict[str, int]:
+Report = Callable[[CheckpointResult], None]
+
+
+def run_checkpoints(context: CheckpointContext, holder: str, report: Report) -> dict[str, int]:
     """Check every table with checkpoints while time remains, and return the number of tables by status.
 
     `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
@@ -111,7 +112,6 @@ def _checkpoint_if_due(context: CheckpointContext, table: SharedLocation, holder
 def _write_checkpoint(
     context: CheckpointContext, table: SharedLocation, holder: str, store: TableStore, writer: LogWriter
 ) -> CheckpointResult:
-    """Create and write the checkpoint of the latest version, while holding the lease."""
     segment = find_segment(store)
     if len(segment.commits) < MIN_COMMITS:
         return CheckpointResult(table.location, "not due", segment.version, len(segment.commits))
