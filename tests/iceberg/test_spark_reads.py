@@ -46,8 +46,8 @@ def differences(
                 texts(rows, by_delta.columns, padded).selectExpr(f"{number} AS version", "row", f"{sign} AS n")
             )
     counts = reduce(lambda left, right: left.unionAll(right), sides).groupBy("version", "row").sum("n")
-    rows: list[Any] = counts.where("`sum(n)` <> 0").collect()
-    return rows
+    differing: list[Any] = counts.where("`sum(n)` <> 0").collect()
+    return differing
 
 
 @pytest.mark.parametrize("name", READ)
