@@ -17,7 +17,7 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.checkpoint_run import CheckpointContext, CheckpointResult, run_checkpoints
+from deltaic_checkpoint.checkpoint_run import CheckpointResult, RunContext, run_checkpoints
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from pipeline.place import BUCKET, CATALOG, TOKENS
@@ -47,9 +47,9 @@ class Tables:
         return Leases(CATALOG, self.dynamo, self.clock)
 
     @property
-    def context(self) -> CheckpointContext:
+    def context(self) -> RunContext:
         checkpointing = SharedLocations(CATALOG, self.dynamo, self.clock)
-        return CheckpointContext(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
+        return RunContext(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:
         return f"s3://{BUCKET}/{self.folder}/{name}"

@@ -16,7 +16,7 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.sessions import SigningSessions
-from deltaic_checkpoint.checkpoint_run import CheckpointContext, CheckpointResult, run_checkpoints
+from deltaic_checkpoint.checkpoint_run import CheckpointResult, RunContext, run_checkpoints
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes it
@@ -32,10 +32,10 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
         return ObjectTableStore(*log_arguments), LogWriter(*log_arguments)
 
     began = time.perf_counter()
-    checkpoint_context = CheckpointContext(
+    run_context = RunContext(
         checkpointing, Leases(config.catalog_table, dynamo), log, lambda: context.get_remaining_time_in_millis() / 1000
     )
-    counts = run_checkpoints(checkpoint_context, f"the checkpoint function (request {context.aws_request_id})", _report)
+    counts = run_checkpoints(run_context, f"the checkpoint function (request {context.aws_request_id})", _report)
     summary = {**counts, "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
     metrics = EphemeralMetrics(namespace=NAMESPACE)

@@ -33,7 +33,7 @@ CheckpointStatus = Literal["written", "not due", "held", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointContext:
+class RunContext:
     """Clients and settings of a checkpoint run."""
 
     checkpointing: SharedLocations
@@ -63,10 +63,7 @@ class CheckpointResult:
     """Unexpected or reported exception of status `failed`."""
 
 
-Report = Callable[[CheckpointResult], None]
-
-
-def run_checkpoints(context: CheckpointContext, holder: str, report: Report) -> dict[str, int]:
+def run_checkpoints(context: RunContext, holder: str, report: Callable[[CheckpointResult], None]) -> dict[str, int]:
     """Check every table with checkpoints while time remains, and return the number of tables by status.
 
     `report` gets each result. Tables that are `left` when the time is up come first in the next run. An exception for
@@ -83,7 +80,7 @@ def run_checkpoints(context: CheckpointContext, holder: str, report: Report) -> 
     return counts
 
 
-def _check_table(context: CheckpointContext, table: SharedLocation, holder: str) -> CheckpointResult:
+def _check_table(context: RunContext, table: SharedLocation, holder: str) -> CheckpointResult:
     try:
         # Record the check first: a table that kills the invocation must not be the first one of every run.
         context.checkpointing.record_check(table)
@@ -93,7 +90,7 @@ def _check_table(context: CheckpointContext, table: SharedLocation, holder: str)
         return CheckpointResult(table.location, "failed", reason=reason, error=error)
 
 
-def _checkpoint_if_due(context: CheckpointContext, table: SharedLocation, holder: str) -> CheckpointResult:
+def _checkpoint_if_due(context: RunContext, table: SharedLocation, holder: str) -> CheckpointResult:
     store, writer = context.log(table)
     segment = find_segment(store)
     if len(segment.commits) < MIN_COMMITS:
@@ -110,7 +107,7 @@ def _checkpoint_if_due(context: CheckpointContext, table: SharedLocation, holder
 
 
 def _write_checkpoint(
-    context: CheckpointContext, table: SharedLocation, holder: str, store: TableStore, writer: LogWriter
+    context: RunContext, table: SharedLocation, holder: str, store: TableStore, writer: LogWriter
 ) -> CheckpointResult:
     segment = find_segment(store)
     if len(segment.commits) < MIN_COMMITS:

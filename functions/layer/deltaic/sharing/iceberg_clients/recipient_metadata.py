@@ -145,7 +145,6 @@ def _nearest(bucket: ServerBucket, key: str) -> FileIndex | None:
 def _means(
     sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int
 ) -> Iterator[MetadataContext]:
-    """Yield the means of making; all that was put is there when the block has ended."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
         yield MetadataContext(
@@ -155,8 +154,8 @@ def _means(
             store=sharing.files(table),
             most_files=most_files,
         )
-    for one in puts:
-        one.result()
+    for put in puts:
+        put.result()
 
 
 class _Making:
