@@ -39,7 +39,7 @@ function blobFile(name, type) {
  * @returns {Promise<{rows: number, formulas: number}>} number of rows, and of texts that a spreadsheet may run as a formula
  */
 export async function writeCsv(file, columns, batches, { guard = false, wrote = () => {} } = {}) {
-  const types = columns.map((one) => one.type);
+  const types = columns.map((column) => column.type);
   let formulas = 0;
   const cell = (value, type) => {
     const text = cellText(value, type);
@@ -49,7 +49,7 @@ export async function writeCsv(file, columns, batches, { guard = false, wrote = 
     return quoted(risky && guard ? `'${text}` : text);
   };
   let rows = 0;
-  let part = `${columns.map((one) => quoted(guard && FORMULA.test(one.name) ? `'${one.name}` : one.name)).join(",")}\r\n`;
+  let part = `${columns.map((column) => quoted(guard && FORMULA.test(column.name) ? `'${column.name}` : column.name)).join(",")}\r\n`;
   for await (const batch of batches) {
     for (const row of batch) {
       let line = "";

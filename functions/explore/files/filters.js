@@ -13,14 +13,14 @@ export const canFilter = (type) => typeof type === "string" && type !== "binary"
 /** Return a test of rows; throws if a value does not have its column's type. */
 export function rowTest(conditions, columns) {
   const tests = conditions.map(({ column, sign, text }) => {
-    const at = columns.findIndex((one) => one.name === column);
+    const at = columns.findIndex((candidate) => candidate.name === column);
     if (at < 0) throw new Error(`The table has no column ${column} at this version.`);
     if (sign === "is null") return (row) => row[at] === null;
     if (sign === "is not null") return (row) => row[at] !== null;
     if (sign === "contains") return (row) => row[at] !== null && String(row[at]).includes(text);
-    const wanted = typed(text, columns[at].type);
+    const expected = typed(text, columns[at].type);
     const holds = HOLDS[sign];
-    return (row) => row[at] !== null && holds(compare(wanted.scaled(row[at]), wanted.value));
+    return (row) => row[at] !== null && holds(compare(expected.scaled(row[at]), expected.value));
   });
   return tests.length ? (row) => tests.every((test) => test(row)) : null;
 }
@@ -40,33 +40,33 @@ function typed(text, type) {
 }
 
 /** Order as Spark does: text by code points, NaN above all numbers. */
-function compare(one, other) {
-  if (typeof one === "string") {
-    const [left, right] = [[...one], [...other]];
+function compare(first, second) {
+  if (typeof first === "string") {
+    const [left, right] = [[...first], [...second]];
     for (let at = 0; at < Math.min(left.length, right.length); at++) {
       if (left[at] !== right[at]) return left[at].codePointAt(0) - right[at].codePointAt(0);
     }
     return left.length - right.length;
   }
-  if (Number.isNaN(one) || Number.isNaN(other)) return Number(Number.isNaN(one)) - Number(Number.isNaN(other));
-  return one < other ? -1 : one > other ? 1 : 0;
+  if (Number.isNaN(first) || Number.isNaN(second)) return Number(Number.isNaN(first)) - Number(Number.isNaN(second));
+  return first < second ? -1 : first > second ? 1 : 0;
 }
 
 /** Return the hints for the server: a tree of the conditions that it supports, or null. */
 export function hintsOf(conditions, columns) {
   const nodes = conditions.map(({ column, sign, text }) => {
-    const type = columns.find((one) => one.name === column)?.type;
+    const type = columns.find((candidate) => candidate.name === column)?.type;
     const valueType = HINTED[type];
     if (!valueType || sign === "contains") return null;
     // Statistics do not include NaN, which is greater than all numbers.
     if (type === "double" && (/[>≥≠]/.test(sign) || /nan/i.test(text))) return null;
-    const named = { op: "column", name: column, valueType };
-    const isNull = { op: "isNull", children: [named] };
+    const columnNode = { op: "column", name: column, valueType };
+    const isNull = { op: "isNull", children: [columnNode] };
     if (sign === "is null") return isNull;
     if (sign === "is not null") return { op: "not", children: [isNull] };
     const value = type === "timestamp" ? new Date(Number(fromText(text, type) / 1000n)).toISOString() : text.trim();
     if (type === "timestamp" && fromText(text, type) % 1000n !== 0n) return null;
-    const node = { op: OPERATIONS[sign], children: [named, { op: "literal", value, valueType }] };
+    const node = { op: OPERATIONS[sign], children: [columnNode, { op: "literal", value, valueType }] };
     return sign === "≠" ? { op: "not", children: [node] } : node;
   }).filter(Boolean);
   return nodes.length > 1 ? { op: "and", children: nodes } : (nodes[0] ?? null);

@@ -26,13 +26,13 @@ export async function showAsset(sharing, asset, run) {
 async function showVersions(sharing, model, run) {
   const versions = (await sharing.versions(model)).reverse();
   $("versions").replaceChildren(...versions.map((version) => {
-    const told = [version.comment, version.runId && `run ${version.runId}`].filter(Boolean).join(", ");
+    const note = [version.comment, version.runId && `run ${version.runId}`].filter(Boolean).join(", ");
     const open = make("button", { type: "button", className: "plain" }, `Version ${version.version}`);
     open.addEventListener("click", () => {
-      $("asset-comment").textContent = told || (model.comment ?? "");
+      $("asset-comment").textContent = note || (model.comment ?? "");
       run("Opening the version …", () => showFolder(sharing, version, "", run));
     });
-    return make("li", {}, open, told ? ` ${told}` : null);
+    return make("li", {}, open, note ? ` ${note}` : null);
   }));
   $("file-count").textContent = versions.length ? "Choose a version." : "No version is shared yet.";
 }
@@ -78,7 +78,7 @@ async function showFolder(sharing, folder, prefix, run) {
   }
   const steps = prefix.split("/").slice(0, -1);
   const crumbs = steps.map((step, at) => link(step, `${steps.slice(0, at + 1).join("/")}/`));
-  $("crumbs").replaceChildren(link(folder.kind === "version" ? `${folder.name} ${folder.version}` : folder.name, ""), ...crumbs.flatMap((one) => [" › ", one]));
+  $("crumbs").replaceChildren(link(folder.kind === "version" ? `${folder.name} ${folder.version}` : folder.name, ""), ...crumbs.flatMap((crumb) => [" › ", crumb]));
   await more("");
   $("files").replaceChildren(make("table", {}, make("thead", {}, head), rows));
 }

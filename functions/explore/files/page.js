@@ -13,32 +13,32 @@ const endpoint = location.href.replace(/[?#].*$/, "").replace(/\/explore\/?$/, "
 const $ = (id) => document.getElementById(id);
 
 let sharing = null;
-let chosen = null; // the selected table, from the list
-let known = null; // its metadata
+let selected = null; // the selected table, from the list
+let tableMetadata = null; // its metadata
 let profileName = ""; // for snippets
 let turn = 0; // number of the latest operation: results of earlier ones are ignored
 let stopped = false;
 
-function say(text) {
+function showStatus(text) {
   $("status").textContent = text;
 }
 
-function fail(error) {
+function showError(error) {
   $("failure").textContent = error ? error.message : "";
   $("failure").hidden = !error;
-  if (error) say("");
+  if (error) showStatus("");
 }
 
 /** Run an operation of the user and show its error, unless a later operation has started. */
 async function run(text, work) {
-  const mine = ++turn;
-  fail(null);
-  say(text);
+  const thisTurn = ++turn;
+  showError(null);
+  showStatus(text);
   try {
-    await work(() => mine === turn);
-    if (mine === turn) say("");
+    await work(() => thisTurn === turn);
+    if (thisTurn === turn) showStatus("");
   } catch (error) {
-    if (mine === turn) fail(error);
+    if (thisTurn === turn) showError(error);
   }
 }
 
@@ -50,8 +50,8 @@ async function enter(text, name = "profile.share") {
     const reader = new Sharing(endpoint, profile.token);
     const shares = await reader.shares();
     const groups = await Promise.all(shares.map(async (share) => {
-      const found = await Promise.all([reader.tables(share.name), ...KINDS.map((kind) => reader.assets(share.name, kind))]);
-      return [share, found.flat()];
+      const lists = await Promise.all([reader.tables(share.name), ...KINDS.map((kind) => reader.assets(share.name, kind))]);
+      return [share, lists.flat()];
     }));
     sharing = reader;
     profileName = name;
@@ -67,15 +67,15 @@ async function enter(text, name = "profile.share") {
 }
 
 function shareNode(share, shared) {
-  const schemas = Map.groupBy(shared, (one) => one.schema);
+  const schemas = Map.groupBy(shared, (item) => item.schema);
   const node = make("details", { open: true }, make("summary", {}, share.displayName || share.name));
   if (share.comment) node.append(make("p", { className: "soft" }, share.comment));
   if (!shared.length) node.append(make("p", { className: "soft" }, "This share is empty."));
   for (const [schema, inside] of schemas) {
-    const buttons = inside.map((one) => {
-      const button = make("button", { type: "button" }, one.name, one.kind ? make("small", {}, ` ${one.kind}`) : null);
-      button.dataset.search = `${share.name}.${schema}.${one.name}`.toLowerCase();
-      button.addEventListener("click", () => (one.kind ? open(one, button) : choose(one, button)));
+    const buttons = inside.map((item) => {
+      const button = make("button", { type: "button" }, item.name, item.kind ? make("small", {}, ` ${item.kind}`) : null);
+      button.dataset.search = `${share.name}.${schema}.${item.name}`.toLowerCase();
+      button.addEventListener("click", () => (item.kind ? open(item, button) : choose(item, button)));
       return button;
     });
     node.append(make("div", {}, make("p", { className: "schema" }, schema), ...buttons));
@@ -84,8 +84,8 @@ function shareNode(share, shared) {
 }
 
 $("search").addEventListener("input", () => {
-  const wanted = $("search").value.trim().toLowerCase();
-  for (const button of $("tree").querySelectorAll("button")) button.hidden = !button.dataset.search.includes(wanted);
+  const text = $("search").value.trim().toLowerCase();
+  for (const button of $("tree").querySelectorAll("button")) button.hidden = !button.dataset.search.includes(text);
   for (const group of $("tree").querySelectorAll("details > div")) group.hidden = !group.querySelector("button:not([hidden])");
 });
 
@@ -113,10 +113,10 @@ $("leave").addEventListener("click", () => location.reload());
 // ----------------------------------------------------------------------------------------------------------- one table
 
 function mark(button, table) {
-  for (const other of $("tree").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+  for (const element of $("tree").querySelectorAll("[aria-current]")) element.removeAttribute("aria-current");
   button.setAttribute("aria-current", "true");
-  chosen = table;
-  known = null;
+  selected = table;
+  tableMetadata = null;
   stopped = true;
   $("empty").hidden = true;
   $("chosen").hidden = !table;
@@ -148,7 +148,7 @@ async function choose(table, button) {
 }
 
 function describe(metadata) {
-  known = metadata;
+  tableMetadata = metadata;
   $("comment").textContent = metadata.description ?? "";
   const facts = [
     ["Version", metadata.version],
@@ -159,16 +159,16 @@ function describe(metadata) {
   ].filter(([, value]) => value !== null && value !== undefined);
   $("facts").replaceChildren(...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, String(value)))));
   $("fields").replaceChildren(columnsTable(metadata));
-  const { told } = columnsOf(metadata);
-  $("told").hidden = !told.length;
-  $("told").textContent = `Not shown, because this page cannot show these columns exactly: ${told.map((one) => `${one.name} (${one.why})`).join(", ")}.`;
+  const { unsupported } = columnsOf(metadata);
+  $("told").hidden = !unsupported.length;
+  $("told").textContent = `Not shown, because this page cannot show these columns exactly: ${unsupported.map((column) => `${column.name} (${column.why})`).join(", ")}.`;
   if (metadata.version !== null) $("changed").value = metadata.version;
   $("tab-changes").disabled = !metadata.hasFeed;
   $("tab-changes").title = metadata.hasFeed ? "" : "The table has no change data feed.";
 }
 
 /** Return the requested version or time: `{version}`, `{timestamp}` or an empty object. */
-function asked() {
+function requestedVersion() {
   const kind = $("as-of").value;
   if (kind === "version" && $("version").value !== "") return { version: Number($("version").value) };
   if (kind === "timestamp" && $("timestamp").value !== "") return { timestamp: new Date($("timestamp").value).toISOString() };
@@ -184,17 +184,17 @@ function conditions() {
 
 /** Start a query with the current filters. */
 function query(limit) {
-  const wanted = conditions();
-  const columns = columnsOf(known).shown;
-  rowTest(wanted, columns);
-  const hints = hintsOf(wanted, columns);
-  const parts = sharing.snapshot(chosen, { at: asked(), hints, limit: wanted.length ? null : limit });
-  return { parts, test: (table) => rowTest(wanted, columnsOf(table).shown) };
+  const filters = conditions();
+  const columns = columnsOf(tableMetadata).shown;
+  rowTest(filters, columns);
+  const hints = hintsOf(filters, columns);
+  const parts = sharing.snapshot(selected, { at: requestedVersion(), hints, limit: filters.length ? null : limit });
+  return { parts, test: (table) => rowTest(filters, columnsOf(table).shown) };
 }
 
 async function showRows() {
   const { parts, test } = query(FIRST_ROWS);
-  const current = chosen;
+  const current = selected;
   const rows = [];
   let columns = [];
   let version = null;
@@ -205,21 +205,21 @@ async function showRows() {
   };
   for await (const batch of snapshotRows(parts, { first: FIRST_ROWS, began })) {
     rows.push(...batch.slice(0, FIRST_ROWS - rows.length));
-    if (rows.length >= FIRST_ROWS || current !== chosen) break;
+    if (rows.length >= FIRST_ROWS || current !== selected) break;
   }
-  if (current !== chosen) return;
+  if (current !== selected) return;
   const filtered = $("conditions").children.length > 0;
   $("grid").replaceChildren(rowsTable(columns, rows));
   const many = rows.length === FIRST_ROWS ? `The first ${FIRST_ROWS} rows` : rows.length === 1 ? "1 row" : `All ${rows.length} rows`;
   $("count").textContent = `${rows.length ? many : "No rows"}${filtered ? " that match the filters" : ""} at version ${version}.`;
-  const code = snippets(chosen, asked(), profileName);
+  const code = snippets(selected, requestedVersion(), profileName);
   $("pandas").textContent = code.pandas;
   $("spark").textContent = code.spark;
 }
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  if (known) run("Reading rows …", showRows);
+  if (tableMetadata) run("Reading rows …", showRows);
 });
 
 function asOf() {
@@ -227,24 +227,24 @@ function asOf() {
     // A hidden field that is not disabled still blocks the form when its value is invalid.
     $(kind).hidden = $(kind).disabled = $("as-of").value !== kind;
   }
-  if (!$("version").hidden && known) {
-    $("version").max = known.version;
-    $("version").value ||= known.version;
+  if (!$("version").hidden && tableMetadata) {
+    $("version").max = tableMetadata.version;
+    $("version").value ||= tableMetadata.version;
   }
 }
 $("as-of").addEventListener("change", asOf);
 
 $("add").addEventListener("click", () => {
-  const columns = columnsOf(known).shown.filter((one) => canFilter(one.type));
+  const columns = columnsOf(tableMetadata).shown.filter((column) => canFilter(column.type));
   const options = (texts) => texts.map((text) => make("option", { value: text }, text));
-  const column = make("select", { ariaLabel: "Column" }, ...options(columns.map((one) => one.name)));
+  const column = make("select", { ariaLabel: "Column" }, ...options(columns.map((column) => column.name)));
   const sign = make("select", { ariaLabel: "Comparison" });
   const text = make("input", { ariaLabel: "Value", autocomplete: "off" });
   const line = make("div", { className: "condition" }, column, sign, text);
   const remove = make("button", { type: "button", className: "plain", ariaLabel: "Remove the filter" }, "×");
   const fit = () => {
-    const isText = columns.find((one) => one.name === column.value)?.type === "string";
-    sign.replaceChildren(...options(SIGNS.filter((one) => one !== "contains" || isText)));
+    const isText = columns.find(({ name }) => name === column.value)?.type === "string";
+    sign.replaceChildren(...options(SIGNS.filter((candidate) => candidate !== "contains" || isText)));
     text.hidden = false;
   };
   column.addEventListener("change", fit);
@@ -260,13 +260,13 @@ $("add").addEventListener("click", () => {
 
 async function download(kind) {
   const extension = kind === "csv" ? "csv" : "parquet";
-  const file = await openFile(`${chosen.name}.${extension}`, kind === "csv" ? "text/csv;charset=utf-8" : "application/vnd.apache.parquet");
+  const file = await openFile(`${selected.name}.${extension}`, kind === "csv" ? "text/csv;charset=utf-8" : "application/vnd.apache.parquet");
   if (!file) return;
   stopped = false;
   busy(true);
-  let columns = columnsOf(known).shown;
+  let columns = columnsOf(tableMetadata).shown;
   let bytes = 0;
-  let total = known.size || 0;
+  let total = tableMetadata.size || 0;
   let rows = 0;
   const started = performance.now();
   const show = () => {
@@ -280,7 +280,7 @@ async function download(kind) {
       total = table.size || total;
       return test(table);
     };
-    const batches = stoppable(snapshotRows(parts, { began, done: (one) => (bytes += one.size) }));
+    const batches = stoppable(snapshotRows(parts, { began, done: (file) => (bytes += file.size) }));
     const first = await batches.next(); // the first batch sets the columns, which can differ in other versions
     const all = (async function* () {
       if (!first.done) yield first.value;
@@ -296,7 +296,7 @@ async function download(kind) {
     await file.close();
     bytes = total;
     show();
-    $("done").textContent = `${written.rows.toLocaleString("en")} rows written.${formulasTold(written)}`;
+    $("done").textContent = `${written.rows.toLocaleString("en")} rows written.${formulaWarning(written)}`;
   } catch (error) {
     await file.abort().catch(() => {});
     $("progress").hidden = true;
@@ -306,7 +306,7 @@ async function download(kind) {
   }
 }
 
-function formulasTold({ formulas = 0 }) {
+function formulaWarning({ formulas = 0 }) {
   if (!formulas || $("guard").checked) return "";
   return ` ${formulas.toLocaleString("en")} texts begin with = + - or @: a spreadsheet may run them as formulas. Import them as text, or select “escape formulas”.`;
 }
@@ -324,7 +324,7 @@ function busy(under) {
   if (under) $("progress").hidden = false;
 }
 
-for (const kind of ["csv", "parquet"]) $(kind).addEventListener("click", () => known && run("Downloading …", () => download(kind)));
+for (const kind of ["csv", "parquet"]) $(kind).addEventListener("click", () => tableMetadata && run("Downloading …", () => download(kind)));
 $("stop").addEventListener("click", () => (stopped = true));
 
 // ------------------------------------------------------------------------------------------------------------- changes
@@ -334,7 +334,7 @@ async function showChanges() {
   const [rows, kinds] = [[], []];
   let columns = [];
   let more = false;
-  for await (const batch of changedRows(sharing.changes(chosen, version), { began: (table) => (columns = columnsOf(table).shown) })) {
+  for await (const batch of changedRows(sharing.changes(selected, version), { began: (table) => (columns = columnsOf(table).shown) })) {
     for (const row of batch.rows) {
       more = rows.length >= FIRST_ROWS * 5;
       if (more) break;
@@ -356,17 +356,17 @@ $("ask-changes").addEventListener("submit", (event) => {
 
 const tabs = [...$("tabs").children];
 function select(tab) {
-  for (const one of tabs) {
-    one.setAttribute("aria-selected", String(one === tab));
-    one.tabIndex = one === tab ? 0 : -1;
-    $(one.getAttribute("aria-controls")).hidden = one !== tab;
+  for (const item of tabs) {
+    item.setAttribute("aria-selected", String(item === tab));
+    item.tabIndex = item === tab ? 0 : -1;
+    $(item.getAttribute("aria-controls")).hidden = item !== tab;
   }
 }
 for (const tab of tabs) tab.addEventListener("click", () => select(tab));
 $("tabs").addEventListener("keydown", (event) => {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!step) return;
-  const usable = tabs.filter((one) => !one.disabled);
+  const usable = tabs.filter((item) => !item.disabled);
   const next = usable[(usable.indexOf(document.activeElement) + step + usable.length) % usable.length];
   select(next);
   next.focus();

@@ -23,9 +23,9 @@ const PARSERS = {
  */
 export async function* slices(file, fields, { mode, read, first }) {
   const bytes = await buffered(file, read);
-  const told = await parquetMetadataAsync(bytes, { geoparquet: false, initialFetchSize: FOOTER_BYTES });
-  const { metadata, columns, converters } = plan(told, fields, mode);
-  const rows = Number(told.num_rows);
+  const footer = await parquetMetadataAsync(bytes, { geoparquet: false, initialFetchSize: FOOTER_BYTES });
+  const { metadata, columns, converters } = plan(footer, fields, mode);
+  const rows = Number(footer.num_rows);
   let groupStart = 0;
   let step = Math.min(SLICE_ROWS, first);
   for (const group of metadata.row_groups) {
@@ -54,15 +54,15 @@ function slice(file, metadata, columns, rowStart, rowEnd) {
 /** Return the file object of the reader: byte ranges by signed URL, cached while a row group is read. */
 async function buffered({ url, size }, read) {
   const whole = size <= WHOLE_FILE_BYTES ? await read(url, 0, size) : null;
-  let kept = [];
+  let cached = [];
   return {
     byteLength: size,
     async slice(start, end = size) {
       if (whole) return whole.slice(start, end);
-      const found = kept.find((one) => one.start <= start && end <= one.end);
-      if (found) return found.bytes.slice(start - found.start, end - found.start);
+      const match = cached.find((range) => range.start <= start && end <= range.end);
+      if (match) return match.bytes.slice(start - match.start, end - match.start);
       const bytes = await read(url, start, end);
-      kept.push({ start, end, bytes });
+      cached.push({ start, end, bytes });
       return bytes;
     },
     async keep(group, columns) {
@@ -71,26 +71,26 @@ async function buffered({ url, size }, read) {
         if (!columns.includes(chunk.path_in_schema[0])) continue;
         const start = Math.min(Number(chunk.dictionary_page_offset || chunk.data_page_offset), Number(chunk.data_page_offset));
         const end = start + Number(chunk.total_compressed_size);
-        kept.push({ start, end, bytes: await read(url, start, end) });
+        cached.push({ start, end, bytes: await read(url, start, end) });
       }
     },
     forget() {
-      kept = [];
+      cached = [];
     },
   };
 }
 
 /** Return the schema for the reader, the columns to read, and the function that converts a raw row. */
-function plan(told, fields, mode) {
-  const root = tree(told.schema, 0).node;
+function plan(footer, fields, mode) {
+  const root = tree(footer.schema, 0).node;
   const schema = [];
   const renamed = new Map();
   show(root, "root", [], [], schema, renamed);
-  const row_groups = told.row_groups.map((group) => ({
+  const row_groups = footer.row_groups.map((group) => ({
     ...group,
-    columns: group.columns.map((one) => {
-      const path = renamed.get(JSON.stringify(one.meta_data.path_in_schema));
-      return { ...one, meta_data: { ...one.meta_data, path_in_schema: path } };
+    columns: group.columns.map((chunk) => {
+      const path = renamed.get(JSON.stringify(chunk.meta_data.path_in_schema));
+      return { ...chunk, meta_data: { ...chunk.meta_data, path_in_schema: path } };
     }),
   }));
   const columns = [];
@@ -101,16 +101,16 @@ function plan(told, fields, mode) {
     const convert = converter(child, field.type, mode);
     return (row) => convert(row[at]);
   });
-  return { metadata: { ...told, schema, row_groups }, columns, converters };
+  return { metadata: { ...footer, schema, row_groups }, columns, converters };
 }
 
 function tree(schema, index) {
   const node = { element: schema[index], children: [] };
   let next = index + 1;
   for (let child = 0; child < (schema[index].num_children ?? 0); child++) {
-    const made = tree(schema, next);
-    node.children.push(made.node);
-    next = made.next;
+    const subtree = tree(schema, next);
+    node.children.push(subtree.node);
+    next = subtree.next;
   }
   return { node, next };
 }
@@ -119,29 +119,29 @@ function tree(schema, index) {
  * Append an element to the reader's schema: named by its position, without types that the reader would convert (strings
  * stay), with maps as lists of groups; record the position of each leaf.
  */
-function show(node, name, from, to, shown, renamed) {
+function show(node, name, from, to, output, renamed) {
   const { element, children } = node;
   const isText = element.converted_type === "UTF8" || element.logical_type?.type === "STRING" || element.converted_type === "ENUM";
   const repeats = children.length === 1 && children[0].element.repetition_type === "REPEATED";
   const converted_type = isText ? "UTF8" : repeats ? "LIST" : undefined;
   const grouped = element.repetition_type === "REPEATED" && children.length > 1;
-  shown.push({ ...element, name, converted_type, logical_type: undefined, ...(grouped && { num_children: 1 }) });
+  output.push({ ...element, name, converted_type, logical_type: undefined, ...(grouped && { num_children: 1 }) });
   const inside = grouped ? [...to, "0"] : to;
-  if (grouped) shown.push({ name: "0", repetition_type: "REQUIRED", num_children: children.length });
+  if (grouped) output.push({ name: "0", repetition_type: "REQUIRED", num_children: children.length });
   if (!children.length) renamed.set(JSON.stringify(from), to);
   children.forEach((child, at) => {
-    show(child, String(at), [...from, child.element.name], [...inside, String(at)], shown, renamed);
+    show(child, String(at), [...from, child.element.name], [...inside, String(at)], output, renamed);
   });
 }
 
 /** Return the element of a field: by its id, its physical name, or its name. */
 function find(parent, field, mode) {
-  const told = field.metadata ?? {};
-  const id = told["delta.columnMapping.id"];
-  if (mode === "id" && id !== undefined) return parent.children.find((one) => one.element.field_id === id);
-  const name = mode === "none" ? field.name : (told["delta.columnMapping.physicalName"] ?? field.name);
-  return parent.children.find((one) => one.element.name === name)
-    ?? parent.children.find((one) => mode === "none" && one.element.name.toLowerCase() === name.toLowerCase());
+  const metadata = field.metadata ?? {};
+  const id = metadata["delta.columnMapping.id"];
+  if (mode === "id" && id !== undefined) return parent.children.find((child) => child.element.field_id === id);
+  const name = mode === "none" ? field.name : (metadata["delta.columnMapping.physicalName"] ?? field.name);
+  return parent.children.find((child) => child.element.name === name)
+    ?? parent.children.find((child) => mode === "none" && child.element.name.toLowerCase() === name.toLowerCase());
 }
 
 /** Return the function that converts the reader's value to the type; throws if the result would not be exact. */
@@ -165,7 +165,7 @@ function converter(node, type, mode) {
   }
   const key = converter(repeated.children[0], type.keyType, mode);
   const value = repeated.children[1] ? converter(repeated.children[1], type.valueType, mode) : () => null;
-  return ofNull((raw) => raw.map((one) => ({ key: key(one["0"]), value: value(one["1"]) })));
+  return ofNull((raw) => raw.map((entry) => ({ key: key(entry["0"]), value: value(entry["1"]) })));
 }
 
 function scalar(element, type) {

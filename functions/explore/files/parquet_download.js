@@ -25,24 +25,24 @@ const SIMPLE = {
  * @returns {Promise<{rows: number}>}
  */
 export async function writeParquet(file, columns, batches, { wrote = () => {} } = {}) {
-  const schema = [{ name: "root", num_children: columns.length }, ...columns.flatMap((one) => elements(one.name, one.type))];
+  const schema = [{ name: "root", num_children: columns.length }, ...columns.flatMap((column) => elements(column.name, column.type))];
   const bytes = new ByteWriter();
   const writer = new ParquetWriter({ writer: bytes, schema, statistics: false, createdBy: "deltaic explore" });
-  const converters = columns.map((one) => stored(one.type));
+  const converters = columns.map((column) => stored(column.type));
   let rows = 0;
-  let held = [];
+  let pending = [];
   const group = async () => {
-    const columnData = columns.map(({ name }, at) => ({ name, data: held.map((row) => converters[at](row[at])), offsetIndex: false }));
+    const columnData = columns.map(({ name }, at) => ({ name, data: pending.map((row) => converters[at](row[at])), offsetIndex: false }));
     await writer.write({ columnData, rowGroupSize: GROUP_ROWS });
     await hand(bytes, file);
-    rows += held.length;
-    held = [];
+    rows += pending.length;
+    pending = [];
     wrote(rows);
   };
   for await (const batch of batches) {
-    for (const row of batch) if (held.push(row) >= GROUP_ROWS) await group();
+    for (const row of batch) if (pending.push(row) >= GROUP_ROWS) await group();
   }
-  if (held.length) await group();
+  if (pending.length) await group();
   await writer.finish();
   await hand(bytes, file);
   return { rows };
@@ -63,9 +63,9 @@ function elements(name, type, repetition_type = "OPTIONAL") {
     return [{ ...described, type: "FIXED_LEN_BYTE_ARRAY", type_length: 16 }];
   }
   if (typeof type === "string") return [{ name, repetition_type, ...SIMPLE[type] }];
-  const container = (children, told) => ({ name, repetition_type, num_children: children, ...told });
+  const container = (children, properties) => ({ name, repetition_type, num_children: children, ...properties });
   if (type.type === "struct") {
-    return [container(type.fields.length), ...type.fields.flatMap((one) => elements(one.name, one.type))];
+    return [container(type.fields.length), ...type.fields.flatMap((field) => elements(field.name, field.type))];
   }
   if (type.type === "array") {
     const list = { converted_type: "LIST", logical_type: { type: "LIST" } };
@@ -81,7 +81,7 @@ function stored(type) {
   if (typeof type === "string") return (value) => value;
   const ofNull = (convert) => (value) => (value === null ? null : convert(value));
   if (type.type === "struct") {
-    const parts = type.fields.map((one) => [one.name, stored(one.type)]);
+    const parts = type.fields.map((field) => [field.name, stored(field.type)]);
     return ofNull((value) => Object.fromEntries(parts.map(([name, convert], at) => [name, convert(value[at])])));
   }
   if (type.type === "array") {
@@ -89,5 +89,5 @@ function stored(type) {
     return ofNull((value) => value.map(convert));
   }
   const [key, value] = [stored(type.keyType), stored(type.valueType)];
-  return ofNull((entries) => entries.map((one) => ({ key: key(one.key), value: value(one.value) })));
+  return ofNull((entries) => entries.map((entry) => ({ key: key(entry.key), value: value(entry.value) })));
 }

@@ -33,9 +33,9 @@ export function readProfile(text, endpoint) {
   if (typeof profile.bearerToken !== "string" || typeof profile.endpoint !== "string") {
     throw new Error("This profile has no bearer token or no endpoint. Use a profile that has both.");
   }
-  const named = profile.endpoint.replace(/\/+$/, "");
-  if (named !== endpoint) {
-    throw new Error(`This profile is for ${named}, not for ${endpoint}: open ${named}/explore.`);
+  const profileEndpoint = profile.endpoint.replace(/\/+$/, "");
+  if (profileEndpoint !== endpoint) {
+    throw new Error(`This profile is for ${profileEndpoint}, not for ${endpoint}: open ${profileEndpoint}/explore.`);
   }
   return { token: profile.bearerToken, expires: profile.expirationTime ?? null };
 }
@@ -67,53 +67,53 @@ export class Sharing {
 
   /** Return the volumes, skills or models of a share. */
   async assets(share, kind) {
-    const found = await this.#list(`/shares/${encodeURIComponent(share)}/all-${kind}s`);
-    return found.map((one) => ({ ...one, kind }));
+    const items = await this.#list(`/shares/${encodeURIComponent(share)}/all-${kind}s`);
+    return items.map((item) => ({ ...item, kind }));
   }
 
   /** Return the versions of a model, each as a folder. */
   async versions(model) {
-    const found = await this.#list(`${place(model)}/versions`);
-    return found.map((one) => ({ ...one, name: one.modelName, kind: "version" }));
+    const items = await this.#list(`${pathOf(model)}/versions`);
+    return items.map((item) => ({ ...item, name: item.modelName, kind: "version" }));
   }
 
   /** Return a page of one level of a folder: `{items, folders, leftOut, nextPageToken}`. */
   async files(folder, prefix, token = "") {
-    const asked = `delimiter=/&prefix=${encodeURIComponent(prefix)}${token && `&pageToken=${encodeURIComponent(token)}`}`;
-    return (await this.#ask("GET", `${place(folder)}/files?${asked}`, null)).json();
+    const query = `delimiter=/&prefix=${encodeURIComponent(prefix)}${token && `&pageToken=${encodeURIComponent(token)}`}`;
+    return (await this.#request("GET", `${pathOf(folder)}/files?${query}`, null)).json();
   }
 
   /** Return one file of a folder as it is now, with its URL; throws if it no longer exists. */
   async fileUrl(folder, name) {
-    const answer = await (await this.#ask("POST", `${place(folder)}/files`, { paths: [name] })).json();
+    const answer = await (await this.#request("POST", `${pathOf(folder)}/files`, { paths: [name] })).json();
     if (!answer.items.length) throw new Error("This file no longer exists. Open the folder again.");
     return answer.items[0];
   }
 
   /** Return the metadata of a table's latest version. */
   async metadata(table) {
-    for await (const part of this.#lines("GET", `${place(table)}/metadata`)) if (part.table) return part.table;
+    for await (const part of this.#lines("GET", `${pathOf(table)}/metadata`)) if (part.table) return part.table;
     throw new Error("The answer has no metadata. Try again.");
   }
 
   /** Yield `{table}` first, then `{file}`s of a snapshot. */
   snapshot(table, { at = {}, hints = null, limit = null } = {}) {
     const body = { ...at, ...(hints && { jsonPredicateHints: JSON.stringify(hints) }), ...(limit && { limitHint: limit }) };
-    return this.#pages((token) => ["POST", `${place(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
+    return this.#pages((token) => ["POST", `${pathOf(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
   }
 
   /** Yield `{table}` first, then `{file}`s with the changes of one version. */
   changes(table, version) {
-    const asked = `startingVersion=${version}&endingVersion=${version}`;
+    const query = `startingVersion=${version}&endingVersion=${version}`;
     return this.#pages((token) => [
-      "GET", `${place(table)}/changes?${asked}${token ? `&pageToken=${encodeURIComponent(token)}` : ""}`, null,
+      "GET", `${pathOf(table)}/changes?${query}${token ? `&pageToken=${encodeURIComponent(token)}` : ""}`, null,
     ]);
   }
 
   async #list(path) {
     const items = [];
     for (let token = ""; ; ) {
-      const answer = await this.#ask("GET", path + (token ? `?pageToken=${encodeURIComponent(token)}` : ""), null);
+      const answer = await this.#request("GET", path + (token ? `?pageToken=${encodeURIComponent(token)}` : ""), null);
       const page = await answer.json();
       items.push(...(page.items ?? []));
       token = page.nextPageToken;
@@ -134,14 +134,14 @@ export class Sharing {
   }
 
   async *#lines(method, path, body = null) {
-    const answer = await this.#ask(method, path, body);
+    const answer = await this.#request(method, path, body);
     const version = answer.headers.get("delta-table-version");
     let protocol = null;
     let ended = !/includeendstreamaction=true/i.test(answer.headers.get("delta-sharing-capabilities") ?? "");
     for await (const text of textLines(answer.body)) {
-      const line = parsed(text);
+      const line = parseLine(text);
       if (line.protocol) protocol = line.protocol.deltaProtocol ?? line.protocol;
-      else if (line.metaData) yield { table: described(line.metaData, protocol, version) };
+      else if (line.metaData) yield { table: readMetadata(line.metaData, protocol, version) };
       else if (line.file) yield { file: action(line.file) };
       else if (line.endStreamAction) {
         if (line.endStreamAction.errorMessage) throw new Error(line.endStreamAction.errorMessage);
@@ -152,26 +152,26 @@ export class Sharing {
     if (!ended) throw new Error("The answer ended early. Try again.");
   }
 
-  async #ask(method, path, body) {
+  async #request(method, path, body) {
     const headers = { authorization: `Bearer ${this.#token}`, "delta-sharing-capabilities": CAPABILITIES };
     if (body) headers["content-type"] = "application/json; charset=utf-8";
     const options = { method, headers, body: body && JSON.stringify(body), credentials: "omit", cache: "no-store", redirect: "error" };
-    for (let tried = 1; ; tried++) {
+    for (let attempt = 1; ; attempt++) {
       const answer = await fetch(this.endpoint + path, options);
       if (answer.ok) return answer;
-      if ((answer.status === 429 || answer.status >= 500) && tried < TRIES) {
-        await new Promise((done) => setTimeout(done, 500 * 2 ** tried));
+      if ((answer.status === 429 || answer.status >= 500) && attempt < TRIES) {
+        await new Promise((done) => setTimeout(done, 500 * 2 ** attempt));
         continue;
       }
-      const said = await answer.json().catch(() => ({}));
-      const known = answer.status === 401 ? "The server does not know this token: it has expired, or was revoked or replaced." : "";
-      throw new Refused(answer.status, known || said.message || `The server answered ${answer.status}.`);
+      const errorBody = await answer.json().catch(() => ({}));
+      const explanation = answer.status === 401 ? "The server does not know this token: it has expired, or was revoked or replaced." : "";
+      throw new Refused(answer.status, explanation || errorBody.message || `The server answered ${answer.status}.`);
     }
   }
 }
 
 const ROUTES = { volume: "volumes", skill: "skills", model: "models", version: "models" };
-const place = ({ share, schema, name, kind, version }) =>
+const pathOf = ({ share, schema, name, kind, version }) =>
   `/shares/${encodeURIComponent(share)}/schemas/${encodeURIComponent(schema)}/${ROUTES[kind] ?? "tables"}/${encodeURIComponent(name)}` +
   (kind === "version" ? `/versions/${version}` : "");
 
@@ -192,7 +192,7 @@ async function* textLines(body) {
   if (rest.trim()) yield rest;
 }
 
-function parsed(text) {
+function parseLine(text) {
   try {
     return JSON.parse(text);
   } catch {
@@ -201,15 +201,15 @@ function parsed(text) {
 }
 
 /** Return the parts of the metadata that the page needs; throws for unknown reader features. */
-function described(line, protocol, version) {
-  const told = line.deltaMetadata ?? line;
+function readMetadata(line, protocol, version) {
+  const metadata = line.deltaMetadata ?? line;
   const unknown = (protocol?.readerFeatures ?? []).filter((name) => !READ_FEATURES.has(name.toLowerCase().replace(/-preview$/, "")));
   if (unknown.length) throw new Error(`This page cannot read tables with ${unknown.join(", ")}. Try another client.`);
-  const configuration = told.configuration ?? {};
+  const configuration = metadata.configuration ?? {};
   return {
-    description: told.description ?? null,
-    fields: JSON.parse(told.schemaString).fields,
-    partitionColumns: told.partitionColumns ?? [],
+    description: metadata.description ?? null,
+    fields: JSON.parse(metadata.schemaString).fields,
+    partitionColumns: metadata.partitionColumns ?? [],
     mode: configuration["delta.columnMapping.mode"] ?? "none",
     hasFeed: String(configuration["delta.enableChangeDataFeed"]).toLowerCase() === "true",
     version: version === null ? null : Number(version),
@@ -223,14 +223,14 @@ function action(line) {
   const single = line.deltaSingleAction;
   const kind = ["add", "remove", "cdc"].find((name) => single?.[name]);
   if (!kind) throw new Error("The answer has an unknown kind of action. Try another client.");
-  const told = single[kind];
+  const fields = single[kind];
   return {
     kind,
     id: line.id,
-    url: told.path,
-    size: told.size,
-    partitionValues: told.partitionValues ?? {},
-    vector: told.deletionVector ?? null,
+    url: fields.path,
+    size: fields.size,
+    partitionValues: fields.partitionValues ?? {},
+    vector: fields.deletionVector ?? null,
   };
 }
 
@@ -240,13 +240,13 @@ export async function openUrl(url) {
   try {
     answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" });
   } catch (error) {
-    throw unreached(url, error);
+    throw unreachableError(url, error);
   }
   if (answer.ok) return answer;
   throw new Refused(answer.status, `The store answered ${answer.status} for the file. Try again.`);
 }
 
-function unreached(url, cause) {
+function unreachableError(url, cause) {
   return new Error(
     `The store at ${new URL(url).host} cannot be read from this page. If other clients can read it, its bucket does not ` +
       "allow this page's origin: ask the provider to run deltaic storage cors.", { cause },
@@ -255,20 +255,20 @@ function unreached(url, cause) {
 
 /** Read bytes of an object by its signed URL, with GET, because the URL is signed only for that. */
 export async function readBytes(url, start, end) {
-  for (let tried = 1; ; tried++) {
+  for (let attempt = 1; ; attempt++) {
     let answer;
     try {
       answer = await fetch(url, { headers: { range: `bytes=${start}-${end - 1}` }, credentials: "omit", referrerPolicy: "no-referrer" });
       if (answer.status === 206 || answer.status === 200) {
         const bytes = await answer.arrayBuffer();
-        const wanted = answer.status === 206 ? bytes : bytes.slice(start, end);
-        if (wanted.byteLength === end - start) return wanted;
+        const range = answer.status === 206 ? bytes : bytes.slice(start, end);
+        if (range.byteLength === end - start) return range;
       }
     } catch (error) {
-      if (tried < TRIES) continue;
-      throw unreached(url, error);
+      if (attempt < TRIES) continue;
+      throw unreachableError(url, error);
     }
-    if (tried < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
+    if (attempt < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
     throw new Refused(answer.status, answer.status === 403
       ? "The store refused the file: its URL has expired, or the grant was removed. Load the table again."
       : `The store answered ${answer.status} for a file. Load the table again.`);

@@ -8,7 +8,7 @@ import { fromText, unshown } from "./values.js";
 /** Return the columns to show, and those that cannot be shown with the reason. */
 export function columnsOf(table) {
   const columns = table.fields.map((field) => ({ name: field.name, type: field.type, field, why: unshown(field.type) }));
-  return { shown: columns.filter((one) => !one.why), told: columns.filter((one) => one.why) };
+  return { shown: columns.filter((column) => !column.why), unsupported: columns.filter((column) => column.why) };
 }
 
 /**
@@ -25,8 +25,8 @@ export async function* snapshotRows(parts, { first = Infinity, keep, began, read
       test = began?.(table) ?? keep;
     } else {
       for await (const { rows } of fileRows(part.file, table, columnsOf(table).shown, { first, read })) {
-        const kept = test ? rows.filter(test) : rows;
-        if (kept.length) yield kept;
+        const matching = test ? rows.filter(test) : rows;
+        if (matching.length) yield matching;
       }
       done?.(part.file);
     }
@@ -42,18 +42,18 @@ export async function* changedRows(parts, { began, read = readBytes }) {
     else files.push(part.file);
   }
   const columns = table && columnsOf(table).shown;
-  const removed = new Map(files.filter((one) => one.kind === "remove").map((one) => [one.id, one]));
-  const paired = new Set(files.filter((one) => one.kind === "add" && removed.has(one.id)).map((one) => one.id));
+  const removed = new Map(files.filter((file) => file.kind === "remove").map((file) => [file.id, file]));
+  const paired = new Set(files.filter((file) => file.kind === "add" && removed.has(file.id)).map((file) => file.id));
   for (const file of files) {
     const kind = file.kind === "add" ? "insert" : "delete";
     if (file.kind === "cdc") yield* storedChanges(file, table, columns, read);
     else if (!paired.has(file.id)) for await (const { rows } of fileRows(file, table, columns, { read })) yield { kind, rows };
     else {
       // The same file with another deletion vector: the rows in only one of the vectors have changed.
-      const other = files.find((one) => one.id === file.id && one.kind !== file.kind);
-      const was = new Set(other.vector ? await deletedRows(other.vector, read) : []);
+      const other = files.find((candidate) => candidate.id === file.id && candidate.kind !== file.kind);
+      const otherDeleted = new Set(other.vector ? await deletedRows(other.vector, read) : []);
       for await (const { rows, positions } of fileRows(file, table, columns, { read })) {
-        yield { kind, rows: rows.filter((_, at) => was.has(positions[at])) };
+        yield { kind, rows: rows.filter((_, at) => otherDeleted.has(positions[at])) };
       }
     }
   }
@@ -75,23 +75,23 @@ async function* storedChanges(file, table, columns, read) {
 /** Yield slices of one file's rows that are not deleted, with their positions. */
 async function* fileRows(file, table, columns, { first = Infinity, read }) {
   const partitioned = new Set(table.partitionColumns);
-  const stored = columns.filter((one) => !partitioned.has(one.name));
-  const places = columns.map((one) => (partitioned.has(one.name) ? -1 : stored.indexOf(one)));
-  const constants = columns.map((one) => (partitioned.has(one.name) ? partitionValue(file, one, table.mode) : null));
-  const gone = file.vector ? await deletedRows(file.vector, read) : [];
+  const stored = columns.filter((column) => !partitioned.has(column.name));
+  const indexes = columns.map((column) => (partitioned.has(column.name) ? -1 : stored.indexOf(column)));
+  const constants = columns.map((column) => (partitioned.has(column.name) ? partitionValue(file, column, table.mode) : null));
+  const deleted = file.vector ? await deletedRows(file.vector, read) : [];
   let next = 0;
-  const fields = stored.map((one) => one.field);
+  const fields = stored.map((column) => column.field);
   for await (const { start, rows } of slices(file, fields, { mode: table.mode, read, first })) {
-    const left = [];
+    const remaining = [];
     const positions = [];
     rows.forEach((row, at) => {
-      if (gone[next] === start + at) next += 1;
+      if (deleted[next] === start + at) next += 1;
       else {
-        left.push(places.map((place, column) => (place < 0 ? constants[column] : row[place])));
+        remaining.push(indexes.map((index, column) => (index < 0 ? constants[column] : row[index])));
         positions.push(start + at);
       }
     });
-    yield { rows: left, positions };
+    yield { rows: remaining, positions };
   }
 }
 

@@ -10,8 +10,8 @@ const DECIMAL = /^decimal\((\d+),\s*(-?\d+)\)$/;
 
 /** Return precision and scale of a decimal type; null for other types. */
 export function decimalOf(type) {
-  const found = typeof type === "string" && DECIMAL.exec(type);
-  return found ? { precision: Number(found[1]), scale: Number(found[2]) } : null;
+  const match = typeof type === "string" && DECIMAL.exec(type);
+  return match ? { precision: Number(match[1]), scale: Number(match[2]) } : null;
 }
 
 /** Return the text of a type: `array<struct<a: long>>`. */
@@ -19,7 +19,7 @@ export function typeText(type) {
   if (typeof type === "string") return type;
   if (type.type === "array") return `array<${typeText(type.elementType)}>`;
   if (type.type === "map") return `map<${typeText(type.keyType)}, ${typeText(type.valueType)}>`;
-  if (type.type === "struct") return `struct<${type.fields.map((one) => `${one.name}: ${typeText(one.type)}`).join(", ")}>`;
+  if (type.type === "struct") return `struct<${type.fields.map((field) => `${field.name}: ${typeText(field.type)}`).join(", ")}>`;
   return String(type.type);
 }
 
@@ -28,7 +28,7 @@ export function unshown(type) {
   if (typeof type === "string") return SIMPLE.has(type) || DECIMAL.test(type) ? null : type;
   if (type.type === "array") return unshown(type.elementType);
   if (type.type === "map") return unshown(type.keyType) ?? unshown(type.valueType);
-  if (type.type === "struct") return type.fields.map((one) => unshown(one.type)).find(Boolean) ?? null;
+  if (type.type === "struct") return type.fields.map((field) => unshown(field.type)).find(Boolean) ?? null;
   return String(type.type);
 }
 
@@ -60,13 +60,13 @@ export function cellText(value, type) {
 /** Return nested values as JSON, whose numbers keep every digit. */
 function jsonText(value, type) {
   if (value === null || value === undefined) return "null";
-  if (type.type === "array") return `[${value.map((one) => jsonText(one, type.elementType)).join(",")}]`;
+  if (type.type === "array") return `[${value.map((item) => jsonText(item, type.elementType)).join(",")}]`;
   if (type.type === "map") {
-    const entries = value.map((one) => [cellText(one.key, type.keyType), jsonText(one.value, type.valueType)]);
+    const entries = value.map((entry) => [cellText(entry.key, type.keyType), jsonText(entry.value, type.valueType)]);
     return `{${entries.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
   }
   if (type.type === "struct") {
-    return `{${type.fields.map((one, at) => `${JSON.stringify(one.name)}:${jsonText(value[at], one.type)}`).join(",")}}`;
+    return `{${type.fields.map((field, at) => `${JSON.stringify(field.name)}:${jsonText(value[at], field.type)}`).join(",")}}`;
   }
   const text = cellText(value, type);
   const bare = type === "boolean" || (isNumber(type) && /^-?\d/.test(text));
@@ -100,8 +100,8 @@ function dateText(days) {
   const day = ofYear - Math.floor((153 * month + 2) / 5) + 1;
   const civil = month < 10 ? month + 3 : month - 9;
   const full = year + era * 400 + (civil <= 2 ? 1 : 0);
-  const shown = full < 0 ? `-${String(-full).padStart(4, "0")}` : String(full).padStart(4, "0");
-  return `${shown}-${String(civil).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
+  const padded = full < 0 ? `-${String(-full).padStart(4, "0")}` : String(full).padStart(4, "0");
+  return `${padded}-${String(civil).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
 }
 
 function timestampText(micros) {
@@ -152,19 +152,19 @@ export function fromText(text, type) {
 }
 
 function decimalFrom(text, scale, bad) {
-  const found = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text);
-  if (!found || !(found[2] || found[3])) throw bad();
-  const digits = BigInt(found[2] + (found[3] ?? ""));
-  const shift = scale - (found[3] ?? "").length + Number(found[4] ?? 0);
+  const match = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text);
+  if (!match || !(match[2] || match[3])) throw bad();
+  const digits = BigInt(match[2] + (match[3] ?? ""));
+  const shift = scale - (match[3] ?? "").length + Number(match[4] ?? 0);
   const unscaled = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
   if (shift < 0 && unscaled * 10n ** BigInt(-shift) !== digits) throw bad();
-  return found[1] === "-" ? -unscaled : unscaled;
+  return match[1] === "-" ? -unscaled : unscaled;
 }
 
 function dateFrom(text, bad) {
-  const found = /^(-?\d{4,6})-(\d{1,2})-(\d{1,2})$/.exec(text);
-  if (!found) throw bad();
-  const [year, month, day] = found.slice(1).map(Number);
+  const match = /^(-?\d{4,6})-(\d{1,2})-(\d{1,2})$/.exec(text);
+  if (!match) throw bad();
+  const [year, month, day] = match.slice(1).map(Number);
   const shifted = month <= 2 ? year - 1 : year;
   const era = Math.floor(shifted / 400);
   const ofEra = shifted - era * 400;
@@ -176,9 +176,9 @@ function dateFrom(text, bad) {
 }
 
 function timestampFrom(text, bad) {
-  const found = /^(\S+?)(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/.exec(text.trim());
-  if (!found) throw bad();
-  const [, day, hour = "0", minute = "0", second = "0", fraction = "", zone = "Z"] = found;
+  const match = /^(\S+?)(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/.exec(text.trim());
+  if (!match) throw bad();
+  const [, day, hour = "0", minute = "0", second = "0", fraction = "", zone = "Z"] = match;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) throw bad();
   const offset = zone === "Z" ? 0 : (zone[0] === "-" ? -1 : 1) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(-2)));
   const seconds = Number(hour) * 3600 + (Number(minute) - offset) * 60 + Number(second);
