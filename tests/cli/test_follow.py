@@ -196,7 +196,7 @@ def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
     deltaic.done("share follow sales --now")
     lake.commit("parted", GOOD)
     again = {one["table"]: one for one in deltaic.json("share follow sales --now")}
-    assert (again["parted"]["did"], "does not fit" in again["parted"]["why"]) == ("hidden", True)
+    assert (again["parted"]["did"], "is invalid for it" in again["parted"]["why"]) == ("hidden", True)
 
 
 def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
