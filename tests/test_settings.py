@@ -1,4 +1,4 @@
-"""What the environment may say, and what is said to whoever gets it wrong."""
+"""Test that settings are read from the environment, and that invalid values are reported."""
 
 from datetime import timedelta
 
@@ -6,24 +6,28 @@ import pytest
 from deltaic.settings import Settings
 
 
-def test_what_is_not_said_has_a_default() -> None:
-    unsaid = Settings.read({})
-    assert unsaid == Settings()
-    assert (unsaid.url_ttl, unsaid.response_streaming, unsaid.endpoint_url) == (timedelta(hours=1), "disabled", "")
+def test_unset_variables_have_defaults() -> None:
+    defaults = Settings.read({})
+    assert defaults == Settings()
+    assert (defaults.url_ttl, defaults.response_streaming, defaults.endpoint_url) == (
+        timedelta(hours=1),
+        "disabled",
+        "",
+    )
 
 
-def test_a_streamed_answer_ends_where_lambda_ends_it() -> None:
+def test_the_stream_limit_is_that_of_lambda() -> None:
     """AWS, "Lambda quotas": the maximum size of a streamed response is 200 MB."""
     assert Settings().stream_limit_bytes == 200 * 10**6
 
 
-def test_a_page_fits_what_lambda_sends_at_once() -> None:
+def test_a_page_fits_into_the_burst_of_lambda() -> None:
     """AWS, "Response streaming": the first 6 MB of an answer have no limit on their pace."""
     assert 5_900_000 < Settings().page_bytes < 6_000_000
 
 
 def test_every_variable_is_read() -> None:
-    said = Settings.read(
+    settings = Settings.read(
         {
             "CATALOG_TABLE": "c",
             "TOKENS_TABLE": "t",
@@ -48,7 +52,7 @@ def test_every_variable_is_read() -> None:
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
         }
     )
-    assert said == Settings(
+    assert settings == Settings(
         catalog_table="c",
         tokens_table="t",
         token_key_secret="k",
@@ -87,11 +91,11 @@ def test_every_variable_is_read() -> None:
         pytest.param("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "much", id="memory"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name(name: str, value: str) -> None:
+def test_an_invalid_variable_is_reported_by_name(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=name):
         Settings.read({name: value})
 
 
 @pytest.mark.parametrize("value", ["60", "604800"])
-def test_the_bounds_of_a_life_are_lives(value: str) -> None:
+def test_the_limits_of_the_url_lifetime_are_valid(value: str) -> None:
     assert Settings.read({"URL_TTL_SECONDS": value}).url_ttl == timedelta(seconds=int(value))

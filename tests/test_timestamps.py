@@ -1,4 +1,4 @@
-"""A moment reads alike wherever it is told, in UTC and beyond the calendar."""
+"""Test the format of times in messages."""
 
 import pytest
 from deltaic.timestamps import format_ms
@@ -16,5 +16,5 @@ from deltaic.timestamps import format_ms
         (10**18, "1000000000000000000 ms since 1970"),
     ],
 )
-def test_messages_write_moments_in_utc(milliseconds: int, text: str) -> None:
+def test_times_are_formatted_in_utc(milliseconds: int, text: str) -> None:
     assert format_ms(milliseconds) == text

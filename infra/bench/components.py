@@ -45,7 +45,7 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
     """Return some files of a measured table, and what signs them with a session token of so many characters."""
     import msgspec
     from deltaic.delta.actions import Add
-    from deltaic.delta.replay import batch_of
+    from deltaic.delta.replay import to_file_batch
     from deltaic.delta.scan.file_batches import FileBatch, Position
     from deltaic.storage.aws_credentials import Credentials
     from deltaic.storage.endpoints import StorageConfig
@@ -60,7 +60,7 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
         Credentials("ASIAEXAMPLEEXAMPLE00", "x" * 40, token),
         ttl=timedelta(hours=1),
     )
-    return FileBatch(batch_of(adds, "the benchmark"), Position("", 1, 0, 0), lines, None), urls
+    return FileBatch(to_file_batch(adds, "the benchmark"), Position("", 1, 0, 0), lines, None), urls
 
 
 def line_microseconds(lines: int, token_length: int) -> dict[str, float]:

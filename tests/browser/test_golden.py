@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from browser.conftest import opened
 from browser.plain_values import READ, rows_of
-from client.golden_shares import CHANGED, Shared
+from client.golden_shares import CHANGE_FEEDS, Shared
 from client.provider import Provider
 from golden.library import names
 from playwright.sync_api import Browser, Page
@@ -42,7 +42,7 @@ def test_every_version_has_the_rows_that_spark_read(
         assert wanted == seen, f"version {version}: not Spark's {seen - wanted}, only Spark's {wanted - seen}"
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", CHANGE_FEEDS)
 def test_the_changes_of_every_version_are_what_spark_read(
     reader: Page, provider: Provider, shared: Callable[[str], Shared], name: str
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog import keys
 from deltaic.catalog.attributes import marshal, marshal_item
-from deltaic.delta.actions import metadata_of, protocol_of
+from deltaic.delta.actions import parse_metadata, parse_protocol
 from deltaic.errors import InvalidParameter
 from deltaic_ops.inspection.shared_schema import SharedSchema, check_hidden
 
@@ -149,7 +149,7 @@ HIDDEN = [
 def shared(said: str, partitions: tuple[str, ...], configuration: dict[str, str], features: tuple[str, ...]) -> Any:
     meta: Any = metadata(configuration, schema=said, partitions=partitions)["metaData"]
     rules: Any = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": list(features)}
-    return SharedSchema(metadata_of(meta, "here"), protocol_of(rules, "here"))
+    return SharedSchema(parse_metadata(meta, "here"), parse_protocol(rules, "here"))
 
 
 @pytest.mark.parametrize(("name", "said", "partitions", "configuration", "features", "message"), HIDDEN)

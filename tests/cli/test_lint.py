@@ -122,7 +122,7 @@ def test_a_table_is_warned_of_by_what_recipients_run_into(
 def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
     places = {
         "nothing": "no Delta log",
-        "wrong": "is no interval",
+        "wrong": "is not an interval",
         "lost": "is gone (gone.parquet)",
         "misspelled": "partitionColumns has 'P', which the schema spells 'p'",
         "orc": "are in the format 'orc'",

@@ -1,10 +1,10 @@
-"""Decides when rows that the client returned are the rows that Spark read: same columns, same multiset of values.
+"""Compare rows that the client returned with rows that Spark read: same columns, same multiset of values.
 
-What pandas cannot tell apart is not told apart, and nothing else is forgiven:
+Values that pandas cannot distinguish count as equal:
 
     a null float and NaN        both are NaN in a frame
-    an integer beside nulls     a whole column of doubles: compared as the double nearest to Spark's integer
-    a timestamp of Parquet's    the parquet format's frames have no zone (Spark writes INT96): taken as UTC
+    an integer next to nulls    the column is double: compared as the double nearest to Spark's integer
+    a Parquet timestamp         frames of the parquet format have no zone (Spark writes INT96): taken as UTC
 """
 
 import json
@@ -26,44 +26,46 @@ NOT_A_NUMBER: Final = "null or NaN"
 Row = tuple[Any, ...]
 
 
-def assert_same_rows(frame: pd.DataFrame, expected: pa.Table, *, zones: bool, told: object) -> None:
-    """Assert that a frame has Spark's columns in Spark's order and its rows in any order.
+def assert_same_rows(frame: pd.DataFrame, expected: pa.Table, *, zones: bool, context: object) -> None:
+    """Assert that a frame has Spark's columns in the same order, and its rows in any order.
 
     Args:
         frame: What the client returned.
         expected: What Spark read.
         zones: Whether the client keeps a timestamp's zone (delta format).
-        told: Shown where they differ.
+        context: Part of the error message.
     """
-    assert list(frame.columns) == expected.column_names, told
-    found = Counter(rows_of_frame(frame, expected.schema, zones=zones))
-    wanted = Counter(rows_of_spark(expected, frame))
-    assert found == wanted, f"{told}: not in Spark's {list(found - wanted)}, only in Spark's {list(wanted - found)}"
+    assert list(frame.columns) == expected.column_names, context
+    actual = Counter(rows_of_frame(frame, expected.schema, zones=zones))
+    expected_rows = Counter(rows_of_spark(expected, frame))
+    assert actual == expected_rows, (
+        f"{context}: not in Spark's {list(actual - expected_rows)}, only in Spark's {list(expected_rows - actual)}"
+    )
 
 
 def rows_of_frame(frame: pd.DataFrame, schema: pa.Schema, *, zones: bool) -> Iterable[Row]:
-    """Return the rows of a frame as plain values; asserts that each value has a type that fits Spark's."""
+    """Return the rows of a frame as plain values; asserts that their types match Spark's."""
     columns = []
     for field in schema:
         column = frame[field.name]
         if zones and len(column) and pa.types.is_timestamp(field.type):
             assert (getattr(column.dtype, "tz", None) is None) == (field.type.tz is None), (field, column.dtype)
-        columns.append([_plain(value, field.type) for value in column])
+        columns.append([_to_plain(value, field.type) for value in column])
     return zip(*columns, strict=True)
 
 
 def rows_of_spark(table: pa.Table, frame: pd.DataFrame) -> Iterable[Row]:
-    """Return Spark's rows as the same plain values, with the integers as exact as the frame holds them."""
+    """Return Spark's rows as plain values, with integers as precise as in the frame."""
     columns = []
     for field in table.schema:
         values = table[field.name].to_pylist()
         if pa.types.is_integer(field.type) and len(frame) and frame[field.name].dtype.kind == "f":
             values = [None if value is None else int(float(value)) for value in values]
-        columns.append([_plain(value, field.type) for value in values])
+        columns.append([_to_plain(value, field.type) for value in values])
     return zip(*columns, strict=True)
 
 
-def _plain(value: Any, kind: pa.DataType) -> Any:
+def _to_plain(value: Any, kind: pa.DataType) -> Any:
     types = pa.types
     if types.is_floating(kind):
         missing = value is None or math.isnan(value)
@@ -81,7 +83,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
         assert isinstance(value, Decimal), value
         return value
     if types.is_string(kind):
-        return _variant(value) if isinstance(value, dict) else _text(value)
+        return _variant_json(value) if isinstance(value, dict) else _check_text(value)
     if types.is_binary(kind):
         assert isinstance(value, bytes), value
         return value
@@ -90,38 +92,38 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
         assert not isinstance(value, datetime), value
         return value
     if types.is_timestamp(kind):
-        return _microseconds(value)
+        return _to_microseconds(value)
     if types.is_list(kind):
-        return tuple(_plain(item, kind.value_type) for item in value)
+        return tuple(_to_plain(item, kind.value_type) for item in value)
     if types.is_map(kind):
-        pairs = [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in value]
+        pairs = [(_to_plain(key, kind.key_type), _to_plain(item, kind.item_type)) for key, item in value]
         return tuple(sorted(pairs, key=repr))
     assert types.is_struct(kind), kind
-    return _fields(value, kind)
+    return _struct_values(value, kind)
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     assert isinstance(value, str), value
     return value
 
 
-def _variant(value: Mapping[str, bytes]) -> str:
-    """Return a variant as the JSON that Spark makes of it."""
+def _variant_json(value: Mapping[str, bytes]) -> str:
+    """Return a variant as Spark's JSON."""
     assert set(value) == {"metadata", "value"}, value
-    told = VariantUtils.to_json(value["value"], value["metadata"])
-    return json.dumps(json.loads(told), separators=(",", ":"), ensure_ascii=False)
+    context = VariantUtils.to_json(value["value"], value["metadata"])
+    return json.dumps(json.loads(context), separators=(",", ":"), ensure_ascii=False)
 
 
-def _microseconds(value: Any) -> int:
-    moment = pd.Timestamp(value)
-    moment = moment if moment.tz is None else moment.tz_convert(UTC).tz_localize(None)
-    counted = moment.to_datetime64()
-    assert counted == counted.astype("datetime64[us]"), value
-    return int(counted.astype("datetime64[us]").astype(np.int64))
+def _to_microseconds(value: Any) -> int:
+    timestamp = pd.Timestamp(value)
+    timestamp = timestamp if timestamp.tz is None else timestamp.tz_convert(UTC).tz_localize(None)
+    microseconds = timestamp.to_datetime64()
+    assert microseconds == microseconds.astype("datetime64[us]"), value
+    return int(microseconds.astype("datetime64[us]").astype(np.int64))
 
 
-def _fields(value: Mapping[str, Any], kind: pa.StructType) -> Row:
-    """Return a struct's values; the parquet reader leaves a field out that an old file does not have."""
-    known = {field.name for field in kind}
-    assert set(value) <= known, (value, known)
-    return tuple(_plain(value.get(field.name), field.type) for field in kind)
+def _struct_values(value: Mapping[str, Any], kind: pa.StructType) -> Row:
+    """Return a struct's values; the parquet reader omits fields that an old file does not have."""
+    field_names = {field.name for field in kind}
+    assert set(value) <= field_names, (value, field_names)
+    return tuple(_to_plain(value.get(field.name), field.type) for field in kind)

@@ -1,4 +1,4 @@
-"""Fixtures of the client tests: one server for the session, and the golden tables on it."""
+"""Fixtures of the client tests: a server for the session, and the golden tables on it."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,13 +16,13 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 @pytest.fixture(scope="session")
 def shared(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Shared]:
-    """Return a function that shares a golden table, once a session."""
+    """Return a function that shares a golden table, once per session."""
     folder = tmp_path_factory.mktemp("golden")
-    known: dict[str, Shared] = {}
+    tables: dict[str, Shared] = {}
 
     def get(name: str) -> Shared:
-        if name not in known:
-            known[name] = share(provider, load(name), folder / name)
-        return known[name]
+        if name not in tables:
+            tables[name] = share(provider, load(name), folder / name)
+        return tables[name]
 
     return get

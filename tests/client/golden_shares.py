@@ -1,6 +1,6 @@
-"""Decides how a golden table is shared, and what is known of it: what parquet cannot carry, what the client cannot.
+"""Share golden tables, and list what a format or the published client cannot read.
 
-A golden table that is in none of the lists below has to be read, whole and right, in both formats at every version.
+A golden table that is in none of the lists must be read completely and correctly, in both formats at every version.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from golden.library import TABLES, Golden, load, names, place
 
 Format = Literal["delta", "parquet"]
 FORMATS: Final[tuple[Format, ...]] = ("delta", "parquet")
-ASKING: Final[Mapping[Format, str | None]] = {
+CAPABILITIES: Final[Mapping[Format, str | None]] = {
     "delta": "responseformat=delta;readerfeatures=deletionvectors,columnmapping,timestampntz",
     "parquet": None,
 }
-"""The capabilities that the published client sends for each format."""
+"""Capabilities that the published client sends for each format."""
 
-CHANGED: Final = [name for name in names() if load(name).change_range is not None]
-"""The golden tables that have a change feed."""
+CHANGE_FEEDS: Final = [name for name in names() if load(name).change_range is not None]
+"""Golden tables with a change feed."""
 
 MAPPING, VECTORS, WIDENING = "columnMapping", "deletionVectors", "typeWidening"
 REFUSED_AS_PARQUET: Final[Mapping[str, Mapping[str, int]]] = {
@@ -43,46 +43,46 @@ REFUSED_AS_PARQUET: Final[Mapping[str, Mapping[str, int]]] = {
     "odd_columns": {MAPPING: 0},
     "type_widening": {WIDENING: 2},
 }
-"""What a parquet-format client would misread, and the version from which on it is in the table."""
+"""Features that a client of the parquet format would misread, and the first version with them."""
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """The published client (delta-sharing 1.4.2, kernel wrapper 0.3.3) fails although the answer is right."""
+class ClientError:
+    """An error of the published client (delta-sharing 1.4.2, kernel wrapper 0.3.3) although the response is correct."""
 
     since: int
     error: str
-    """What it says."""
+    """The error message."""
 
 
-UNREADABLE: Final[Mapping[tuple[str, Format], Unreadable]] = {
-    # Spark partitions by binary, and this converter does not.
-    ("partitioned_types", "parquet"): Unreadable(1, "Cannot partition on binary or complex columns"),
-    # The converter of the parquet format has a list of types, and these are not on it, not even for empty tables.
-    ("timestamp_ntz", "parquet"): Unreadable(0, "Could not parse datatype: timestamp_ntz"),
-    ("timestamp_ntz_change_feed", "parquet"): Unreadable(0, "Could not parse datatype: timestamp_ntz"),
-    ("variant", "parquet"): Unreadable(0, "Could not parse datatype: variant"),
-    ("variant_shredded", "parquet"): Unreadable(0, "Could not parse datatype: variant"),
-    # Its kernel knows variants, whole ones.
-    ("variant_shredded", "delta"): Unreadable(0, "Feature 'variantShredding' is not supported"),
-    # Its kernel widens columns, and not what is inside an array or a map.
-    ("type_widening", "delta"): Unreadable(6, "Cannot cast list to non-list data types"),
+CLIENT_ERRORS: Final[Mapping[tuple[str, Format], ClientError]] = {
+    # This converter does not support partitions by binary.
+    ("partitioned_types", "parquet"): ClientError(1, "Cannot partition on binary or complex columns"),
+    # The converter of the parquet format does not support these types, even for empty tables.
+    ("timestamp_ntz", "parquet"): ClientError(0, "Could not parse datatype: timestamp_ntz"),
+    ("timestamp_ntz_change_feed", "parquet"): ClientError(0, "Could not parse datatype: timestamp_ntz"),
+    ("variant", "parquet"): ClientError(0, "Could not parse datatype: variant"),
+    ("variant_shredded", "parquet"): ClientError(0, "Could not parse datatype: variant"),
+    # Its kernel does not support shredded variants.
+    ("variant_shredded", "delta"): ClientError(0, "Feature 'variantShredding' is not supported"),
+    # Its kernel does not widen types within an array or a map.
+    ("type_widening", "delta"): ClientError(6, "Cannot cast list to non-list data types"),
 }
 
 COLUMNS_CHANGE: Final[Mapping[str, int]] = {
     "columns_added_change_feed": 5,
     "columns_added_partitioned_change_feed": 3,
 }
-"""Tables whose columns change within the feed, and the last version at which they do.
+"""Tables whose columns change within the feed, and the last version with a change.
 
-The client's kernel (delta format) says of a range across it: "Start and end version schemas are different".
+The client's kernel (delta format) rejects a range across it: "Start and end version schemas are different".
 """
 
 ADVANCED: Final = {*REFUSED_AS_PARQUET, "timestamp_ntz", "timestamp_ntz_change_feed", "variant", "variant_shredded"}
-"""Tables whose latest version uses a reader feature: a client that offers both formats is answered in delta."""
+"""Tables whose latest version uses a reader feature: a client that supports both formats gets delta."""
 
 PADDED: Final[Mapping[str, Sequence[str]]] = {"char_varchar": ["c"]}
-"""CHAR columns: Spark pads them when it reads; they are sent as they were written, with the length in the schema."""
+"""CHAR columns: Spark pads them when it reads; the server sends the written values, with the length in the schema."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +91,23 @@ class Shared:
 
     golden: Golden
     folder: Path
-    """The table as it was uploaded."""
+    """The uploaded table."""
     profile: Path
     recipient: Recipient
 
     @property
     def name(self) -> str:
-        """Its name in the share."""
+        """Name in the share."""
         return f"golden_{self.golden.name}"
 
     @property
     def url(self) -> str:
-        """What the client opens."""
+        """URL for the client."""
         return f"{self.profile}#{SHARE}.{SCHEMA}.{self.name}"
 
     @property
-    def found_out(self) -> Format:
-        """The format of the latest version for a client that takes either."""
+    def default_format(self) -> Format:
+        """Format of the latest version for a client that supports both."""
         return "delta" if self.golden.name in ADVANCED else "parquet"
 
     @property
@@ -116,72 +116,72 @@ class Shared:
 
     @property
     def prefix(self) -> str:
-        """Where the table lies in the bucket."""
+        """Prefix in the bucket."""
         return f"golden/{self.golden.name}/delta"
 
-    def asked(self, as_format: Format) -> Table:
-        """Return the table for plain HTTP, asked as the client asks for a format."""
-        return Table(self.recipient, SHARE, SCHEMA, self.name).asking(ASKING[as_format])
+    def requested(self, as_format: Format) -> Table:
+        """Return the table for plain HTTP, with the capabilities that the client sends for a format."""
+        return Table(self.recipient, SHARE, SCHEMA, self.name).asking(CAPABILITIES[as_format])
 
     def rows(self, version: int) -> pa.Table:
-        """Return what Spark read at a version, CHAR columns without their padding."""
+        """Return what Spark read at a version, with unpadded CHAR columns."""
         rows = self.golden.rows(version)
         for name in PADDED.get(self.golden.name, ()):
             at = rows.column_names.index(name)
             rows = rows.set_column(at, rows.schema.field(at), pc.utf8_rtrim(rows[name], " "))
         return rows
 
-    def refused(self, version: int, as_format: Format) -> list[str]:
+    def refused_features(self, version: int, as_format: Format) -> list[str]:
         """Return the features for which this format must be refused at a version."""
         if as_format == "delta":
             return []
         features = REFUSED_AS_PARQUET.get(self.golden.name, {})
         return [feature for feature, since in features.items() if version >= since]
 
-    def unreadable(self, version: int, as_format: Format) -> str | None:
-        """Return the error with which the client fails at a version, if it does."""
-        known = UNREADABLE.get((self.golden.name, as_format))
-        return known.error if known and version >= known.since else None
+    def expected_error(self, version: int, as_format: Format) -> str | None:
+        """Return the client's error at a version; None if it can read it."""
+        client_error = CLIENT_ERRORS.get((self.golden.name, as_format))
+        return client_error.error if client_error and version >= client_error.since else None
 
     def file(self, raw_path: str) -> Path:
-        """Return the uploaded file that a URL's path in the bucket (decoded) means."""
+        """Return the uploaded file for the decoded path of a URL."""
         folders = {f"{self.prefix}/": self.folder, f"golden/{self.golden.name}/source/": self.source}
-        (found,) = [
+        (path,) = [
             folder / raw_path.removeprefix(prefix) for prefix, folder in folders.items() if raw_path.startswith(prefix)
         ]
-        return found
+        return path
 
     @property
     def source(self) -> Path:
-        """What a shallow clone was cloned from."""
+        """Source of a shallow clone."""
         return TABLES / self.golden.name / "source"
 
 
 def share(provider: Provider, golden: Golden, folder: Path) -> Shared:
-    """Upload a golden table, and what it was cloned from, and share it with its history."""
+    """Upload and share a golden table with history, and upload the source of a clone."""
     placed = place(golden, folder, f"s3://{DATA_BUCKET}/golden")
-    found = Shared(golden, placed, provider.profile, provider.recipient("reader"))
+    shared = Shared(golden, placed, provider.profile, provider.recipient("reader"))
     auxiliary = []
-    if found.source.is_dir():
-        provider.upload(found.source, f"golden/{golden.name}/source")
+    if shared.source.is_dir():
+        provider.upload(shared.source, f"golden/{golden.name}/source")
         auxiliary.append(f"s3://{DATA_BUCKET}/golden/{golden.name}/source")
-    provider.put(found.name, placed, found.prefix, history=True, auxiliary_locations=auxiliary)
-    return found
+    provider.put(shared.name, placed, shared.prefix, history=True, auxiliary_locations=auxiliary)
+    return shared
 
 
 def commit_times(provider: Provider, table: Shared) -> dict[int, int]:
-    """Return when each commit was made, in milliseconds: as it says itself, else as its object does.
+    """Return each commit's time in milliseconds: its in-commit timestamp, else its object's time.
 
-    Delta protocol, "In-Commit Timestamps"; without them the times of the files, pushed up where they do not rise.
+    Delta protocol, "In-Commit Timestamps": file times are made strictly increasing.
     """
     changes = table.golden.changes()
     if table.golden.name in {"everything", "in_commit_timestamps"}:
-        told = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-        return dict(zip(changes["_commit_version"].to_pylist(), told.to_pylist(), strict=True))
+        milliseconds = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        return dict(zip(changes["_commit_version"].to_pylist(), milliseconds.to_pylist(), strict=True))
     s3 = provider.client("s3")
-    listed: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
+    objects: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
     times: dict[int, int] = {}
-    for entry in sorted(listed, key=lambda entry: entry["Key"]):
+    for entry in sorted(objects, key=lambda entry: entry["Key"]):
         name = entry["Key"].rpartition("/")[2]
         if name[20:] == ".json":
             modified = round(entry["LastModified"].timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""Decides what a version holds by the simplest replay there is: the oracle for the lines that the server answers."""
+"""Replay a log in the simplest way, as an oracle for the lines of the server."""
 
 import json
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class State:
-    """A version of a table."""
+    """Content of a version of a table."""
 
     protocol: Action
     metadata: Action
     adds: dict[str, Action] = field(default_factory=dict)
-    """By raw path: within one version a path is there once."""
+    """By raw path, which is unique within a version."""
 
 
 def replay(log: Path, version: int) -> State:
-    """Read all commits up to a version, or a classic checkpoint and what follows, where the first are gone."""
-    found: dict[str, Action] = {}
+    """Read all commits up to a version; if the first are deleted, start at a classic checkpoint."""
+    newest: dict[str, Action] = {}
     adds: dict[str, Action] = {}
     for actions in _commits(log, version):
         for action in actions:
@@ -32,8 +32,8 @@ def replay(log: Path, version: int) -> State:
         for action in actions:
             if "add" in action:
                 adds[action["add"]["path"]] = action["add"]
-            found |= {kind: action[kind] for kind in ("protocol", "metaData") if kind in action}
-    return State(found["protocol"], found["metaData"], adds)
+            newest |= {kind: action[kind] for kind in ("protocol", "metaData") if kind in action}
+    return State(newest["protocol"], newest["metaData"], adds)
 
 
 def _commits(log: Path, version: int) -> Iterator[list[Action]]:
@@ -48,5 +48,5 @@ def _commits(log: Path, version: int) -> Iterator[list[Action]]:
 
 
 def _without_nulls(row: Action) -> Action:
-    (kept,) = [(kind, value) for kind, value in row.items() if value is not None]
-    return {kept[0]: {name: value for name, value in kept[1].items() if value is not None}}
+    (action,) = [(kind, value) for kind, value in row.items() if value is not None]
+    return {action[0]: {name: value for name, value in action[1].items() if value is not None}}

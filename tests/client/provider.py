@@ -1,4 +1,4 @@
-"""Decides how a client test gets a share: one server, one recipient with a profile, tables put there from folders."""
+"""Start a server with one recipient, and share tables from folders on it."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -12,16 +12,16 @@ SCHEMA = "Tables"
 
 
 class Provider(FilledServer):
-    """A provider's side of one running server."""
+    """Provider's side of a running server."""
 
     @property
     def profile(self) -> Path:
         return self.profile_of("reader")
 
     def put(self, name: str, folder: Path, at: str | None = None, **options: Any) -> str:
-        """Copy a table's folder into the bucket, share it under `name`, and return the URL that clients open.
+        """Upload a table's folder, share it under `name`, and return its URL for clients.
 
-        `at` is the table's prefix in the bucket; its name, if it is not said.
+        `at` is the table's prefix in the bucket, by default its name.
         """
         self.upload(folder, at or name)
         self.admin.tables.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{at or name}", **options)
@@ -32,5 +32,5 @@ class Provider(FilledServer):
 
 
 def provide(folder: Path, **parameters: str) -> AbstractContextManager[Provider]:
-    """Start a server with an empty share, granted to one recipient; `parameters` are the template's."""
+    """Start a server with an empty share and a recipient; `parameters` are those of the template."""
     return Provider.running(folder, [Entry(SHARE, SCHEMA)], {"reader": [SHARE]}, parameters=parameters)

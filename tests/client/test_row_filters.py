@@ -1,6 +1,6 @@
-"""The published Python client gets exactly the rows that a recipient may see, of tables that change as they like.
+"""Test that the published Python client gets exactly the rows that the recipient may see.
 
-deltalake writes the tables, with a change feed of its own; what a recipient should get is said by pandas on all rows.
+deltalake writes the tables, with change data; pandas filters all rows for the expected result.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,8 @@ step = st.one_of(
 )
 
 
-class Kept:
-    """A table in a folder, and all its rows in every version."""
+class TableHistory:
+    """Table in a folder, with all its rows in every version."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,63 +64,65 @@ class Kept:
         self.states: list[pd.DataFrame] = [self.rows()]
 
     def rows(self) -> pd.DataFrame:
-        found = deltalake.DeltaTable(str(self.folder)).to_pyarrow_table().cast(self.schema)
-        return found.set_column(3, "day", found["day"].cast(pa.int32())).to_pandas().sort_values("id")
+        rows = deltalake.DeltaTable(str(self.folder)).to_pyarrow_table().cast(self.schema)
+        return rows.set_column(3, "day", rows["day"].cast(pa.int32())).to_pandas().sort_values("id")
 
-    def take(self, kind: str, *told: Any) -> None:
+    def apply_step(self, kind: str, *arguments: Any) -> None:
         table = deltalake.DeltaTable(str(self.folder))
         before = table.version()
         if kind == "append":
-            rows = [(self.next + at, f"n{self.next + at}", *place) for at, place in enumerate(told[0])]
+            rows = [(self.next + at, f"n{self.next + at}", *partition) for at, partition in enumerate(arguments[0])]
             self.next += len(rows)
             columns = [
                 pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), self.schema, strict=True)
             ]
             deltalake.write_deltalake(str(self.folder), pa.table(columns, schema=self.schema), mode="append")
         elif kind == "delete":
-            table.delete(f"id % 10 = {told[0]}")
+            table.delete(f"id % 10 = {arguments[0]}")
         elif kind == "move":
-            table.update(new_values={"site": told[1]}, predicate=f"id % 10 = {told[0]}")
+            table.update(new_values={"site": arguments[1]}, predicate=f"id % 10 = {arguments[0]}")
         else:
-            table.update(updates={"note": "note || '!'"}, predicate=f"id % 10 = {told[0]}")
+            table.update(updates={"note": "note || '!'"}, predicate=f"id % 10 = {arguments[0]}")
         for _ in range(deltalake.DeltaTable(str(self.folder)).version() - before):
             self.states.append(self.rows())
 
 
-def told(frame: pd.DataFrame) -> list[tuple[int, str, str | None]]:
+def arguments(frame: pd.DataFrame) -> list[tuple[int, str, str | None]]:
     rows = frame[["id", "note", "site"]].itertuples(index=False)
     return sorted((int(row.id), str(row.note), None if pd.isna(row.site) else str(row.site)) for row in rows)
 
 
 @pytest.mark.slow
-# The client leaves the folder of its Delta log to the garbage collector.
+# The garbage collector removes the client's folder with its Delta log.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @settings(max_examples=tries(12), deadline=None)
-@given(steps=st.lists(step, min_size=1, max_size=5), which=st.integers(0, len(FILTERS) - 1), delta=st.booleans())
+@given(steps=st.lists(step, min_size=1, max_size=5), filter_index=st.integers(0, len(FILTERS) - 1), delta=st.booleans())
 def test_a_recipient_gets_its_rows_and_no_others(
-    provider: Provider, tmp_path_factory: pytest.TempPathFactory, steps: list[Any], which: int, *, delta: bool
+    provider: Provider, tmp_path_factory: pytest.TempPathFactory, steps: list[Any], filter_index: int, *, delta: bool
 ) -> None:
-    text, properties, sees = FILTERS[which]
-    table = Kept(tmp_path_factory.mktemp("narrowed"))
-    table.take("append", [(site, day) for site in SITES for day in DAYS])
-    for one in steps:
-        table.take(*one)
+    text, properties, is_visible = FILTERS[filter_index]
+    table = TableHistory(tmp_path_factory.mktemp("narrowed"))
+    table.apply_step("append", [(site, day) for site in SITES for day in DAYS])
+    for action in steps:
+        table.apply_step(*action)
     name = f"narrowed_{uuid4().hex}"
-    held = provider.admin.recipients.get("reader").properties
-    provider.admin.recipients.update("reader", add_properties=properties, remove_properties=tuple(held))
+    properties_before = provider.admin.recipients.get("reader").properties
+    provider.admin.recipients.update("reader", add_properties=properties, remove_properties=tuple(properties_before))
     url = provider.put(name, table.folder, history=True, partition_filter=text)
-    mine = [told(state[state.apply(sees, axis=1)] if len(state) else state) for state in table.states]
-    for version, expected in enumerate(mine):
-        assert told(delta_sharing.load_as_pandas(url, version=version, use_delta_format=delta)) == expected
-    assert told(delta_sharing.load_as_pandas(url, use_delta_format=delta)) == mine[-1]
+    visible_rows = [
+        arguments(state[state.apply(is_visible, axis=1)] if len(state) else state) for state in table.states
+    ]
+    for version, expected in enumerate(visible_rows):
+        assert arguments(delta_sharing.load_as_pandas(url, version=version, use_delta_format=delta)) == expected
+    assert arguments(delta_sharing.load_as_pandas(url, use_delta_format=delta)) == visible_rows[-1]
     feed = delta_sharing.load_table_changes_as_pandas(url, starting_version=0, use_delta_format=delta)
     state: list[tuple[int, str, str | None]] = []
-    for version, expected in enumerate(mine):
+    for version, expected in enumerate(visible_rows):
         changes = feed[feed["_commit_version"] == version]
-        for gone in told(changes[changes["_change_type"].isin(["delete", "update_preimage"])]):
-            state.remove(gone)
-        state += told(changes[changes["_change_type"].isin(["insert", "update_postimage"])])
+        for removed_row in arguments(changes[changes["_change_type"].isin(["delete", "update_preimage"])]):
+            state.remove(removed_row)
+        state += arguments(changes[changes["_change_type"].isin(["insert", "update_postimage"])])
         assert sorted(state, key=str) == sorted(expected, key=str)
-        # Each half of an update comes with the other.
+        # Each preimage of an update has a postimage.
         kinds = changes["_change_type"].value_counts()
         assert kinds.get("update_preimage", 0) == kinds.get("update_postimage", 0)

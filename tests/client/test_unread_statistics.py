@@ -1,4 +1,4 @@
-"""Statistics that the Python client never reads are left out for it alone; its rows are the same as with them."""
+"""Test that statistics are omitted for the Python client alone, and that its rows do not change."""
 
 import json
 from collections.abc import Iterator
@@ -39,21 +39,21 @@ def table(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def full(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Start a gateway beside the provider's that sends what is not read, too, and return a profile for it."""
+def full_profile(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Start a second gateway that sends all statistics, and return a profile for it."""
     folder = tmp_path_factory.mktemp("full")
-    known = {name: value for name, value in provider.stack.environment.items() if name != "AWS_SESSION_TOKEN"}
-    with gateway_over({**known, "UNREAD_STATISTICS": "enabled", "LOG_LEVEL": "ERROR"}, folder / "state") as stack:
+    environment = {name: value for name, value in provider.stack.environment.items() if name != "AWS_SESSION_TOKEN"}
+    with gateway_over({**environment, "UNREAD_STATISTICS": "enabled", "LOG_LEVEL": "ERROR"}, folder / "state") as stack:
         yield provider.reached_by(stack.endpoint, folder).profile
         stack.check()
 
 
 def files(profile: Path, agent: str, **headers: str) -> list[dict[str, Any]]:
-    """Ask by plain HTTP, in the client's name or another's."""
-    told = json.loads(profile.read_text(encoding="utf-8"))
+    """Send a query by plain HTTP with a User-Agent, and return the files."""
+    profile_fields = json.loads(profile.read_text(encoding="utf-8"))
     answer = httpx.post(
-        f"{told['endpoint']}/shares/{SHARE}/schemas/{SCHEMA}/tables/measured/query",
-        headers={"Authorization": f"Bearer {told['bearerToken']}", "User-Agent": agent, **headers},
+        f"{profile_fields['endpoint']}/shares/{SHARE}/schemas/{SCHEMA}/tables/measured/query",
+        headers={"Authorization": f"Bearer {profile_fields['bearerToken']}", "User-Agent": agent, **headers},
         json={},
         timeout=30,
     )
@@ -72,30 +72,32 @@ def files(profile: Path, agent: str, **headers: str) -> list[dict[str, Any]]:
     ],
 )
 def test_the_published_client_reads_the_same_rows(
-    provider: Provider, table: str, full: Path, options: dict[str, Any]
+    provider: Provider, table: str, full_profile: Path, options: dict[str, Any]
 ) -> None:
-    usual = delta_sharing.load_as_pandas(f"{provider.profile}#{table}", **options)
-    assert len(usual) == {"limit": 33, "jsonPredicateHints": 20, "version": 40}.get(next(iter(options), ""), 100)
-    assert_frame_equal(delta_sharing.load_as_pandas(f"{full}#{table}", **options), usual)
+    published = delta_sharing.load_as_pandas(f"{provider.profile}#{table}", **options)
+    assert len(published) == {"limit": 33, "jsonPredicateHints": 20, "version": 40}.get(next(iter(options), ""), 100)
+    assert_frame_equal(delta_sharing.load_as_pandas(f"{full_profile}#{table}", **options), published)
 
 
-def test_only_its_lines_in_parquet_format_are_without(provider: Provider, table: str, full: Path) -> None:
+def test_statistics_are_omitted_only_for_this_client_in_parquet_format(
+    provider: Provider, table: str, full_profile: Path
+) -> None:
     assert table
     agent = DataSharingRestClient.USER_AGENT
     assert agent.startswith("Delta-Sharing-Python/1.4.")
-    usual, whole = files(provider.profile, agent), files(full, agent)
-    assert len(usual) == 10
-    for short, long in zip(usual, whole, strict=True):
-        assert set(long) - set(short) == {"stats"}
-        assert {name: long[name] for name in ("id", "size", "partitionValues")} == {
-            name: short[name] for name in ("id", "size", "partitionValues")
+    published, full_files = files(provider.profile, agent), files(full_profile, agent)
+    assert len(published) == 10
+    for short_line, long_line in zip(published, full_files, strict=True):
+        assert set(long_line) - set(short_line) == {"stats"}
+        assert {name: long_line[name] for name in ("id", "size", "partitionValues")} == {
+            name: short_line[name] for name in ("id", "size", "partitionValues")
         }
-    others = (
+    agents = (
         "Delta-Sharing-Spark/1.3.10 Spark/4.1.1",
         "Delta-Sharing-Python/1.5.0 pandas/2.3.3",
         "python-requests/2.32.3",
     )
-    for other in others:
-        assert all("stats" in file for file in files(provider.profile, other)), other
+    for other_agent in agents:
+        assert all("stats" in file for file in files(provider.profile, other_agent)), other_agent
     delta = {"delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors"}
     assert all("stats" in file["deltaSingleAction"]["add"] for file in files(provider.profile, agent, **delta))

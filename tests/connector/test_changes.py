@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from client.golden_shares import CHANGED, COLUMNS_CHANGE, FORMATS, Format, Shared, commit_times
+from client.golden_shares import CHANGE_FEEDS, COLUMNS_CHANGE, FORMATS, Format, Shared, commit_times
 from golden.workbench import as_arrow
 
 from connector.sharing import Connector, rows
@@ -33,12 +33,12 @@ def changes(connector: Connector, name: str, as_format: Format, first: int, last
 
 
 @pytest.mark.parametrize("as_format", FORMATS)
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", CHANGE_FEEDS)
 def test_the_change_feed_is_what_spark_reads(connector: Connector, shared: Share, name: str, as_format: Format) -> None:
     table = shared(name)
     assert table.golden.change_range is not None
     first, last = table.golden.change_range
-    if refused := table.refused(last, as_format):
+    if refused := table.refused_features(last, as_format):
         with pytest.raises(Exception, match=refused[0]):
             changes(connector, table.name, as_format, first, last)
         return

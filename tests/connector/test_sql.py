@@ -40,7 +40,7 @@ def tables(
     created = {name: f"{name}_{request.param}" for name in NAMES}
     for name, table in found.items():
         # What parquet cannot carry is read in the format that the server finds.
-        refused = table.refused(table.golden.versions[-1], request.param)
+        refused = table.refused_features(table.golden.versions[-1], request.param)
         options = "" if refused or request.param == "auto" else f"OPTIONS (responseFormat '{request.param}')"
         url = connector.provider.url(table.name)
         connector.spark.sql(f"CREATE TABLE {created[name]} USING deltaSharing {options} LOCATION '{url}'")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from client.golden_shares import CHANGED, FORMATS, Format, Shared
+from client.golden_shares import CHANGE_FEEDS, FORMATS, Format, Shared
 from client.provider import SCHEMA, SHARE
 from deltaic_ops.local.resources import DATA_BUCKET
 
@@ -28,7 +28,7 @@ def test_a_stream_begins_with_the_whole_table(
 ) -> None:
     table = shared(name)
     version = table.golden.versions[-1]
-    if refused := table.refused(version, as_format):
+    if refused := table.refused_features(version, as_format):
         with pytest.raises(Exception, match=refused[0]):
             connector.stream(table.name, tmp_path, as_format)
     else:
@@ -61,7 +61,7 @@ def test_a_stream_goes_on_where_it_was(connector: Connector, as_format: Format, 
     assert connector.stream(name, tmp_path / "whole", as_format) == rows(spark.read.format("delta").load(place))
 
 
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", CHANGE_FEEDS)
 def test_a_stream_of_changes_is_what_spark_reads(
     connector: Connector, shared: Share, name: str, tmp_path: Path
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_stream_of_changes_is_what_spark_reads(
     assert table.golden.change_range is not None
     first, last = table.golden.change_range
     options = {"readChangeFeed": "true", "startingVersion": first}
-    if refused := table.refused(last, "parquet"):
+    if refused := table.refused_features(last, "parquet"):
         with pytest.raises(Exception, match=refused[0]):
             connector.stream(table.name, tmp_path, "parquet", **options)
         return

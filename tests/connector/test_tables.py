@@ -28,7 +28,7 @@ def test_without_a_format_it_reads_the_latest_version(connector: Connector, shar
     assert rows(connector.read(table.name)) == expected
     asked, answered = connector.asked("metadata", "query")
     assert asked.asked["delta-sharing-capabilities"].startswith("responseformat=parquet,delta;")
-    assert answered.asked["delta-sharing-capabilities"].startswith(f"responseformat={table.found_out}")
+    assert answered.asked["delta-sharing-capabilities"].startswith(f"responseformat={table.default_format}")
 
 
 @pytest.mark.parametrize("as_format", FORMATS)
@@ -38,7 +38,7 @@ def test_it_reads_every_version(connector: Connector, shared: Share, name: str, 
     known = table.golden.versions
     # In delta format, where a read costs three times as much, only some of them.
     for version in known if as_format == "parquet" else {known[0], known[len(known) // 2], known[-1]}:
-        if refused := table.refused(version, as_format):
+        if refused := table.refused_features(version, as_format):
             with pytest.raises(Exception, match=refused[0]):
                 rows(connector.read(table.name, as_format, versionAsOf=version))
         else:
@@ -51,7 +51,7 @@ def test_it_reads_every_version(connector: Connector, shared: Share, name: str, 
 def test_it_reads_parts(connector: Connector, shared: Share, name: str, as_format: Format) -> None:
     table = shared(name)
     version = table.golden.versions[-1]
-    if table.refused(version, as_format):
+    if table.refused_features(version, as_format):
         return
     whole = table.golden.rows(version)
     expected = rows(whole)

@@ -329,7 +329,7 @@ ESCAPES = ["../vol1x/secret", "a/../../vol2/secret", "/vol2/secret", "", ".", ".
 
 @pytest.mark.parametrize("path", ESCAPES)
 def test_a_path_out_of_the_folder_is_refused_by_its_place(erik: Recipient, path: str) -> None:
-    erik.post(f"{VOLUME}/files", {"paths": ["one.pdf", path]}).refused(*INVALID, "paths[1] names no file")
+    erik.post(f"{VOLUME}/files", {"paths": ["one.pdf", path]}).refused(*INVALID, "paths[1] is not a valid file name")
 
 
 def test_what_may_not_be_read_and_what_no_store_can_name_take_no_other_with_them(

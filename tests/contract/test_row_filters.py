@@ -38,7 +38,7 @@ DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors,columnmappin
 CANARY: Final = "canary-7f3a"
 BAD: Final = (400, "INVALID_PARAMETER_VALUE")
 UNSUPPORTED: Final = (400, "UNSUPPORTED_OPERATION")
-CHANGED: Final = "What is shared with you of this table has changed"
+CHANGED: Final = "Your access to this table has changed"
 CHECKED: Final[dict[str, Any]] = {"delta.invariants": '{"expression":{"expression":"region > id"}}'}
 COLUMNS = pa.schema([column("id", pa.int64(), **CHECKED), column("note", pa.string()), column("region", pa.string())])
 formats = pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])

@@ -1,4 +1,4 @@
-"""A kept snapshot never changes an answer, and a new commit costs a new commit."""
+"""Test that cached snapshots return the same results, and that only new commits are read."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from deltaic.delta.store import LogFile
 V = vector("ab^-aqEH.-t@S}K{vb[*k^")
 
 
-def grown(root: Path) -> HandmadeLog:
+def write_log(root: Path) -> HandmadeLog:
     log = HandmadeLog(root)
     log.commit(metadata(), protocol(3, 7, "deletionVectors"))
     log.commit(*[add(f"f{n}", n) for n in range(50)])
@@ -26,8 +26,8 @@ def grown(root: Path) -> HandmadeLog:
     return log
 
 
-def test_new_commits_are_read_and_nothing_else(tmp_path: Path) -> None:
-    log = grown(tmp_path)
+def test_only_new_commits_are_read(tmp_path: Path) -> None:
+    log = write_log(tmp_path)
     store = FolderStore(tmp_path)
     cached = DeltaLog(store, SnapshotCache(8 << 20), "t")
     list(cached.snapshot().files())
@@ -43,23 +43,23 @@ def test_new_commits_are_read_and_nothing_else(tmp_path: Path) -> None:
         snapshot = cached.snapshot()
         assert found_files(snapshot.files()) == expected_files(log.state())
         assert snapshot.metadata.configuration == (log.state().metadata or {})["configuration"]
-        # The kept version tells where a listing may begin, so the hint is not asked for.
+        # The listing starts at the cached version, so the hint is not read.
         assert store.calls[0].startswith("list ")
         assert store.calls[1:] == [f"get _delta_log/{version:020d}.json"]
         assert snapshot.totals() == DeltaLog(FolderStore(tmp_path)).snapshot().totals()
 
 
-def test_older_versions_are_kept_apart(tmp_path: Path) -> None:
-    log = grown(tmp_path)
+def test_versions_are_cached_separately(tmp_path: Path) -> None:
+    log = write_log(tmp_path)
     cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
     log.commit(add("h", 9))
     for version in (3, 2, 3, 1, 2):
         assert found_files(cached.snapshot(version).files()) == expected_files(log.state(version))
 
 
-def test_a_table_made_anew_is_read_anew(tmp_path: Path) -> None:
+def test_a_recreated_table_is_read_again(tmp_path: Path) -> None:
     cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
-    grown(tmp_path)
+    write_log(tmp_path)
     list(cached.snapshot().files())
     shutil.rmtree(tmp_path / "_delta_log")
     log = HandmadeLog(tmp_path)
@@ -72,7 +72,7 @@ def test_a_table_made_anew_is_read_anew(tmp_path: Path) -> None:
     assert found_files(cached.snapshot().files()) == expected_files(log.state())
 
 
-def test_tables_that_look_alike_are_kept_apart(tmp_path: Path) -> None:
+def test_similar_tables_are_cached_separately(tmp_path: Path) -> None:
     cache = SnapshotCache(8 << 20)
     logs = []
     for name in ("one", "two"):
@@ -84,32 +84,32 @@ def test_tables_that_look_alike_are_kept_apart(tmp_path: Path) -> None:
             os.utime(path, (2_000_000_000, 2_000_000_000))
         logs.append(log)
     for log in logs * 2:
-        found = DeltaLog(FolderStore(log.root), cache, str(log.root)).snapshot().files()
-        assert found_files(found) == expected_files(log.state())
+        files = DeltaLog(FolderStore(log.root), cache, str(log.root)).snapshot().files()
+        assert found_files(files) == expected_files(log.state())
 
 
-def test_the_room_is_never_exceeded(tmp_path: Path) -> None:
-    room = 96 << 10
-    cache = SnapshotCache(room)
+def test_the_memory_limit_is_never_exceeded(tmp_path: Path) -> None:
+    limit = 96 << 10
+    cache = SnapshotCache(limit)
     for name in range(12):
-        log = grown(tmp_path / str(name))
+        log = write_log(tmp_path / str(name))
         delta = DeltaLog(FolderStore(log.root), cache, str(name))
         for _ in range(2):
             assert found_files(delta.snapshot().files()) == expected_files(log.state())
             snapshots = sum(snapshot.nbytes for _, snapshot in cache._snapshots.items())
-            assert snapshots + cache._row_groups._room.nbytes + cache.commits._room.nbytes <= room
+            assert snapshots + cache._row_groups._budget.nbytes + cache.commits._budget.nbytes <= limit
 
 
-def decoded(cache: SnapshotCache, log: HandmadeLog, store: FolderStore) -> bool:
-    """Read a table to its end, and tell whether anything was decoded for it: whatever was not kept is fetched."""
+def reads_files(cache: SnapshotCache, log: HandmadeLog, store: FolderStore) -> bool:
+    """Read a table to its end, and return whether that fetched any file of the log."""
     store.calls.clear()
-    found = DeltaLog(store, cache, str(log.root)).snapshot().files()
-    assert found_files(found) == expected_files(log.state())
+    files = DeltaLog(store, cache, str(log.root)).snapshot().files()
+    assert found_files(files) == expected_files(log.state())
     return any(not call.startswith("list ") for call in store.calls)
 
 
-def large(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
-    """Return a log of a checkpoint that is not fetched whole with its footer, its store, and the checkpoint's size."""
+def write_large_log(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
+    """Write a log with a checkpoint too large for the footer request; return log, store and checkpoint size."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol())
     names = ["".join(hashlib.sha256(f"{n}.{part}".encode()).hexdigest() for part in range(16)) for n in range(5000)]
@@ -119,53 +119,53 @@ def large(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
 
 
 @pytest.mark.slow
-def test_rows_are_kept_when_they_are_read_a_second_time(tmp_path: Path) -> None:
-    log, store, size = large(tmp_path)
+def test_rows_are_cached_at_the_second_read(tmp_path: Path) -> None:
+    log, store, size = write_large_log(tmp_path)
     cache = SnapshotCache(16 * size)
-    assert [decoded(cache, log, store) for _ in range(4)] == [True, True, False, False]
+    assert [reads_files(cache, log, store) for _ in range(4)] == [True, True, False, False]
 
 
-def test_a_checkpoint_that_does_not_fit_is_not_kept_in_part(tmp_path: Path) -> None:
-    log, store, size = large(tmp_path)
+def test_a_checkpoint_above_the_limit_is_not_partly_cached(tmp_path: Path) -> None:
+    log, store, size = write_large_log(tmp_path)
     cache = SnapshotCache(2 * size)
-    asked = []
+    call_counts = []
     for _ in range(4):
-        assert decoded(cache, log, store)
-        asked.append(len(store.calls))
-    assert len(set(asked[1:])) == 1
+        assert reads_files(cache, log, store)
+        call_counts.append(len(store.calls))
+    assert len(set(call_counts[1:])) == 1
 
 
 @pytest.mark.slow
-def test_a_table_that_is_read_once_pushes_nothing_out(tmp_path: Path) -> None:
-    log, store, size = large(tmp_path / "often")
+def test_a_single_read_evicts_nothing(tmp_path: Path) -> None:
+    log, store, size = write_large_log(tmp_path / "often")
     cache = SnapshotCache(8 * size)
     for _ in range(2):
-        decoded(cache, log, store)
+        reads_files(cache, log, store)
     for name in "abc":
-        other, others, _ = large(tmp_path / name)
-        assert decoded(cache, other, others)
-    assert not decoded(cache, log, store)
+        other_log, other_store, _ = write_large_log(tmp_path / name)
+        assert reads_files(cache, other_log, other_store)
+    assert not reads_files(cache, log, store)
 
 
 def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:
-    log = grown(tmp_path)
+    log = write_log(tmp_path)
     cache = SnapshotCache(8 << 20)
-    wrong: list[str] = []
+    errors: list[str] = []
     done = threading.Event()
 
     def read() -> None:
         while not done.is_set():
             snapshot = DeltaLog(FolderStore(tmp_path), cache, "t").snapshot()
-            found = sum(batch.num_rows for batch in snapshot.files())
-            # One file came with every commit after version 2, which has 50 files.
-            if found != 48 + snapshot.version or snapshot.totals().num_files != found:
-                wrong.append(f"version {snapshot.version}: {found} files, {snapshot.totals()}")
+            files = sum(batch.num_rows for batch in snapshot.files())
+            # Version 2 has 50 files, and each later commit adds one.
+            if files != 48 + snapshot.version or snapshot.totals().num_files != files:
+                errors.append(f"version {snapshot.version}: {files} files, {snapshot.totals()}")
 
     readers = [threading.Thread(target=read) for _ in range(3)]
     for reader in readers:
         reader.start()
     for number in range(20):
-        # Commits appear whole, as on object storage.
+        # Commits appear atomically, as on object storage.
         path = log.log / f"{len(log.commits):020d}.json"
         log.commits.append([add(f"n{number}", 1)])
         draft = tmp_path / "draft"
@@ -176,11 +176,11 @@ def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:
     done.set()
     for reader in readers:
         reader.join()
-    assert wrong == []
+    assert errors == []
 
 
-class Tagging(FolderStore):
-    """A store that tells contents apart in its listing, as object stores do."""
+class TaggingStore(FolderStore):
+    """Store whose listing has ETags, like an object store."""
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
         for file in super().list_log(start_after):
@@ -188,9 +188,9 @@ class Tagging(FolderStore):
             yield file._replace(etag=hashlib.sha256(content).hexdigest())
 
 
-def test_a_log_rewritten_within_its_second_is_read_anew(tmp_path: Path) -> None:
+def test_a_log_rewritten_within_the_same_second_is_read_again(tmp_path: Path) -> None:
     second = 1_700_000_000_000
-    cached = DeltaLog(Tagging(tmp_path), SnapshotCache(8 << 20), "t")
+    cached = DeltaLog(TaggingStore(tmp_path), SnapshotCache(8 << 20), "t")
     for name in ("old", "new"):
         log = HandmadeLog(tmp_path)
         log.commit(metadata(), protocol(), modified=second)
@@ -198,16 +198,16 @@ def test_a_log_rewritten_within_its_second_is_read_anew(tmp_path: Path) -> None:
         assert found_files(cached.snapshot().files()) == expected_files(log.state())
 
 
-class Weighing(FolderStore):
-    """A store that remembers how many bytes each call handed over."""
+class WeighingStore(FolderStore):
+    """Store that records how many bytes each call returned."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.handed: list[int] = []
+        self.returned_bytes: list[int] = []
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
         contents = super().get_many(paths)
-        self.handed.append(sum(map(len, contents)))
+        self.returned_bytes.append(sum(map(len, contents)))
         return contents
 
 
@@ -216,20 +216,20 @@ def test_large_commits_are_not_in_memory_together(tmp_path: Path) -> None:
     log.commit(metadata(), protocol())
     for version in range(5):
         log.commit(add(f"f{version}"), add("same", version), {"commitInfo": {"note": "x" * (6 << 20)}})
-    store = Weighing(tmp_path)
+    store = WeighingStore(tmp_path)
     assert found_files(DeltaLog(store).snapshot().files()) == expected_files(log.state())
-    assert len(store.handed) == 3
-    assert max(store.handed) <= 16 << 20
+    assert len(store.returned_bytes) == 3
+    assert max(store.returned_bytes) <= 16 << 20
 
 
-def test_what_a_snapshot_is_to_start_from_counts(tmp_path: Path) -> None:
-    log = grown(tmp_path)
+def test_the_size_includes_the_earlier_tail(tmp_path: Path) -> None:
+    log = write_log(tmp_path)
     log.commit(*[add(f"h{n}", n) for n in range(1000)])
     log.checksum(3)
     cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
     list(cached.snapshot().files())
     log.commit(*[remove(f"h{n}") for n in range(1000)])
     log.checksum(4)
-    started = cached.snapshot()
-    assert started.nbytes > cached.snapshot(3).nbytes * 0.9
-    list(started.files())
+    snapshot = cached.snapshot()
+    assert snapshot.nbytes > cached.snapshot(3).nbytes * 0.9
+    list(snapshot.files())

@@ -1,4 +1,4 @@
-"""A range of commits gives what a stream or a change feed must see, in log order, and nothing is skipped silently."""
+"""Test the changes that a stream or a change feed sees in a range of commits."""
 
 from pathlib import Path
 
@@ -27,11 +27,11 @@ def merge(inserted: int, updated: int, deleted: int) -> Action:
     return {"commitInfo": {"operation": "MERGE", "operationMetrics": metrics}}
 
 
-def quiet(action: Action) -> Action:
-    return {kind: found | {"dataChange": False} for kind, found in action.items()}
+def without_data_change(action: Action) -> Action:
+    return {kind: fields | {"dataChange": False} for kind, fields in action.items()}
 
 
-def shape(changes: list[Change]) -> list[str]:
+def describe(changes: list[Change]) -> list[str]:
     names = {Add: "add", Remove: "remove", AddCdcFile: "cdc"}
     return [
         f"{names[type(change.action)]} {change.action.path}"
@@ -52,7 +52,7 @@ def shape(changes: list[Change]) -> list[str]:
             ["cdc c1", "cdc c2"],
             id="cdc_files_replace_the_rest",
         ),
-        pytest.param([quiet(remove("a")), quiet(add("b"))], [], [], id="optimize"),
+        pytest.param([without_data_change(remove("a")), without_data_change(add("b"))], [], [], id="optimize"),
         pytest.param([merge(0, 0, 0), remove("a"), add("b")], ["remove a", "add b"], [], id="merge_of_nothing"),
         pytest.param([merge(0, 1, 0), remove("a"), add("b")], ["remove a", "add b"], ["remove a", "add b"], id="merge"),
         pytest.param(
@@ -69,17 +69,17 @@ def shape(changes: list[Change]) -> list[str]:
         ),
     ],
 )
-def test_what_a_commit_shows(tmp_path: Path, actions: list[Action], data: list[str], feed: list[str]) -> None:
+def test_visible_changes_of_a_commit(tmp_path: Path, actions: list[Action], data: list[str], feed: list[str]) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(ON), protocol())
     log.commit(*actions, modified=T)
     (commit,) = DeltaLog(FolderStore(tmp_path)).commits(1, 1)
     assert commit.version == 1
-    assert shape(commit.data()) == data
-    assert shape(commit.change_data()) == feed
+    assert describe(commit.data()) == data
+    assert describe(commit.change_data()) == feed
 
 
-def test_an_action_says_what_its_json_says(tmp_path: Path) -> None:
+def test_an_action_has_the_values_of_its_json(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(ON), protocol())
     log.commit(add("a", vector=vector("ab^-aqEH.-t@S}K{vb[*k^"), unknownField={"kept": True}), modified=T)
@@ -98,10 +98,10 @@ def test_metrics_of_any_form_do_not_make_a_merge_empty(tmp_path: Path, metrics: 
     log.commit(metadata(ON), protocol())
     log.commit({"commitInfo": {"operation": "MERGE", "operationMetrics": metrics}}, add("a"))
     (commit,) = DeltaLog(FolderStore(tmp_path)).commits(1, 1)
-    assert shape(commit.change_data()) == ["add a"]
+    assert describe(commit.change_data()) == ["add a"]
 
 
-def test_a_range_names_versions_and_increasing_times(tmp_path: Path) -> None:
+def test_a_range_has_versions_and_increasing_times(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(), modified=T)
     for version, time in ((1, 5000), (2, 4000), (3, 4000), (4, 9000)):
@@ -119,7 +119,7 @@ def test_a_range_names_versions_and_increasing_times(tmp_path: Path) -> None:
     assert isinstance(first.protocol, Protocol)
 
 
-def test_a_missing_commit_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_missing_commit_fails_before_any_read(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     for version in range(1, 5):
@@ -134,7 +134,7 @@ def test_a_missing_commit_is_refused_before_anything_is_read(tmp_path: Path) -> 
         delta.commits(3, 5)
 
 
-def test_a_torn_commit_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_incomplete_commit_is_reported_by_name(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     log.commit(add("a"))

@@ -1,4 +1,4 @@
-"""Descriptors of deletion vectors resolve as the Delta protocol's own examples do."""
+"""Test that deletion vector descriptors resolve like the examples of the Delta protocol."""
 
 import uuid
 
@@ -12,7 +12,7 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^
 
 
 def encode(raw: bytes) -> str:
-    """Encode as ZeroMQ RFC 32 says, word by word."""
+    """Encode as Z85 (ZeroMQ RFC 32), word by word."""
     text = ""
     for at in range(0, len(raw), 4):
         word = int.from_bytes(raw[at : at + 4], "big")
@@ -39,11 +39,11 @@ def encode(raw: bytes) -> str:
         pytest.param("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", None, id="inline"),
     ],
 )
-def test_the_protocols_examples(kind: str, name: str, path: str | None) -> None:
+def test_examples_of_the_protocol_resolve(kind: str, name: str, path: str | None) -> None:
     assert file_path(kind, name) == path
 
 
-def test_the_id_of_a_vector_has_its_offset_when_it_has_one() -> None:
+def test_the_id_of_a_vector_includes_its_offset() -> None:
     assert unique_id("u", "ab^-aqEH.-t@S}K{vb[*k^", 4) == "uab^-aqEH.-t@S}K{vb[*k^@4"
     assert unique_id("i", "abc", None) == "iabc"
     assert DeletionVector("u", "x", 1, 1, 0).unique_id == "ux@0"
@@ -51,7 +51,7 @@ def test_the_id_of_a_vector_has_its_offset_when_it_has_one() -> None:
 
 @settings(deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.text("abcXYZ019", max_size=4))
-def test_every_uuid_is_found_again(raw: bytes, prefix: str) -> None:
+def test_every_uuid_resolves(raw: bytes, prefix: str) -> None:
     folder = f"{prefix}/" if prefix else ""
     assert file_path("u", prefix + encode(raw)) == f"{folder}deletion_vector_{uuid.UUID(bytes=raw)}.bin"
 

@@ -1,10 +1,10 @@
-"""A table is read exactly when every reader feature is known, and a client is told of those that are in use."""
+"""Test which table features are supported, and which of them a client must support."""
 
 import json
 
 import pytest
 from delta_sharing_conformance.client import FEATURES
-from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
+from deltaic.delta.actions import Metadata, Protocol, parse_metadata, parse_protocol
 from deltaic.delta.features import READABLE, REFUSED, check_metadata, check_readable, live_features
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.protocol.negotiation import HARMLESS, canonical
@@ -12,18 +12,18 @@ from deltaic.table_features import TABLE_FEATURES, Concerns, TableFeature
 from deltaic_checkpoint.checkpoint_creation import FEATURES as CHECKPOINTED
 
 
-def made(reader: int, *features: str) -> Protocol:
+def make_protocol(reader: int, *features: str) -> Protocol:
     action: dict[str, object] = {"minReaderVersion": reader, "minWriterVersion": 7, "writerFeatures": list(features)}
     if reader == 3:
         action["readerFeatures"] = list(features)
-    return protocol_of(action, "here")
+    return parse_protocol(action, "here")
 
 
 def table(
     kind: object = "long", configuration: dict[str, str] | None = None, column: dict[str, object] | None = None
 ) -> Metadata:
     schema = {"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": column or {}}]}
-    return metadata_of({"id": "i", "schemaString": json.dumps(schema), "configuration": configuration}, "here")
+    return parse_metadata({"id": "i", "schemaString": json.dumps(schema), "configuration": configuration}, "here")
 
 
 @pytest.mark.parametrize(
@@ -42,60 +42,66 @@ def table(
         "variantType-preview",
     ],
 )
-def test_every_reader_feature_of_the_pinned_spark_is_read(feature: str) -> None:
-    check_readable(made(3, feature))
+def test_every_reader_feature_of_the_tested_spark_is_supported(feature: str) -> None:
+    check_readable(make_protocol(3, feature))
 
 
-def test_all_unknown_features_are_named() -> None:
+def test_the_error_lists_all_unknown_features() -> None:
     with pytest.raises(UnsupportedOperation, match="collations-preview, somethingNew"):
-        check_readable(made(3, "somethingNew", "deletionVectors", "collations-preview"))
+        check_readable(make_protocol(3, "somethingNew", "deletionVectors", "collations-preview"))
 
 
 @pytest.mark.parametrize("feature", REFUSED)
-def test_a_feature_that_is_known_and_not_read_is_refused_with_what_to_do(feature: str) -> None:
+def test_an_unsupported_feature_is_refused_with_a_remedy(feature: str) -> None:
     with pytest.raises(UnsupportedOperation, match=rf"'{feature}'.*Ask the provider"):
-        check_readable(made(3, "deletionVectors", feature))
+        check_readable(make_protocol(3, "deletionVectors", feature))
 
 
 def test_writer_features_do_not_matter() -> None:
-    check_readable(made(1, "icebergCompatV9", "anything"))
+    check_readable(make_protocol(1, "icebergCompatV9", "anything"))
 
 
 @pytest.mark.parametrize(
     ("protocol", "metadata", "vectors", "live"),
     [
-        pytest.param(made(1), table(), False, set(), id="plain"),
-        pytest.param(made(3, "v2Checkpoint", "vacuumProtocolCheck"), table(), False, set(), id="log_only"),
-        pytest.param(made(3, "deletionVectors"), table(), False, set(), id="vectors_possible_but_absent"),
-        pytest.param(made(3, "deletionVectors"), table(), True, {"deletionVectors"}, id="vectors_present"),
+        pytest.param(make_protocol(1), table(), False, set(), id="plain"),
+        pytest.param(make_protocol(3, "v2Checkpoint", "vacuumProtocolCheck"), table(), False, set(), id="log_only"),
+        pytest.param(make_protocol(3, "deletionVectors"), table(), False, set(), id="vectors_possible_but_absent"),
+        pytest.param(make_protocol(3, "deletionVectors"), table(), True, {"deletionVectors"}, id="vectors_present"),
         pytest.param(
-            made(3, "deletionVectors"),
+            make_protocol(3, "deletionVectors"),
             table(configuration={"delta.enableDeletionVectors": "true"}),
             False,
             {"deletionVectors"},
             id="vectors_enabled",
         ),
         pytest.param(
-            made(2),
+            make_protocol(2),
             table(configuration={"delta.columnMapping.mode": "name"}),
             False,
             {"columnMapping"},
             id="column_mapping_by_version",
         ),
         pytest.param(
-            made(2), table(configuration={"delta.columnMapping.mode": "none"}), False, set(), id="column_mapping_off"
+            make_protocol(2),
+            table(configuration={"delta.columnMapping.mode": "none"}),
+            False,
+            set(),
+            id="column_mapping_off",
         ),
-        pytest.param(made(3, "timestampNtz"), table("timestamp_ntz"), False, {"timestampNtz"}, id="timestamp_ntz"),
-        pytest.param(made(3, "timestampNtz"), table("timestamp"), False, set(), id="timestamp_ntz_unused"),
         pytest.param(
-            made(3, "variantType-preview", "variantShredding-preview"),
+            make_protocol(3, "timestampNtz"), table("timestamp_ntz"), False, {"timestampNtz"}, id="timestamp_ntz"
+        ),
+        pytest.param(make_protocol(3, "timestampNtz"), table("timestamp"), False, set(), id="timestamp_ntz_unused"),
+        pytest.param(
+            make_protocol(3, "variantType-preview", "variantShredding-preview"),
             table({"type": "array", "elementType": {"type": "map", "keyType": "string", "valueType": "variant"}}),
             False,
             {"variantType", "variantShredding"},
             id="nested_variant",
         ),
         pytest.param(
-            made(3, "typeWidening"),
+            make_protocol(3, "typeWidening"),
             table(column={"delta.typeChanges": []}),
             False,
             {"typeWidening"},
@@ -116,9 +122,9 @@ def test_live_features(protocol: Protocol, metadata: Metadata, vectors: bool, li
         pytest.param("{", id="no_json"),
     ],
 )
-def test_a_schema_that_is_none_is_refused(schema: str) -> None:
+def test_an_invalid_schema_is_refused(schema: str) -> None:
     with pytest.raises(TableUnreadable, match="schemaString"):
-        live_features(made(1), metadata_of({"id": "i", "schemaString": schema}, "here"))
+        live_features(make_protocol(1), parse_metadata({"id": "i", "schemaString": schema}, "here"))
 
 
 @pytest.mark.parametrize(
@@ -129,45 +135,45 @@ def test_a_schema_that_is_none_is_refused(schema: str) -> None:
         pytest.param(["s.c"], "'s.c', which the schema lacks", id="nested"),
     ],
 )
-def test_a_partition_column_that_the_schema_lacks_is_refused_by_name(columns: list[str], message: str) -> None:
+def test_a_partition_column_that_the_schema_lacks_is_reported_by_name(columns: list[str], message: str) -> None:
     schema = table().schema_string
-    check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
+    check_metadata(parse_metadata({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
     with pytest.raises(TableUnreadable, match=message):
-        check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": columns}, "here"))
+        check_metadata(parse_metadata({"id": "i", "schemaString": schema, "partitionColumns": columns}, "here"))
 
 
 @pytest.mark.parametrize("schema", ['{"type":"struct","fields":5}', "[" * 100_000, "{", '{"fields":[{}]}'])
-def test_a_partitioned_table_whose_schema_is_none_is_refused(schema: str) -> None:
+def test_a_partitioned_table_with_an_invalid_schema_is_refused(schema: str) -> None:
     with pytest.raises(TableUnreadable, match="schemaString"):
-        check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
+        check_metadata(parse_metadata({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
 
 
-def test_files_that_are_not_parquet_are_refused_by_their_format() -> None:
+def test_files_in_another_format_are_refused() -> None:
     schema = table().schema_string
-    check_metadata(metadata_of({"id": "i", "schemaString": schema, "format": {"provider": "PARQUET"}}, "here"))
+    check_metadata(parse_metadata({"id": "i", "schemaString": schema, "format": {"provider": "PARQUET"}}, "here"))
     with pytest.raises(UnsupportedOperation, match=r"in the format 'orc'; .*Ask the provider"):
-        check_metadata(metadata_of({"id": "i", "schemaString": schema, "format": {"provider": "orc"}}, "here"))
+        check_metadata(parse_metadata({"id": "i", "schemaString": schema, "format": {"provider": "orc"}}, "here"))
 
 
-NAMED = {
-    # Delta protocol, "Valid Feature Names in Table Features", and what writers of Delta 4 name beside them.
+DOCUMENTED_FEATURES = {
+    # Delta protocol, "Valid Feature Names in Table Features", and other names that Delta 4 writes.
     "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping",
     "identityColumns", "deletionVectors", "rowTracking", "timestampNtz", "domainMetadata", "v2Checkpoint",
     "icebergCompatV1", "icebergCompatV2", "clustering", "vacuumProtocolCheck", "variantType", "typeWidening",
 }  # fmt: skip
 
 
-def test_the_protocols_features_are_all_known_once() -> None:
-    names = [one.name for one in TABLE_FEATURES]
+def test_each_feature_of_the_protocol_is_listed_once() -> None:
+    names = [feature.name for feature in TABLE_FEATURES]
     assert len(set(names)) == len(names)
-    assert set(names) >= NAMED
+    assert set(names) >= DOCUMENTED_FEATURES
 
 
-@pytest.mark.parametrize("one", TABLE_FEATURES, ids=lambda one: one.name)
-def test_a_feature_is_served_checkpointed_and_announced_as_its_row_says(one: TableFeature) -> None:
-    concerned = one.concerns in {Concerns.DATA, Concerns.LOG}
-    assert (one.name in READABLE) == concerned
-    assert (one.name in REFUSED) == (one.concerns is Concerns.UNREAD)
-    assert (canonical(one.name) in HARMLESS) == (one.concerns in {Concerns.LOG, Concerns.WRITERS})
-    assert (one.name in CHECKPOINTED) == one.checkpointed
-    assert (canonical(one.name) in FEATURES.split(",")) == concerned
+@pytest.mark.parametrize("feature", TABLE_FEATURES, ids=lambda feature: feature.name)
+def test_lists_of_features_follow_the_table(feature: TableFeature) -> None:
+    is_reader_feature = feature.concerns in {Concerns.DATA, Concerns.LOG}
+    assert (feature.name in READABLE) == is_reader_feature
+    assert (feature.name in REFUSED) == (feature.concerns is Concerns.UNREAD)
+    assert (canonical(feature.name) in HARMLESS) == (feature.concerns in {Concerns.LOG, Concerns.WRITERS})
+    assert (feature.name in CHECKPOINTED) == feature.checkpointed
+    assert (canonical(feature.name) in FEATURES.split(",")) == is_reader_feature

@@ -1,4 +1,4 @@
-"""A filter sees cheap columns first, and what it drops is neither fetched nor decoded."""
+"""Test that filters see cheap columns first, and that dropped files are not fetched or decoded."""
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ from deltaic.delta.scan.parquet_file import ParquetFile
 
 
 @dataclass
-class Wanting:
-    """A filter that keeps partitions and ranges of x, and remembers how many rows each step was asked about."""
+class RecordingFilter:
+    """Filter for partitions and ranges of x that counts the rows of each step."""
 
     partitions: set[str | None] | None = None
     below: int | None = None
     typed: bool = True
-    told: bool = False
-    """Whether typed statistics say all there is."""
-    asked: dict[str, int] = field(default_factory=lambda: {"partition": 0, "typed": 0, "json": 0})
+    typed_is_complete: bool = False
+    """Whether typed statistics are complete."""
+    counts: dict[str, int] = field(default_factory=lambda: {"partition": 0, "typed": 0, "json": 0})
 
     @property
     def identity(self) -> Hashable:
@@ -41,11 +41,11 @@ class Wanting:
     def needs_partition_values(self) -> bool:
         return self.partitions is not None
 
-    def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:  # noqa: ARG002 -- never asked
+    def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:  # noqa: ARG002 -- never called
         raise AssertionError("no part has a summary here")
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        self.asked["partition"] += len(partition_values)
+        self.counts["partition"] += len(partition_values)
         values = [dict(row)["p"] for row in partition_values.to_pylist()]
         return pa.array([self.partitions is None or value in self.partitions for value in values], pa.bool_())
 
@@ -56,16 +56,16 @@ class Wanting:
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
         assert len(partition_values) == len(stats_parsed)
         assert [f.name for f in stats_parsed.type] == ["minValues"]
-        self.asked["typed"] += len(stats_parsed)
+        self.counts["typed"] += len(stats_parsed)
         low = pc.struct_field(stats_parsed, ["minValues", "x"])
-        return pc.fill_null(pc.less(low, self.below), True)  # noqa: FBT003 -- the value, not a switch
+        return pc.fill_null(pc.less(low, self.below), True)  # noqa: FBT003 -- a fill value, not a flag
 
-    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
-        return self.told and pc.struct_field(stats_parsed, ["minValues", "x"]).null_count == 0
+    def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
+        return self.typed_is_complete and pc.struct_field(stats_parsed, ["minValues", "x"]).null_count == 0
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         assert len(partition_values) == len(stats)
-        self.asked["json"] += len(stats)
+        self.counts["json"] += len(stats)
         lows = [
             None if row is None else int(row.partition('"minValues":{"x":')[2].partition("}")[0])
             for row in stats.to_pylist()
@@ -79,7 +79,7 @@ class Wanting:
 
 
 def table(root: Path, statistics: str = "both", row_group: int = 10) -> HandmadeLog:
-    """A hundred files in five partitions in a checkpoint, tombstones among them, and a few commits after it."""
+    """Write 100 files in five partitions to a checkpoint with tombstones, and a few commits after it."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol())
     files = [
@@ -94,76 +94,83 @@ def table(root: Path, statistics: str = "both", row_group: int = 10) -> Handmade
 
 
 CASES = [
-    pytest.param(lambda: Wanting({"a"}), id="one_partition"),
-    pytest.param(lambda: Wanting({"c", "e"}), id="two_partitions"),
-    pytest.param(lambda: Wanting({"none"}), id="no_partition"),
-    pytest.param(lambda: Wanting(None), id="everything"),
-    pytest.param(lambda: Wanting(None, 30), id="typed_range"),
-    pytest.param(lambda: Wanting(None, 30, typed=False), id="json_range"),
-    pytest.param(lambda: Wanting(None, 30, told=True), id="range_that_typed_statistics_decide"),
-    pytest.param(lambda: Wanting({"b"}, 25, told=True), id="partition_and_range_that_typed_statistics_decide"),
-    pytest.param(lambda: Wanting({"b"}, 25), id="partition_and_range"),
-    pytest.param(lambda: Wanting(None, -1), id="only_files_without_statistics"),
+    pytest.param(lambda: RecordingFilter({"a"}), id="one_partition"),
+    pytest.param(lambda: RecordingFilter({"c", "e"}), id="two_partitions"),
+    pytest.param(lambda: RecordingFilter({"none"}), id="no_partition"),
+    pytest.param(lambda: RecordingFilter(None), id="everything"),
+    pytest.param(lambda: RecordingFilter(None, 30), id="typed_range"),
+    pytest.param(lambda: RecordingFilter(None, 30, typed=False), id="json_range"),
+    pytest.param(lambda: RecordingFilter(None, 30, typed_is_complete=True), id="range_that_typed_statistics_decide"),
+    pytest.param(
+        lambda: RecordingFilter({"b"}, 25, typed_is_complete=True),
+        id="partition_and_range_that_typed_statistics_decide",
+    ),
+    pytest.param(lambda: RecordingFilter({"b"}, 25), id="partition_and_range"),
+    pytest.param(lambda: RecordingFilter(None, -1), id="only_files_without_statistics"),
 ]
 
 
 @pytest.mark.parametrize("statistics", ["json", "struct", "both"])
 @pytest.mark.parametrize("row_group", [3, 1000])
-@pytest.mark.parametrize("wanting", CASES)
-def test_a_filtered_read_is_the_filter_of_the_whole(
-    tmp_path: Path, wanting: Callable[[], Wanting], row_group: int, statistics: str
+@pytest.mark.parametrize("make_filter", CASES)
+def test_a_filtered_read_equals_a_filtered_full_read(
+    tmp_path: Path, make_filter: Callable[[], RecordingFilter], row_group: int, statistics: str
 ) -> None:
     log = table(tmp_path, statistics, row_group)
-    wanted: FileFilter = wanting()
-    expected = [action for action in expected_files(log.state()) if wanting().keeps(action)]
-    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted, batch_rows=3)) == expected
+    file_filter: FileFilter = make_filter()
+    expected = [action for action in expected_files(log.state()) if make_filter().keeps(action)]
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(file_filter, batch_rows=3)) == expected
 
 
-@pytest.mark.parametrize("wanting", CASES)
-def test_filtered_pages_are_the_whole_and_so_are_kept_row_groups(
-    tmp_path: Path, wanting: Callable[[], Wanting]
+@pytest.mark.parametrize("make_filter", CASES)
+def test_filtered_pages_equal_a_full_read_with_and_without_cache(
+    tmp_path: Path, make_filter: Callable[[], RecordingFilter]
 ) -> None:
     table(tmp_path)
     cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(1 << 20), "t")
     for log in (DeltaLog(FolderStore(tmp_path)), cached, cached):
-        whole = [path for batch in log.snapshot().files(wanting()) for path in batch["path"].to_pylist()]
+        paths = [path for batch in log.snapshot().files(make_filter()) for path in batch["path"].to_pylist()]
         paged, position = [], None
-        while (batch := next(log.snapshot(4, at=position).scan(wanting(), 4, position), None)) is not None:
+        while (batch := next(log.snapshot(4, at=position).scan(make_filter(), 4, position), None)) is not None:
             paged.append(batch.files["path"][0].as_py())
             position = batch.position(1)
-        assert paged == whole
+        assert paged == paths
 
 
-def test_each_step_is_asked_about_survivors_only(tmp_path: Path) -> None:
+def test_each_step_sees_only_files_that_earlier_steps_kept(tmp_path: Path) -> None:
     table(tmp_path)
-    wanted = Wanting({"b"}, 25)
-    found = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
-    # 88 adds are left in the checkpoint and 3 in the tail; partition b has 18 of them, 4 below 25 or unknown.
-    assert wanted.asked == {"partition": 91, "typed": 18, "json": sum(batch.num_rows for batch in found)}
+    file_filter = RecordingFilter({"b"}, 25)
+    batches = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(file_filter))
+    # The checkpoint has 88 adds and the tail 3; partition b has 18 of them, 4 below 25 or unknown.
+    assert file_filter.counts == {"partition": 91, "typed": 18, "json": sum(batch.num_rows for batch in batches)}
 
 
-@pytest.mark.parametrize(("told", "asked"), [(True, 2), (False, 32)])
-def test_a_step_that_has_nothing_to_say_is_not_asked(tmp_path: Path, *, told: bool, asked: int) -> None:
+@pytest.mark.parametrize(("typed_is_complete", "counts"), [(True, 2), (False, 32)])
+def test_json_statistics_are_skipped_if_typed_ones_are_complete(
+    tmp_path: Path, *, typed_is_complete: bool, counts: int
+) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     log.commit(*[add(f"f{n:03d}", n, p="ab"[n % 2]) for n in range(100)])
     log.classic(1, statistics="both", row_group=20)
     log.commit(add("g1", 5, p="a"), add("g2", 500, p="c"))
-    wanted = Wanting(None, 30, told=told)
-    found = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
-    assert sum(batch.num_rows for batch in found) == 31
-    # Of commits nothing is typed, and their partition values are at hand.
-    assert wanted.asked == {"partition": 2, "typed": 100, "json": asked}
+    file_filter = RecordingFilter(None, 30, typed_is_complete=typed_is_complete)
+    batches = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(file_filter))
+    assert sum(batch.num_rows for batch in batches) == 31
+    # Commits have no typed statistics, and their partition values need no read.
+    assert file_filter.counts == {"partition": 2, "typed": 100, "json": counts}
 
 
 def chunk(root: Path, group: int, column: str) -> tuple[int, int]:
-    found = pq.read_metadata(next((root / "_delta_log").glob("*.checkpoint.parquet"))).row_group(group)
-    one = next(found.column(at) for at in range(found.num_columns) if found.column(at).path_in_schema == column)
-    start = one.dictionary_page_offset or one.data_page_offset
-    return start, start + one.total_compressed_size
+    row_group = pq.read_metadata(next((root / "_delta_log").glob("*.checkpoint.parquet"))).row_group(group)
+    column_chunk = next(
+        row_group.column(at) for at in range(row_group.num_columns) if row_group.column(at).path_in_schema == column
+    )
+    start = column_chunk.dictionary_page_offset or column_chunk.data_page_offset
+    return start, start + column_chunk.total_compressed_size
 
 
-def test_row_groups_without_survivors_are_not_fetched(tmp_path: Path) -> None:
+def test_row_groups_without_matches_are_not_fetched(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     log.commit(
@@ -172,27 +179,27 @@ def test_row_groups_without_survivors_are_not_fetched(tmp_path: Path) -> None:
     log.classic(1, row_group=500, compression="none", statistics="both")
     log.forget(0, 1)
     store = FolderStore(tmp_path)
-    found = list(DeltaLog(store).snapshot().files(Wanting({"b"})))
-    assert sum(batch.num_rows for batch in found) == 1500
+    batches = list(DeltaLog(store).snapshot().files(RecordingFilter({"b"})))
+    assert sum(batch.num_rows for batch in batches) == 1500
     fetched = [call.rpartition(" ")[2].split("-") for call in store.calls if call.startswith("range")]
     for group, needed in ((0, False), (1, False), (2, False), (3, True), (4, True), (5, True)):
         start, end = chunk(tmp_path, group, "add.path")
         assert any(int(a) <= start and end <= int(b) for a, b in fetched) is needed
 
 
-def test_a_part_that_has_no_column_for_adds_is_passed_over(tmp_path: Path) -> None:
+def test_a_part_without_a_column_for_adds_is_skipped(tmp_path: Path) -> None:
     log = table(tmp_path)
     log.clear_checkpoints()
     log.v2(2, "parquet", 2, statistics="both")
     (top,) = log.log.glob("*.checkpoint.*.parquet")
     pq.write_table(pq.read_table(top).drop_columns(["add", "remove"]), top)
-    expected = [action for action in expected_files(log.state()) if Wanting(None, 30).keeps(action)]
-    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(Wanting(None, 30))) == expected
+    expected = [action for action in expected_files(log.state()) if RecordingFilter(None, 30).keeps(action)]
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(RecordingFilter(None, 30))) == expected
 
 
 @pytest.mark.parametrize("zoned", [frozenset[str](), frozenset({"add.stats_parsed.minValues.t"})])
-def test_rows_are_chosen_of_typed_statistics_with_views(zoned: frozenset[str]) -> None:
-    """They come so from a file whose writer left Arrow's schema in it."""
+def test_typed_statistics_with_view_types_can_be_filtered(zoned: frozenset[str]) -> None:
+    """Files have view types if their writer stored Arrow's schema."""
     kinds = [("s", pa.string_view()), ("b", pa.binary_view()), ("t", pa.timestamp("us"))]
     kind = pa.struct([("stats_parsed", pa.struct([("minValues", pa.struct(kinds))]))])
     lows: list[Any] = [{"s": "a", "b": b"a", "t": None}, None, {"s": "c" * 40, "b": None, "t": None}]
@@ -212,10 +219,10 @@ def test_a_dot_in_a_name_hides_no_leaf(tmp_path: Path) -> None:
     assert file.leaves("add.a.b") == [0, 1]
 
 
-def test_an_empty_sidecar_says_nothing_of_vectors(tmp_path: Path) -> None:
+def test_an_empty_sidecar_has_no_deletion_vectors(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(3, 7, "deletionVectors", "v2Checkpoint"), add("f1"))
-    # Arrow writes a row group of no rows, and nothing about it.
+    # Arrow writes a row group without rows and without statistics.
     log.v2(0, "json", 3)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
     assert not snapshot.has_deletion_vectors

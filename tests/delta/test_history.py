@@ -1,4 +1,4 @@
-"""A time means one version: by in-commit timestamps where they are on, by increasing file times elsewhere."""
+"""Test versions by time: by in-commit timestamps if enabled, else by increasing file times."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 T = 1_700_000_000_000
 
 
-def by_file_times(root: Path, *times: int) -> DeltaLog:
+def write_log(root: Path, *times: int) -> DeltaLog:
     log = HandmadeLog(root)
     log.commit(metadata(), protocol(), modified=T + times[0])
     for version, time in enumerate(times[1:], 1):
@@ -32,7 +32,7 @@ def info(timestamp: int) -> dict[str, dict[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "before", "after"),
+    ("time", "before", "after"),
     [
         pytest.param(1000, 0, 0, id="exactly_the_first"),
         pytest.param(1001, 0, 1, id="just_after_the_first"),
@@ -43,14 +43,14 @@ def info(timestamp: int) -> dict[str, dict[str, int]]:
         pytest.param(5000, 3, 3, id="exactly_the_last"),
     ],
 )
-def test_a_time_by_file_times(tmp_path: Path, asked: int, before: int, after: int) -> None:
-    log = by_file_times(tmp_path, 1000, 2000, 500, 5000)
-    assert log.history.version_at_or_before(T + asked) == before
-    assert log.history.version_at_or_after(T + asked) == after
+def test_versions_by_file_time(tmp_path: Path, time: int, before: int, after: int) -> None:
+    log = write_log(tmp_path, 1000, 2000, 500, 5000)
+    assert log.history.version_at_or_before(T + time) == before
+    assert log.history.version_at_or_after(T + time) == after
 
 
-def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) -> None:
-    log = by_file_times(tmp_path, 1000, 2000)
+def test_times_out_of_range_raise_the_references_messages(tmp_path: Path) -> None:
+    log = write_log(tmp_path, 1000, 2000)
     with pytest.raises(
         MalformedRequest,
         match=r"The provided timestamp \(2023-11-14 22:13:20\.999\) is before the earliest version available: it is "
@@ -58,17 +58,17 @@ def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) 
         r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0 \(2023-11-14T22:13:21\.000Z\)\.",
     ):
         log.history.version_at_or_before(T + 999)
-    for ask in (log.history.version_at_or_before, log.history.version_at_or_after):
+    for find_version in (log.history.version_at_or_before, log.history.version_at_or_after):
         with pytest.raises(
             MalformedRequest,
             match=r"is after the latest available version 1 .*Please use a timestamp less than or equal to 2023-11-14 "
             r"22:13:22\.0 \(2023-11-14T22:13:22\.000Z\)\.",
         ):
-            ask(T + 2001)
+            find_version(T + 2001)
     assert log.history.version_at_or_after(0) == 0
 
 
-def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
+def test_deleted_commits_have_no_time(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(), modified=T)
     for version in range(1, 6):
@@ -82,7 +82,7 @@ def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
 
 
 def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
-    """Versions 0 and 1 by file time, 2 to 5 with their own; file times of the latter are all wrong."""
+    """Write versions 0 and 1 with file times, and 2 to 5 with in-commit timestamps and wrong file times."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol(1, 7, "inCommitTimestamp"), modified=T)
     log.commit(add("f1"), modified=T + 1000)
@@ -93,7 +93,7 @@ def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
 
 
 @pytest.mark.parametrize(
-    ("asked", "before", "after"),
+    ("time", "before", "after"),
     [
         pytest.param(0, 0, 0, id="file_time"),
         pytest.param(1500, 1, 2, id="between_the_two_kinds"),
@@ -104,7 +104,7 @@ def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
         pytest.param(5000, 5, 5, id="last"),
     ],
 )
-def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int, after: int) -> None:
+def test_versions_by_in_commit_timestamp(tmp_path: Path, time: int, before: int, after: int) -> None:
     in_commit_log(
         tmp_path,
         {
@@ -113,8 +113,8 @@ def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int,
         },
     )
     log = DeltaLog(FolderStore(tmp_path))
-    assert log.history.version_at_or_before(T + asked) == before
-    assert log.history.version_at_or_after(T + asked) == after
+    assert log.history.version_at_or_before(T + time) == before
+    assert log.history.version_at_or_after(T + time) == after
     assert log.snapshot(4).timestamp == T + 4000
     assert log.snapshot(1).timestamp == T + 1000
     assert [commit.timestamp - T for commit in log.commits(0, 5)] == [0, 1000, 2000, 3000, 4000, 5000]
@@ -144,7 +144,7 @@ def test_the_search_reads_few_commits(tmp_path: Path) -> None:
     assert len(store.calls) < 15
 
 
-def test_all_times_of_a_request_cost_one_listing(tmp_path: Path) -> None:
+def test_all_times_of_a_request_need_one_listing(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(), modified=T)
     for version in range(1, 50):
@@ -153,8 +153,11 @@ def test_all_times_of_a_request_cost_one_listing(tmp_path: Path) -> None:
     delta = DeltaLog(store, SnapshotCache(1 << 24), "t")
     delta.snapshot()
     store.calls.clear()
-    found = [ask(T + 20_000) for ask in (delta.history.version_at_or_before, delta.history.version_at_or_after)]
-    assert [*found, delta.history.version_at_or_before(T + 41_500)] == [20, 20, 41]
+    versions = [
+        find_version(T + 20_000)
+        for find_version in (delta.history.version_at_or_before, delta.history.version_at_or_after)
+    ]
+    assert [*versions, delta.history.version_at_or_before(T + 41_500)] == [20, 20, 41]
     assert store.calls.count("list ") == len([call for call in store.calls if call.startswith("list")]) == 2
     assert not [call for call in store.calls if call.endswith(".json")]
 
@@ -169,10 +172,10 @@ def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1))
 def test_file_times_always_increase_and_never_move_back(times: list[int]) -> None:
-    found = increasing([LogFile(f"{at}", 1, time) for at, time in enumerate(times)])
-    assert all(later > earlier for earlier, later in pairwise(found))
-    assert all(moved >= time for moved, time in zip(found, times, strict=True))
-    assert found[0] == times[0]
+    versions = increasing([LogFile(f"{at}", 1, time) for at, time in enumerate(times)])
+    assert all(later > earlier for earlier, later in pairwise(versions))
+    assert all(moved >= time for moved, time in zip(versions, times, strict=True))
+    assert versions[0] == times[0]
 
 
 @pytest.mark.parametrize(
@@ -185,8 +188,8 @@ def test_file_times_always_increase_and_never_move_back(times: list[int]) -> Non
         pytest.param(lambda version: 90_000 if version == 10 else version, id="a_clock_that_ran_ahead"),
     ],
 )
-def test_a_version_has_one_time_whoever_asks(tmp_path: Path, time_of: Callable[[int], int]) -> None:
-    """Wherever a range starts, and whether it is a range, a snapshot or a search."""
+def test_a_version_has_the_same_time_everywhere(tmp_path: Path, time_of: Callable[[int], int]) -> None:
+    """Independent of the start of a range, and in a range, a snapshot or a lookup."""
     versions = 640
     hand = HandmadeLog(tmp_path)
     for version in range(versions):
@@ -196,15 +199,15 @@ def test_a_version_has_one_time_whoever_asks(tmp_path: Path, time_of: Callable[[
     log = DeltaLog(FolderStore(tmp_path))
     times = increasing([LogFile(str(version), 1, T + time_of(version)) for version in range(versions)])
     for start in (0, 520, 639):
-        found = {commit.version: commit.timestamp for commit in log.commits(start, versions - 1)}
-        assert found == {version: times[version] for version in range(start, versions)}
+        by_version = {commit.version: commit.timestamp for commit in log.commits(start, versions - 1)}
+        assert by_version == {version: times[version] for version in range(start, versions)}
     for version in (2, 101, 639):
         assert log.snapshot(version).timestamp == times[version]
-        asked = log.history.version_at_or_before, log.history.version_at_or_after
-        assert {ask(times[version]) for ask in asked} == {version}
+        lookups = log.history.version_at_or_before, log.history.version_at_or_after
+        assert {find_version(times[version]) for find_version in lookups} == {version}
 
 
-def test_a_sane_log_tells_its_times_by_one_short_listing(tmp_path: Path) -> None:
+def test_ordered_file_times_need_one_short_listing(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(), modified=T)
     for version in range(1, 600):

@@ -1,4 +1,4 @@
-"""A file of the log that came cut, empty or too long answers nobody and is not kept: the next request reads it anew."""
+"""Test that log files of an unexpected length raise an error and are not cached."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ from deltaic.errors import TableUnreadable, Unavailable
 
 
 @dataclass
-class Faulty(FolderStore):
-    """A store that answers 200 with the wrong body for names that contain `of`, until `of` is None."""
+class FaultyStore(FolderStore):
+    """Store that answers 200 with a wrong body for paths that contain `faulty_path`, until that is None."""
 
-    of: str | None = None
+    faulty_path: str | None = None
     body: Callable[[bytes], bytes] = bytes
 
     def get(self, path: str) -> bytes:
-        return self._played(path, super().get(path))
+        return self._replace(path, super().get(path))
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        content = self._played(path, self._read(path))
+        content = self._replace(path, self._read(path))
         return content[-length:], len(content)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        return [self._played(path, piece) for piece in super().get_ranges(path, ranges)]
+        return [self._replace(path, piece) for piece in super().get_ranges(path, ranges)]
 
-    def _played(self, path: str, content: bytes) -> bytes:
-        return self.body(content) if self.of is not None and self.of in path else content
+    def _replace(self, path: str, content: bytes) -> bytes:
+        return self.body(content) if self.faulty_path is not None and self.faulty_path in path else content
 
 
 def commits_only(log: HandmadeLog) -> None:
-    """Add nothing to the commits."""
+    """Leave the log as it is."""
 
 
 def classic(log: HandmadeLog) -> None:
@@ -71,7 +71,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize(
-    ("kind", "of"),
+    ("kind", "faulty_path"),
     [
         pytest.param(commits_only, "00000000000000000003.json", id="commit"),
         pytest.param(commits_only, "00000000000000000000.json", id="first_commit"),
@@ -83,8 +83,8 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
         pytest.param(checksum, ".crc", id="checksum"),
     ],
 )
-def test_a_file_of_another_length_is_a_passing_failure_and_never_kept(
-    tmp_path: Path, kind: Callable[[HandmadeLog], None], of: str, fault: str
+def test_a_file_of_another_length_is_a_transient_error_and_not_cached(
+    tmp_path: Path, kind: Callable[[HandmadeLog], None], faulty_path: str, fault: str
 ) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(3, 7, "v2Checkpoint"))
@@ -93,68 +93,68 @@ def test_a_file_of_another_length_is_a_passing_failure_and_never_kept(
     log.commit(remove("f1"), add("f5", 5))
     log.commit(add("f6", 6))
     kind(log)
-    store = Faulty(tmp_path, of=of, body=FAULTS[fault])
+    store = FaultyStore(tmp_path, faulty_path=faulty_path, body=FAULTS[fault])
     table = DeltaLog(store, SnapshotCache(8 << 20), "t")
     for _ in range(2):
-        if fault == "empty" and kind in {classic, in_parts}:  # read without the checkpoint, as if it were not there
-            assert whole(table)[0] == expected_files(log.state())
+        if fault == "empty" and kind in {classic, in_parts}:  # an empty checkpoint is ignored
+            assert read_files(table)[0] == expected_files(log.state())
             continue
         with pytest.raises(Unavailable, match="try again"):
-            whole(table)
-    store.of = None
-    assert whole(table) == (expected_files(log.state()), len(expected_files(log.state())))
+            read_files(table)
+    store.faulty_path = None
+    assert read_files(table) == (expected_files(log.state()), len(expected_files(log.state())))
     log.commit(add("f7", 7))
-    assert whole(table) == (expected_files(log.state()), len(expected_files(log.state())))
+    assert read_files(table) == (expected_files(log.state()), len(expected_files(log.state())))
 
 
-def whole(table: DeltaLog) -> tuple[object, int]:
+def read_files(table: DeltaLog) -> tuple[object, int]:
     snapshot = table.snapshot()
     return found_files(snapshot.files()), snapshot.totals().num_files
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_commit_of_another_length_changes_no_range(tmp_path: Path, fault: str) -> None:
+def test_a_commit_of_another_length_fails_a_range(tmp_path: Path, fault: str) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     log.commit(add("f1", 1), add("f2", 2))
-    store = Faulty(tmp_path, of="1.json", body=FAULTS[fault])
+    store = FaultyStore(tmp_path, faulty_path="1.json", body=FAULTS[fault])
     with pytest.raises(Unavailable, match="another length") as failure:
         list(DeltaLog(store).commits(0, 1))
     assert "_delta_log/00000000000000000001.json" in failure.value.detail
 
 
 @pytest.mark.parametrize("fault", ["empty", "half"])
-def test_a_commit_of_another_length_has_no_time(tmp_path: Path, fault: str) -> None:
+def test_a_commit_of_another_length_fails_a_lookup_by_time(tmp_path: Path, fault: str) -> None:
     log = HandmadeLog(tmp_path)
-    own = {"delta.enableInCommitTimestamps": "true"}
-    log.commit({"commitInfo": {"inCommitTimestamp": 1000}}, metadata(own), protocol(3, 7))
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    log.commit({"commitInfo": {"inCommitTimestamp": 1000}}, metadata(configuration), protocol(3, 7))
     log.commit({"commitInfo": {"inCommitTimestamp": 2000}}, add("f1", 1))
-    store = Faulty(tmp_path)
+    store = FaultyStore(tmp_path)
     table = DeltaLog(store)
     assert table.history.version_at_or_before(2000) == 1
-    fresh = DeltaLog(store)
-    _ = fresh.history
-    store.of, store.body = "1.json", FAULTS[fault]
+    second_log = DeltaLog(store)
+    _ = second_log.history
+    store.faulty_path, store.body = "1.json", FAULTS[fault]
     with pytest.raises(Unavailable):
-        fresh.history.version_at_or_before(1500)
+        second_log.history.version_at_or_before(1500)
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> tuple[Faulty, int]:
-    """A Parquet file that is not fetched whole, and its length."""
+def large(tmp_path: Path) -> tuple[FaultyStore, int]:
+    """Write a Parquet file too large for a single request, and return its store and length."""
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"n": list(range(600_000))}), path, compression="none", use_dictionary=False)
-    return Faulty(tmp_path), path.stat().st_size
+    return FaultyStore(tmp_path), path.stat().st_size
 
 
-def test_a_footer_of_a_file_of_another_length_is_not_read(large: tuple[Faulty, int]) -> None:
+def test_a_file_of_another_length_fails_before_its_footer_is_read(large: tuple[FaultyStore, int]) -> None:
     store, size = large
-    store.of, store.body = "f.parquet", FAULTS["half"]
+    store.faulty_path, store.body = "f.parquet", FAULTS["half"]
     with pytest.raises(Unavailable, match="try again"):
         ParquetFile(store, "f.parquet", size, 64 << 10)
 
 
-def test_a_footer_that_names_bytes_beyond_the_end_is_corrupt(large: tuple[Faulty, int]) -> None:
+def test_a_footer_with_ranges_beyond_the_end_is_corrupt(large: tuple[FaultyStore, int]) -> None:
     store, size = large
     file = ParquetFile(store, "f.parquet", size, 64 << 10)
     assert sum(batch.num_rows for batch in Cursor(file, file.fetch(file.ranges([0], [0]))).batches(0, [0])) == 600_000

@@ -1,4 +1,4 @@
-"""Every state a log can be in gives the same version, or is refused with the cause."""
+"""Test that every valid state of a log gives the same version, and that invalid states are reported."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ V2 = vector("cd^-aqEH.-t@S}K{vb[*k^", 7)
 
 
 def history(root: Path) -> HandmadeLog:
-    """Ten versions: adds, removes, a path that comes back, deletion vectors that change, a change of metadata."""
+    """Write ten versions: adds, removes, a path that returns, changing deletion vectors and metadata."""
     log = HandmadeLog(root)
     log.commit({"commitInfo": {"operation": "CREATE"}}, metadata(), protocol(3, 7, "deletionVectors"))
     log.commit(add("f1", 1), add("f2", 2, p=None), add("f3", 3, p="\u2028"))
@@ -78,7 +78,7 @@ def leave_a_stale_hint(log: HandmadeLog) -> None:
     log.hint(2)
 
 
-def hint_at_nothing(log: HandmadeLog) -> None:
+def hint_at_a_missing_checkpoint(log: HandmadeLog) -> None:
     log.classic(3)
     log.hint(7)
 
@@ -130,7 +130,7 @@ def compact_after_a_checkpoint(log: HandmadeLog) -> None:
     log.compact(8, 12)
 
 
-def compact_and_lose_what_is_covered(log: HandmadeLog) -> None:
+def compact_and_lose_covered_commits(log: HandmadeLog) -> None:
     log.compact(1, 4)
     log.forget(2, 3)
 
@@ -172,7 +172,7 @@ def use_small_row_groups(log: HandmadeLog) -> None:
     log.classic(8, row_group=1)
 
 
-def surround_with_strangers(log: HandmadeLog) -> None:
+def add_unrelated_files(log: HandmadeLog) -> None:
     log.classic(4)
     (log.log / "_staged_commits").mkdir()
     (log.log / "_staged_commits" / f"{10:020d}.uuid.json").write_bytes(b"nonsense")
@@ -189,7 +189,7 @@ def describe_by_checksum(log: HandmadeLog) -> None:
 
 
 def no_change(log: HandmadeLog) -> None:
-    """Commits only."""
+    """Leave only commits."""
 
 
 STATES = [
@@ -200,7 +200,7 @@ STATES = [
     leave_only_a_checkpoint,
     omit_the_hint,
     leave_a_stale_hint,
-    hint_at_nothing,
+    hint_at_a_missing_checkpoint,
     hint_past_the_end,
     corrupt_the_hint,
     empty_the_hint,
@@ -210,7 +210,7 @@ STATES = [
     split_in_two_ways,
     compact_some_commits,
     compact_after_a_checkpoint,
-    compact_and_lose_what_is_covered,
+    compact_and_lose_covered_commits,
     compact_in_contradiction,
     write_v2_json,
     write_v2_json_without_sidecars,
@@ -220,16 +220,16 @@ STATES = [
     keep_statistics_as_struct,
     keep_statistics_both_ways,
     use_small_row_groups,
-    surround_with_strangers,
+    add_unrelated_files,
     describe_by_checksum,
 ]
 
 
 @pytest.mark.parametrize("arrange", STATES, ids=lambda state: state.__name__)
-def test_every_state_gives_the_same_versions(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
+def test_every_state_gives_equal_versions(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
     log = history(tmp_path)
-    plain = DeltaLog(FolderStore(tmp_path)).snapshot()
-    head = plain.protocol, plain.metadata
+    unchanged = DeltaLog(FolderStore(tmp_path)).snapshot()
+    head = unchanged.protocol, unchanged.metadata
     arrange(log)
     delta = DeltaLog(FolderStore(tmp_path))
     assert delta.latest_version() == 9
@@ -245,11 +245,11 @@ def test_every_state_gives_the_same_versions(tmp_path: Path, arrange: Callable[[
 
 
 @pytest.mark.parametrize("arrange", STATES, ids=lambda state: state.__name__)
-def test_pages_by_position_equal_the_whole(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
+def test_pages_by_position_equal_a_full_read(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
     log = history(tmp_path)
     arrange(log)
     delta = DeltaLog(FolderStore(tmp_path))
-    whole = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
+    full_read = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
     paged = []
     position = None
     while True:
@@ -259,7 +259,7 @@ def test_pages_by_position_equal_the_whole(tmp_path: Path, arrange: Callable[[Ha
             break
         paged.append(batch.files["path"][0].as_py())
         position = batch.position(1)
-    assert paged == whole
+    assert paged == full_read
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def tear_the_last_line(log: HandmadeLog) -> str:
     return path.name
 
 
-def put_bytes_that_are_no_text(log: HandmadeLog) -> str:
+def write_invalid_utf8(log: HandmadeLog) -> str:
     path = log.log / f"{9:020d}.json"
     path.write_bytes(b'{"add":{"path":"\xff\xfe"}}\n')
     return path.name
@@ -387,9 +387,9 @@ def corrupt_a_sidecar(log: HandmadeLog) -> str:
 def break_the_metadata(log: HandmadeLog) -> str:
     log.classic(9)
     path = log.log / f"{9:020d}.checkpoint.parquet"
-    whole = pq.read_table(path)
-    columns = pa.array([{"id": "i", "schemaString": "{}", "format": "parquet"}] * whole.num_rows)
-    pq.write_table(whole.set_column(whole.schema.get_field_index("metaData"), "metaData", columns), path)
+    full_read = pq.read_table(path)
+    columns = pa.array([{"id": "i", "schemaString": "{}", "format": "parquet"}] * full_read.num_rows)
+    pq.write_table(full_read.set_column(full_read.schema.get_field_index("metaData"), "metaData", columns), path)
     return path.name
 
 
@@ -421,21 +421,21 @@ def outgrow_a_size_in_the_manifest(log: HandmadeLog) -> str:
 
 
 def rewrite_the_checkpoint(log: HandmadeLog, column: str, value: object) -> str:
-    """Exchange one column of the checkpoint of the last version, which alone is left."""
+    """Replace one column in the checkpoint of the last version, and delete all commits."""
     log.classic(9)
     log.forget(*range(10))
     path = log.log / f"{9:020d}.checkpoint.parquet"
-    whole = pq.read_table(path)
-    columns = pa.array([value] * whole.num_rows)
-    pq.write_table(whole.set_column(whole.schema.get_field_index(column), column, columns), path)
+    full_read = pq.read_table(path)
+    columns = pa.array([value] * full_read.num_rows)
+    pq.write_table(full_read.set_column(full_read.schema.get_field_index(column), column, columns), path)
     return path.name
 
 
-def put_a_name_for_the_format(log: HandmadeLog) -> str:
+def write_a_string_as_format(log: HandmadeLog) -> str:
     return rewrite_the_checkpoint(log, "metaData", {"id": "i", "schemaString": "{}", "format": "parquet"})
 
 
-def put_a_number_for_the_protocol(log: HandmadeLog) -> str:
+def write_a_number_as_protocol(log: HandmadeLog) -> str:
     return rewrite_the_checkpoint(log, "protocol", 3)
 
 
@@ -448,7 +448,7 @@ def remove_the_log(log: HandmadeLog) -> str:
     "damage",
     [
         tear_the_last_line,
-        put_bytes_that_are_no_text,
+        write_invalid_utf8,
         lose_a_commit,
         lose_the_first_commit,
         damage_the_pages,
@@ -456,17 +456,17 @@ def remove_the_log(log: HandmadeLog) -> str:
         outgrow_a_row_id,
         outgrow_an_offset,
         outgrow_a_size_in_the_manifest,
-        put_a_name_for_the_format,
-        put_a_number_for_the_protocol,
+        write_a_string_as_format,
+        write_a_number_as_protocol,
         remove_the_log,
     ],
     ids=lambda damage: damage.__name__,
 )
-def test_damage_is_refused_with_the_file_named(tmp_path: Path, damage: Callable[[HandmadeLog], str]) -> None:
-    named = damage(history(tmp_path))
+def test_damage_is_reported_with_the_file_name(tmp_path: Path, damage: Callable[[HandmadeLog], str]) -> None:
+    expected_name = damage(history(tmp_path))
     with pytest.raises(TableUnreadable) as refusal:
         list(DeltaLog(FolderStore(tmp_path)).snapshot().files())
-    assert named in refusal.value.message
+    assert expected_name in refusal.value.message
 
 
 CHECKPOINT_DAMAGE = [
@@ -484,7 +484,7 @@ CHECKPOINT_DAMAGE = [
 
 @pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("older", [False, True], ids=["from all commits", "from the checkpoint before"])
-def test_a_checkpoint_that_cannot_be_read_is_left_out(
+def test_an_unreadable_checkpoint_is_skipped(
     tmp_path: Path, damage: Callable[[HandmadeLog], str], *, older: bool
 ) -> None:
     log = history(tmp_path)
@@ -498,27 +498,27 @@ def test_a_checkpoint_that_cannot_be_read_is_left_out(
     expected = log.state()
     for delta in (DeltaLog(FolderStore(tmp_path)), DeltaLog(FolderStore(tmp_path), SnapshotCache(1 << 24), "t")):
         for _ in range(2):
-            snapshot = delta.snapshot().with_commits()
+            snapshot = delta.snapshot().load_commits()
             assert found_files(snapshot.files()) == expected_files(expected)
             assert snapshot.totals().num_files == len(expected.files)
             assert expected.metadata is not None
             assert snapshot.metadata.id == expected.metadata["id"]
             assert snapshot.base.partition("-")[0] == ("5" if older else "")
         first = next(snapshot.scan(None, 2))
-        rest = delta.snapshot(9, at=first.position(1)).with_commits().scan(None, 2, first.position(1))
+        rest = delta.snapshot(9, at=first.position(1)).load_commits().scan(None, 2, first.position(1))
         assert 1 + sum(batch.files.num_rows for batch in rest) == len(expected.files)
 
 
 @pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE, ids=lambda damage: damage.__name__)
-def test_a_checkpoint_that_cannot_be_read_is_named_where_nothing_else_is_left(
+def test_an_unreadable_checkpoint_without_alternative_is_reported(
     tmp_path: Path, damage: Callable[[HandmadeLog], str]
 ) -> None:
     log = history(tmp_path)
-    named = damage(log)
+    expected_name = damage(log)
     log.forget(*range(9))
     with pytest.raises(DeltaicError) as refusal:
-        list(DeltaLog(FolderStore(tmp_path)).snapshot().with_commits().files())
-    assert named in refusal.value.message + refusal.value.detail or "neither its first commit nor" in str(refusal.value)
+        list(DeltaLog(FolderStore(tmp_path)).snapshot().load_commits().files())
+    assert expected_name in refusal.value.message + refusal.value.detail or "neither commit 0 nor" in str(refusal.value)
 
 
 def test_an_empty_compaction_file_is_ignored(tmp_path: Path) -> None:
@@ -530,7 +530,7 @@ def test_an_empty_compaction_file_is_ignored(tmp_path: Path) -> None:
         DeltaLog(FolderStore(tmp_path)).snapshot()
 
 
-def test_damage_before_the_checkpoint_does_no_harm(tmp_path: Path) -> None:
+def test_damage_before_the_checkpoint_is_ignored(tmp_path: Path) -> None:
     log = history(tmp_path)
     log.classic(5)
     log.forget(1, 3)
@@ -586,13 +586,13 @@ def test_a_replaced_checkpoint_restarts_a_paged_query(tmp_path: Path) -> None:
 def test_a_newer_checkpoint_does_not_disturb_a_paged_query(tmp_path: Path) -> None:
     log = history(tmp_path)
     delta = DeltaLog(FolderStore(tmp_path))
-    whole = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
+    full_read = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
     first = next(delta.snapshot().scan(None, 3))
     log.classic(9)
     log.compact(2, 6)
     log.hint(9)
     rest = delta.snapshot(9, at=first.position(3)).scan(None, 3, first.position(3))
-    assert whole == first.files["path"].to_pylist() + [p for batch in rest for p in batch.files["path"].to_pylist()]
+    assert full_read == first.files["path"].to_pylist() + [p for batch in rest for p in batch.files["path"].to_pylist()]
     log.forget(0)
     with pytest.raises(MalformedRequest, match="restart the query"):
         delta.snapshot(9, at=first.position(3))
@@ -603,14 +603,14 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
     log.commit(metadata(), protocol())
     odd = ["a\u2028b", "c\u2029d", "e\x85f", "g\u000bh"]
     (log.log / f"{1:020d}.json").write_bytes(lines([add(name) for name in odd]).rstrip(b"\n").replace(b"\n", b"\r\n"))
-    found = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files())
-    assert [action["path"] for action in found] == sorted(odd)
+    files = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files())
+    assert [action["path"] for action in files] == sorted(odd)
 
 
 def test_a_table_without_a_schema_has_no_columns(tmp_path: Path) -> None:
     HandmadeLog(tmp_path).commit({"metaData": {"id": "1"}}, protocol())
-    found = DeltaLog(FolderStore(tmp_path)).snapshot().metadata
-    assert found.schema_string == '{"type":"struct","fields":[]}'
+    table_metadata = DeltaLog(FolderStore(tmp_path)).snapshot().metadata
+    assert table_metadata.schema_string == '{"type":"struct","fields":[]}'
 
 
 def test_a_remove_wins_in_a_compaction_file_whatever_its_lines_order(tmp_path: Path) -> None:
@@ -624,7 +624,7 @@ def test_a_remove_wins_in_a_compaction_file_whatever_its_lines_order(tmp_path: P
         assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files()) == expected_files(log.state())
 
 
-def test_the_metadata_and_protocol_lines_do_not_depend_on_where_they_were_found(tmp_path: Path) -> None:
+def test_metadata_and_protocol_are_equal_from_every_file(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     features = ("v2Checkpoint", "deletionVectors", "columnMapping")
     log.commit(metadata({"b": "2", "a": "1", "c": "3", "z": "0", "y": "9"}), protocol(3, 7, *features))
@@ -640,7 +640,7 @@ def test_the_metadata_and_protocol_lines_do_not_depend_on_where_they_were_found(
 
 @pytest.mark.parametrize("form", ["commits", "classic", "manifest"])
 @pytest.mark.parametrize("present", [False, True], ids=["absent", "present"])
-def test_deletion_vectors_are_noticed_wherever_they_are(tmp_path: Path, form: str, present: bool) -> None:
+def test_deletion_vectors_are_detected_in_every_file(tmp_path: Path, form: str, present: bool) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol(3, 7, "deletionVectors", "v2Checkpoint"))
     log.commit(add("f"), add("g", vector=V1 if present else None))
@@ -648,13 +648,13 @@ def test_deletion_vectors_are_noticed_wherever_they_are(tmp_path: Path, form: st
         log.classic(1)
     if form == "manifest":
         log.v2(1, "json", 0)
-    found = DeltaLog(FolderStore(tmp_path)).snapshot().live_features
-    assert found == ({"deletionVectors"} if present else set())
+    features = DeltaLog(FolderStore(tmp_path)).snapshot().live_features
+    assert features == ({"deletionVectors"} if present else set())
 
 
 @pytest.mark.parametrize("sidecars", [None, 0, 2], ids=["commits", "manifest", "sidecars"])
-def test_number_with_a_zero_fraction_is_an_integer(sidecars: int | None, tmp_path: Path) -> None:
-    """Some writers go by way of a float and write `"size": 5100.0`; Spark reads that as 5100."""
+def test_a_number_with_a_zero_fraction_is_an_integer(sidecars: int | None, tmp_path: Path) -> None:
+    """Some writers convert numbers to float and write `"size": 5100.0`, which Spark reads as 5100."""
     root = tmp_path / "integers"
     log = HandmadeLog(root)
     configuration = {"delta.enableInCommitTimestamps": "true", "delta.enableChangeDataFeed": "true"}
@@ -688,7 +688,7 @@ def test_number_with_a_zero_fraction_is_an_integer(sidecars: int | None, tmp_pat
     assert ".0" not in str(read[1])
 
 
-def test_size_that_is_no_integer_is_refused(tmp_path: Path) -> None:
+def test_a_size_with_a_fraction_is_refused(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(protocol(), metadata(), add("a", size=1.5))  # type: ignore[arg-type]
     with pytest.raises(TableUnreadable, match=f"{0:020d}"):
@@ -696,14 +696,14 @@ def test_size_that_is_no_integer_is_refused(tmp_path: Path) -> None:
 
 
 class _UnorderedStore(FolderStore):
-    """A store that lists as S3 directory buckets do, in no order."""
+    """Store that lists files in no order, like S3 directory buckets."""
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
         return reversed(list(super().list_log(start_after)))
 
 
-def test_store_that_lists_in_no_order_is_refused_by_name(tmp_path: Path) -> None:
-    """What is listed behind a later version would be taken for missing."""
+def test_an_unordered_store_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    """Files listed after a later version would otherwise count as missing."""
     history(tmp_path).classic(5)
     for version in (None, 4, 9):
         with pytest.raises(UnsupportedOperation, match="general purpose bucket"):

@@ -1,4 +1,4 @@
-"""Parquet files are read through few ranges, and through pieces where a row group is too large to be held."""
+"""Test that Parquet files are read with few ranges, and large row groups in pieces."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from deltaic.delta.scan.parquet_file import Cursor, ParquetFile, find
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of one row group, with a column too large for one piece and one that is small."""
+    """Write a file with one row group, a column too large for one piece and a small column."""
     root = tmp_path_factory.mktemp("parquet")
     rows = 60_000
     texts = [f"{n:06d}" * 40 for n in range(rows)]
@@ -22,14 +22,14 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read(file: ParquetFile, *, buffered: bool) -> list[str]:
     leaves = file.leaves("large", "small")
-    blocks = file.fetch(file.ranges([0], leaves, whole=not buffered))
+    blocks = file.fetch(file.ranges([0], leaves, with_large=not buffered))
     batches = list(Cursor(file, blocks, buffered=buffered).batches(0, leaves, 5000))
     assert [value for batch in batches for value in batch["small"].to_pylist()] == [n % 7 for n in range(60_000)]
     return [value for batch in batches for value in batch["large"].to_pylist()]
 
 
 @pytest.mark.parametrize(("buffered", "requests"), [(False, 2), (True, 5)], ids=["whole", "in_pieces"])
-def test_a_row_group_is_read_whole_or_in_pieces(large: Path, buffered: bool, requests: int) -> None:
+def test_a_row_group_is_read_at_once_or_in_pieces(large: Path, buffered: bool, requests: int) -> None:
     store = FolderStore(large)
     file = ParquetFile(store, "f.parquet", None, 64 << 10)
     assert read(file, buffered=buffered) == [f"{n:06d}" * 40 for n in range(60_000)]
@@ -45,14 +45,14 @@ def test_a_small_file_is_one_request(tmp_path: Path) -> None:
     assert store.calls == ["get f.parquet"]
 
 
-def test_a_footer_larger_than_expected_is_read_all_the_same(tmp_path: Path) -> None:
+def test_a_footer_larger_than_expected_is_read(tmp_path: Path) -> None:
     wide = pa.table({f"column_{n}": [n] for n in range(300)})
     pq.write_table(wide, tmp_path / "f.parquet")
     file = ParquetFile(FolderStore(tmp_path), "f.parquet", None, 100)
     assert file.schema.names == wide.schema.names
 
 
-def test_bytes_are_found_only_where_one_block_has_them_all() -> None:
+def test_bytes_are_found_only_within_one_block() -> None:
     blocks = [(10, memoryview(b"abcdef")), (16, memoryview(b"ghi"))]
     assert bytes(find(blocks, 12, 15) or b"") == b"cde"
     assert bytes(find(blocks, 16, 19) or b"") == b"ghi"

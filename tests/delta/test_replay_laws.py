@@ -1,4 +1,4 @@
-"""However a log is stored, a version is what the plainest replay says, and pages of it are the whole."""
+"""Test with random logs that replay equals a simple oracle, and that pages equal a full read."""
 
 import tempfile
 from collections.abc import Iterator
@@ -51,7 +51,11 @@ commits = st.lists(
         st.tuples(spellings, st.integers(0, 3)),
         st.tuples(st.booleans(), st.integers(0, 99)),
         max_size=6,
-    ).map(lambda touched: list({(SPELLED[path], v): (path, v, what) for (path, v), what in touched.items()}.values())),
+    ).map(
+        lambda file_actions: list(
+            {(SPELLED[path], v): (path, v, live_and_size) for (path, v), live_and_size in file_actions.items()}.values()
+        )
+    ),
     min_size=1,
     max_size=8,
 )
@@ -59,66 +63,66 @@ commits = st.lists(
 
 @st.composite
 def storages(draw: st.DrawFn, versions: int) -> list[Any]:
-    """Draw how a log of so many versions is stored: any checkpoints, compactions, clean-up and hint."""
+    """Draw the storage of a log: checkpoints, compactions, checksums and a hint."""
     at = st.integers(0, versions - 1)
     rows = st.sampled_from([1, 2, 1000])
     kinds = st.sampled_from(["json", "struct", "both"])
-    found: list[Any] = []
+    steps: list[Any] = []
     for _ in range(draw(st.integers(0, 3))):
         options = {"row_group": draw(rows), "statistics": draw(kinds)}
         match draw(st.sampled_from(["classic", "multipart", "v2", "compact", "checksum"])):
             case "classic":
-                found.append(("classic", (draw(at),), options))
+                steps.append(("classic", (draw(at),), options))
             case "multipart":
-                found.append(("multipart", (draw(at), draw(st.integers(1, 4))), options))
+                steps.append(("multipart", (draw(at), draw(st.integers(1, 4))), options))
             case "v2":
                 form = draw(st.sampled_from(["json", "parquet"]))
-                found.append(("v2", (draw(at), form, draw(st.integers(0, 3))), options))
+                steps.append(("v2", (draw(at), form, draw(st.integers(0, 3))), options))
             case "compact":
                 start = draw(at)
-                found.append(("compact", (start, draw(st.integers(start, versions - 1))), {}))
+                steps.append(("compact", (start, draw(st.integers(start, versions - 1))), {}))
             case "checksum":
-                found.append(("checksum", (draw(at),), {}))
-    found.append(("hint", (draw(st.integers(0, versions + 2)),), {}))
-    return found
+                steps.append(("checksum", (draw(at),), {}))
+    steps.append(("hint", (draw(st.integers(0, versions + 2)),), {}))
+    return steps
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[list[Action]], list[Any]]:
     history = [[metadata(), protocol(3, 7, "deletionVectors")]]
-    for number, touched in enumerate(draw(commits)):
+    for number, file_actions in enumerate(draw(commits)):
         history.append(
             [
                 add(path, number * 100 + size, vector=VECTORS[v]) if live else remove(path, VECTORS[v])
-                for path, v, (live, size) in touched
+                for path, v, (live, size) in file_actions
             ]
         )
     return history, draw(storages(len(history)))
 
 
 class SpelledLog(HandmadeLog):
-    """A log whose oracle knows which spellings name one file."""
+    """Log whose oracle knows all spellings of a file's path."""
 
     def replay(self, commits: list[list[Action]]) -> State:
-        found = State()
+        state = State()
         for kind, action in (item for actions in commits for line in actions for item in line.items()):
             if kind in ("add", "remove"):
-                for key in [key for key in {**found.files, **found.tombstones} if _same(key, action)]:
-                    found.files.pop(key, None)
-                    found.tombstones.pop(key, None)
-            found.apply([{kind: action}])
-        return found
+                for key in [key for key in {**state.files, **state.tombstones} if _is_same_file(key, action)]:
+                    state.files.pop(key, None)
+                    state.tombstones.pop(key, None)
+            state.apply([{kind: action}])
+        return state
 
 
-def _same(key: tuple[str, str | None], action: Action) -> bool:
-    held = action.get("deletionVector")
-    offset = "" if not held or held.get("offset") is None else f"@{held['offset']}"
-    named = None if not held else f"{held['storageType']}{held['pathOrInlineDv']}{offset}"
-    return SPELLED[key[0]] == SPELLED[action["path"]] and key[1] == named
+def _is_same_file(key: tuple[str, str | None], action: Action) -> bool:
+    vector = action.get("deletionVector")
+    offset = "" if not vector or vector.get("offset") is None else f"@{vector['offset']}"
+    vector_id = None if not vector else f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
+    return SPELLED[key[0]] == SPELLED[action["path"]] and key[1] == vector_id
 
 
 @contextmanager
-def stored(history: list[list[Action]], storage: list[Any]) -> Iterator[SpelledLog]:
+def written_log(history: list[list[Action]], storage: list[Any]) -> Iterator[SpelledLog]:
     with tempfile.TemporaryDirectory() as folder:
         log = SpelledLog(Path(folder))
         for actions in history:
@@ -132,7 +136,7 @@ def stored(history: list[list[Action]], storage: list[Any]) -> Iterator[SpelledL
 @given(cases())
 def test_replay_equals_the_oracle_however_the_log_is_stored(case: tuple[list[list[Action]], list[Any]]) -> None:
     history, storage = case
-    with stored(history, storage) as log:
+    with written_log(history, storage) as log:
         delta = DeltaLog(FolderStore(log.root))
         for version in {len(history) - 1, len(history) // 2}:
             expected = log.state(version)
@@ -143,39 +147,39 @@ def test_replay_equals_the_oracle_however_the_log_is_stored(case: tuple[list[lis
 
 @settings(deadline=None, max_examples=tries(20))
 @given(cases(), st.integers(1, 3), st.integers(1, 5))
-def test_pages_are_the_whole(case: tuple[list[list[Action]], list[Any]], size: int, batch_rows: int) -> None:
+def test_pages_equal_a_full_read(case: tuple[list[list[Action]], list[Any]], size: int, batch_rows: int) -> None:
     history, storage = case
-    with stored(history, storage) as log:
+    with written_log(history, storage) as log:
         delta = DeltaLog(FolderStore(log.root))
         latest = len(history) - 1
-        whole = [row for batch in delta.snapshot(latest).files() for row in batch.to_pylist()]
+        full_read = [row for batch in delta.snapshot(latest).files() for row in batch.to_pylist()]
         paged: list[Any] = []
         position: Position | None = None
         while True:
             page: list[Any] = []
             for batch in delta.snapshot(latest, at=position).scan(None, batch_rows, position):
-                taken = min(size - len(page), batch.files.num_rows)
-                page += batch.files.slice(0, taken).to_pylist()
-                position = batch.position(taken)
+                count = min(size - len(page), batch.files.num_rows)
+                page += batch.files.slice(0, count).to_pylist()
+                position = batch.position(count)
                 if len(page) == size:
                     break
             paged += page
             if len(page) < size:
                 break
-        assert paged == whole
+        assert paged == full_read
 
 
 @settings(deadline=None, max_examples=tries(15))
 @given(cases(), cases())
 def test_the_order_depends_on_the_checkpoint_alone(
-    case: tuple[list[list[Action]], list[Any]], other: tuple[list[list[Action]], list[Any]]
+    case: tuple[list[list[Action]], list[Any]], other_case: tuple[list[list[Action]], list[Any]]
 ) -> None:
     history, storage = case
-    compactions = [step for step in other[1] if step[0] in ("hint", "checksum")]
-    with stored(history, storage) as log:
+    compactions = [step for step in other_case[1] if step[0] in ("hint", "checksum")]
+    with written_log(history, storage) as log:
         delta = DeltaLog(FolderStore(log.root))
         first = delta.snapshot(len(history) - 1)
-        before = [row for batch in first.files() for row in batch.to_pylist()]
+        first_files = [row for batch in first.files() for row in batch.to_pylist()]
         for step, arguments, options in compactions:
             getattr(log, step)(*(min(argument, len(history) - 1) for argument in arguments), **options)
         log.compact(0, len(history) - 1)
@@ -183,10 +187,10 @@ def test_the_order_depends_on_the_checkpoint_alone(
             log.compact(1, len(history) - 2)
         second = delta.snapshot(len(history) - 1)
         assert first.base == second.base
-        assert before == [row for batch in second.files() for row in batch.to_pylist()]
+        assert first_files == [row for batch in second.files() for row in batch.to_pylist()]
 
 
 @settings(deadline=None)
 @given(spellings, spellings)
-def test_paths_are_equal_exactly_when_they_name_one_file(left: str, right: str) -> None:
-    assert (canonical_path(left) == canonical_path(right)) == (SPELLED[left] == SPELLED[right])
+def test_canonical_paths_are_equal_exactly_for_the_same_file(first: str, second: str) -> None:
+    assert (canonical_path(first) == canonical_path(second)) == (SPELLED[first] == SPELLED[second])

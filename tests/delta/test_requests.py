@@ -1,4 +1,4 @@
-"""What a question costs in requests to the store, which is what it costs on object storage."""
+"""Test the number of requests that each operation sends to the store."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ FILES = 100_000
 
 
 def write_large_checkpoint(log: HandmadeLog, version: int) -> None:
-    """Write a checkpoint as Spark does, in one row group, with more bytes of statistics than anything else."""
+    """Write a checkpoint like Spark, with one row group that consists mostly of statistics."""
     numbers = range(FILES)
     stats = [
         f'{{"numRecords":1,"minValues":{{"x":{n}}},"maxValues":{{"x":{n * 7919}}},"nullCount":{{"x":0}}}}'
@@ -73,7 +73,7 @@ def write_large_checkpoint(log: HandmadeLog, version: int) -> None:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of 100,000 files in one checkpoint, and ten commits after it."""
+    """Write a table of 100,000 files in one checkpoint, and ten commits after it."""
     log = HandmadeLog(tmp_path_factory.mktemp("large"))
     log.commit(metadata(), protocol())
     write_large_checkpoint(log, 0)
@@ -83,20 +83,20 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log.root
 
 
-def test_a_query_of_a_large_table_needs_at_most_fifteen(large: Path) -> None:
+def test_a_query_of_a_large_table_needs_at_most_15_requests(large: Path) -> None:
     store = FolderStore(large)
     snapshot = DeltaLog(store).snapshot()
     assert sum(batch.num_rows for batch in snapshot.files()) == FILES + 10
     assert len(store.calls) <= 15
 
 
-def test_a_version_needs_two(large: Path) -> None:
+def test_a_version_needs_2_requests(large: Path) -> None:
     store = FolderStore(large)
     assert DeltaLog(store).latest_version() == 10
     assert len(store.calls) == 2
 
 
-def test_metadata_and_totals_with_a_checksum_need_three(tmp_path: Path) -> None:
+def test_metadata_and_totals_with_a_checksum_need_3_requests(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     for version in range(1, 12):
@@ -112,7 +112,7 @@ def test_metadata_and_totals_with_a_checksum_need_three(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "fields",
     [
         pytest.param({"numMetadata": 2}, id="two_metadata"),
         pytest.param({"numProtocol": 0}, id="no_protocol"),
@@ -122,22 +122,22 @@ def test_metadata_and_totals_with_a_checksum_need_three(tmp_path: Path) -> None:
         pytest.param({"protocol": {"minReaderVersion": "three"}}, id="broken_protocol"),
     ],
 )
-def test_a_checksum_that_cannot_be_right_is_ignored(tmp_path: Path, wrong: dict[str, object]) -> None:
+def test_an_invalid_checksum_is_ignored(tmp_path: Path, fields: dict[str, object]) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(metadata(), protocol())
     log.commit(add("f", 3))
-    log.checksum(1, **wrong)
+    log.checksum(1, **fields)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
     assert snapshot.totals() == (1, 3)
     assert json.loads(snapshot.protocol.raw) == protocol()["protocol"]
 
 
-def test_a_query_of_what_was_read_twice_needs_the_listing_alone(large: Path) -> None:
+def test_a_third_query_needs_only_the_listing(large: Path) -> None:
     store = FolderStore(large)
     log = DeltaLog(store, SnapshotCache(256 << 20), "t")
     cold = [path for batch in log.snapshot().files() for path in batch["path"].to_pylist()]
-    again = [path for batch in log.snapshot().files() for path in batch["path"].to_pylist()]
-    assert again == cold
+    second_read = [path for batch in log.snapshot().files() for path in batch["path"].to_pylist()]
+    assert second_read == cold
     store.calls.clear()
     warm = [path for batch in log.snapshot().files() for path in batch["path"].to_pylist()]
     assert warm == cold
@@ -151,8 +151,8 @@ def test_a_later_page_starts_at_its_row(large: Path) -> None:
     for _ in range(10):
         batch = next(batches)
     position = batch.position(100)
-    again = next(DeltaLog(store).snapshot(10, at=position).scan(start=position))
-    assert again.files["path"][0] == batch.files["path"][100]
+    second_read = next(DeltaLog(store).snapshot(10, at=position).scan(start=position))
+    assert second_read.files["path"][0] == batch.files["path"][100]
 
 
 def paths(batches: Iterable[FileBatch]) -> list[str]:
@@ -160,7 +160,7 @@ def paths(batches: Iterable[FileBatch]) -> list[str]:
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["first_reading", "second_reading"])
-def test_a_reading_that_is_taken_over_yields_all_the_same(large: Path, times: int) -> None:
+def test_a_continued_scan_yields_all_files(large: Path, times: int) -> None:
     snapshot = DeltaLog(FolderStore(large), SnapshotCache(256 << 20), "t").snapshot()
     begin = Position(snapshot.base, 1, 0, 0)
     for _ in range(times):
@@ -172,7 +172,7 @@ def test_a_reading_that_is_taken_over_yields_all_the_same(large: Path, times: in
     assert paths(snapshot.scan(start=begin)) == first + rest
 
 
-def test_a_page_goes_on_where_the_last_one_stopped(large: Path) -> None:
+def test_a_page_continues_after_the_last_one(large: Path) -> None:
     def pages(log: DeltaLog, *starts: int) -> Iterator[list[str]]:
         for start in starts:
             position = Position(log.snapshot().base, 1, 0, start)
@@ -181,11 +181,11 @@ def test_a_page_goes_on_where_the_last_one_stopped(large: Path) -> None:
             batches.close()
 
     store = FolderStore(large)
-    # Too little room for the whole checkpoint, decoded, and enough for the part that a page has fetched.
+    # The limit is too low for the decoded checkpoint, but sufficient for the fetched bytes of a page.
     log = DeltaLog(store, SnapshotCache(2 * sum(file.stat().st_size for file in large.glob("*/*.parquet"))), "t")
-    anew = DeltaLog(FolderStore(large))
-    assert list(pages(log, 0)) == list(pages(anew, 0))
+    uncached_log = DeltaLog(FolderStore(large))
+    assert list(pages(log, 0)) == list(pages(uncached_log, 0))
     store.calls.clear()
-    assert list(pages(log, 9000, 20_000, 60_000)) == list(pages(anew, 9000, 20_000, 60_000))
+    assert list(pages(log, 9000, 20_000, 60_000)) == list(pages(uncached_log, 9000, 20_000, 60_000))
     assert {call.split()[0] for call in store.calls} == {"list"}
-    assert list(pages(log, 5, 99_990)) == list(pages(anew, 5, 99_990))
+    assert list(pages(log, 5, 99_990)) == list(pages(uncached_log, 5, 99_990))

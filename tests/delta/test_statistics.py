@@ -1,4 +1,4 @@
-"""Statistics that a checkpoint has only as a struct come out as the JSON that Spark writes."""
+"""Test that typed statistics are converted to the same JSON as Spark writes."""
 
 import json
 from datetime import UTC, date, datetime
@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def rendered(kind: pa.DataType, value: Any) -> str:
+def render(kind: pa.DataType, value: Any) -> str:
     """Return the JSON of one column's minimum."""
     stats = pa.array([{"minValues": {"c": value}}], pa.struct([("minValues", pa.struct([("c", kind)]))]))
-    found = json_statistics(stats)[0].as_py()
-    assert found.startswith('{"minValues":{')
-    assert found.endswith("}}")
-    return str(found[14:-2])
+    text = json_statistics(stats)[0].as_py()
+    assert text.startswith('{"minValues":{')
+    assert text.endswith("}}")
+    return str(text[14:-2])
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def rendered(kind: pa.DataType, value: Any) -> str:
     ],
 )
 def test_values(kind: pa.DataType, value: Any, text: str) -> None:
-    assert rendered(kind, value) == text
+    assert render(kind, value) == text
 
 
-def test_whole_statistics_keep_sparks_order_and_nulls_stay_null() -> None:
+def test_statistics_keep_sparks_order_and_null_rows() -> None:
     bounds = pa.struct([("a b", pa.int64()), ('q"', pa.string())])
     kind = pa.struct(
         [
@@ -99,12 +99,12 @@ def test_whole_statistics_keep_sparks_order_and_nulls_stay_null() -> None:
 
 @settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_every_double_reads_back(value: float) -> None:
-    assert json.loads("{" + rendered(pa.float64(), value) + "}") == {"c": value}
+def test_every_double_round_trips(value: float) -> None:
+    assert json.loads("{" + render(pa.float64(), value) + "}") == {"c": value}
 
 
 @settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_every_float_reads_back(value: float) -> None:
-    found = json.loads("{" + rendered(pa.float32(), value) + "}")["c"]
-    assert pa.scalar(found, pa.float32()).as_py() == value
+def test_every_float_round_trips(value: float) -> None:
+    text = json.loads("{" + render(pa.float32(), value) + "}")["c"]
+    assert pa.scalar(text, pa.float32()).as_py() == value

@@ -1,12 +1,13 @@
-"""Builds every kind of table that Spark + Delta can write, with the pipeline's session, for the tests to read.
+"""Build the golden tables, which contain everything that Spark and Delta can write.
 
     python tests/golden/build.py              # all of them, into tests/golden/tables
     python tests/golden/build.py plain ...    # some
 
-Each function is one table and its docstring says what it shows (also in its `golden.json`); tests/README.md lists them.
+Each function builds a table. Its docstring describes the table, and is also in its `golden.json`; tests/README.md lists
+all tables.
 """
 
-# ruff: noqa: T201 -- building takes minutes and shows what it does
+# ruff: noqa: T201 -- building takes minutes and prints its progress
 
 import sys
 import tempfile
@@ -17,14 +18,14 @@ from deltaic_pipeline.spark.session import session
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden.definitions import acceptance, features, logs, plain  # noqa: F401 -- importing them registers their tables
+from golden.definitions import acceptance, features, logs, plain  # noqa: F401 -- their imports register the tables
 from golden.workbench import BUILDERS, Bench, build, store
 
 __all__ = ["BUILDERS"]
 
 
 def main(names: list[str]) -> int:
-    """Build the named tables, or all, store them, and return how many failed."""
+    """Build and store the named tables, or all, and return the number of failures."""
     spark = session("golden tables", tests=True)
     failed = []
     with tempfile.TemporaryDirectory(prefix="golden-") as folder:
@@ -32,7 +33,7 @@ def main(names: list[str]) -> int:
             began = time.monotonic()
             try:
                 build(Bench(spark, Path(folder), name))
-            except Exception as failure:  # noqa: BLE001 -- shown, and counted below
+            except Exception as failure:  # noqa: BLE001 -- printed, and counted below
                 failed.append(name)
                 print(f"{name} FAILED: {str(failure)[:600]}", flush=True)
                 continue

@@ -1,9 +1,8 @@
-"""Decides how a test gets a golden table: a copy whose commits have their own times and whose absolute paths are right.
+"""Load golden tables and copy them, with correct commit times and absolute paths.
 
-golden = load("deletion_vectors")
-place(golden, folder)                  # a table on disk: folder/delta
-golden.rows(2)                         # what Spark reads at version 2, as a pyarrow table
-golden.changes()                       # what Spark reads from the change feed of golden.change_range
+golden = load("deletion_vectors") place(golden, folder)                  # a table on disk: folder/delta golden.rows(2)
+# what Spark reads at version 2, as a pyarrow table golden.changes()                       # what Spark reads from the
+change feed of golden.change_range
 """
 
 import json
@@ -22,19 +21,19 @@ PLACEHOLDER = "file:/golden-tables"
 
 @dataclass(frozen=True)
 class Golden:
-    """One stored table, and what Spark read from it when it was made."""
+    """A stored table, and the rows that Spark read from it when it was built."""
 
     name: str
     shows: str
     versions: tuple[int, ...]
-    """The versions that Spark can read."""
+    """Versions that Spark can read."""
 
     change_range: tuple[int, int] | None
-    """First and last version of the change feed; None: it has none."""
+    """First and last version of the change feed; None without a feed."""
 
     @property
     def path(self) -> Path:
-        """The stored table; commits have git's times, and absolute paths a placeholder: see `place`."""
+        """Folder of the stored table, without commit times and with placeholders for absolute paths; see `place`."""
         return TABLES / self.name / "delta"
 
     def rows(self, version: int) -> pa.Table:
@@ -42,7 +41,7 @@ class Golden:
         return pq.read_table(TABLES / self.name / "expected" / f"{version}.parquet", partitioning=None)
 
     def changes(self) -> pa.Table:
-        """Return the change feed over `change_range`, with `_change_type`, `_commit_version`, `_commit_timestamp`."""
+        """Return the change feed of `change_range`, with `_change_type`, `_commit_version`, `_commit_timestamp`."""
         return pq.read_table(TABLES / self.name / "expected" / "changes.parquet", partitioning=None)
 
 
@@ -53,16 +52,21 @@ def names() -> list[str]:
 
 def load(name: str) -> Golden:
     """Return a stored table by its name."""
-    told: dict[str, Any] = json.loads((TABLES / name / "golden.json").read_text(encoding="utf-8"))
-    changes = told["changes"]
-    return Golden(name, told["shows"], tuple(told["versions"]), None if changes is None else (changes[0], changes[1]))
+    description: dict[str, Any] = json.loads((TABLES / name / "golden.json").read_text(encoding="utf-8"))
+    changes = description["changes"]
+    return Golden(
+        name,
+        description["shows"],
+        tuple(description["versions"]),
+        None if changes is None else (changes[0], changes[1]),
+    )
 
 
 def place(golden: Golden, folder: Path, base: str = "") -> Path:
-    """Copy a table to `folder/delta` and return that; commits get the time that they tell of themselves.
+    """Copy a table to `folder/delta`, set its commit times, and return the path.
 
-    `base` is the URI below which other golden tables lie as `<name>/delta` (for shallow clones); by default the stored
-    ones themselves.
+    `base` is the URI of the folder that contains the other golden tables as `<name>/delta` (for shallow clones); by
+    default the stored tables.
     """
     target = folder / "delta"
     shutil.copytree(golden.path, target)
@@ -72,7 +76,7 @@ def place(golden: Golden, folder: Path, base: str = "") -> Path:
         if replaced != content:
             file.write_bytes(replaced)
         for line in replaced.split(b"\n"):
-            told = json.loads(line).get("commitInfo", {}) if b'"commitInfo"' in line else {}
-            if "timestamp" in told:
-                os.utime(file, ns=(told["timestamp"] * 1_000_000,) * 2)
+            description = json.loads(line).get("commitInfo", {}) if b'"commitInfo"' in line else {}
+            if "timestamp" in description:
+                os.utime(file, ns=(description["timestamp"] * 1_000_000,) * 2)
     return target

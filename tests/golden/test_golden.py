@@ -1,4 +1,4 @@
-"""The golden tables are whole, small, relocatable, and the log replay finds in each version as many rows as Spark."""
+"""Test that the golden tables are complete, small and relocatable, and have as many rows as Spark read."""
 
 import json
 import re
@@ -19,25 +19,25 @@ def golden(request: pytest.FixtureRequest) -> Golden:
     return load(request.param)
 
 
-def test_every_table_is_stored_and_catalogued() -> None:
+def test_every_table_is_stored_and_documented() -> None:
     assert names() == sorted(BUILDERS)
     page = (TABLES.parents[1] / "README.md").read_text().partition("## Golden tables")[2]
-    listed = re.findall(r"\w+", " ".join(re.findall(r"^\| [^|]+\| ([^|]+) \|$", page, re.MULTILINE)[1:]))
-    assert {*listed} == {*BUILDERS}
+    names_in_readme = re.findall(r"\w+", " ".join(re.findall(r"^\| [^|]+\| ([^|]+) \|$", page, re.MULTILINE)[1:]))
+    assert {*names_in_readme} == {*BUILDERS}
 
 
-def test_all_of_them_are_small() -> None:
+def test_all_tables_are_small() -> None:
     files = [file for file in TABLES.rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < SIX_MEGABYTES
     assert not [file for file in files if file.name.startswith(".") and file.suffix == ".crc"]
 
 
-def test_its_log_tells_nothing_of_where_it_was_built(golden: Golden) -> None:
+def test_the_log_does_not_contain_its_build_path(golden: Golden) -> None:
     for file in (TABLES / golden.name).rglob("*.json"):
         assert b"/tmp/" not in file.read_bytes(), file
 
 
-def test_every_readable_version_has_as_many_rows_as_spark_read(golden: Golden, tmp_path: Path) -> None:
+def test_every_version_has_the_number_of_rows_that_spark_read(golden: Golden, tmp_path: Path) -> None:
     log = DeltaLog(FolderStore(place(golden, tmp_path)))
     for version in golden.versions:
         live = 0
@@ -48,14 +48,16 @@ def test_every_readable_version_has_as_many_rows_as_spark_read(golden: Golden, t
         assert live == golden.rows(version).num_rows, f"{golden.name} version {version}"
 
 
-def test_every_feature_that_is_read_is_in_use_in_a_golden_table(tmp_path: Path) -> None:
-    used: set[str] = set()
+def test_every_supported_feature_is_used_in_a_golden_table(tmp_path: Path) -> None:
+    features_in_use: set[str] = set()
     for name in names():
         golden = load(name)
         snapshot = DeltaLog(FolderStore(place(golden, tmp_path / name))).snapshot(golden.versions[-1])
-        used |= snapshot.live_features | LOG_ONLY & {*(snapshot.protocol.reader_features or ())}
-    read = {PREVIEWS.get(feature, feature) for feature in READABLE}
-    assert read - used == set(), "no golden table has it, or live_features of delta/features.py does not see it"
+        features_in_use |= snapshot.live_features | LOG_ONLY & {*(snapshot.protocol.reader_features or ())}
+    supported = {PREVIEWS.get(feature, feature) for feature in READABLE}
+    assert supported - features_in_use == set(), (
+        "no golden table uses it, or live_features in delta/features.py does not detect it"
+    )
 
 
 def test_a_change_feed_has_spark_s_columns_and_range(golden: Golden) -> None:
@@ -64,18 +66,18 @@ def test_a_change_feed_has_spark_s_columns_and_range(golden: Golden) -> None:
         return
     changes = golden.changes()
     assert {"_change_type", "_commit_version", "_commit_timestamp"} <= set(changes.column_names)
-    found = set(changes["_commit_version"].to_pylist())
-    assert found <= set(range(golden.change_range[0], golden.change_range[1] + 1))
+    versions = set(changes["_commit_version"].to_pylist())
+    assert versions <= set(range(golden.change_range[0], golden.change_range[1] + 1))
 
 
-def test_a_placed_table_s_commits_have_their_own_times(tmp_path: Path) -> None:
+def test_the_commits_of_a_copy_have_their_original_times(tmp_path: Path) -> None:
     log = place(load("plain"), tmp_path) / "_delta_log"
     for file in log.glob("*.json"):
-        told = [json.loads(line) for line in file.read_text().split("\n") if "commitInfo" in line]
-        assert file.stat().st_mtime_ns == told[0]["commitInfo"]["timestamp"] * 1_000_000
+        infos = [json.loads(line) for line in file.read_text().split("\n") if "commitInfo" in line]
+        assert file.stat().st_mtime_ns == infos[0]["commitInfo"]["timestamp"] * 1_000_000
 
 
-def test_a_clone_s_absolute_paths_are_put_right(tmp_path: Path) -> None:
+def test_absolute_paths_of_a_clone_are_replaced(tmp_path: Path) -> None:
     log = place(load("clone"), tmp_path, "s3://bucket/golden") / "_delta_log"
     adds = [
         json.loads(line)["add"]["path"] for line in (log / f"{0:020}.json").read_text().split("\n") if '"add"' in line

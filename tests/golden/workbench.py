@@ -1,6 +1,6 @@
-"""Decides how one golden table is made, read back by Spark, and stored so that no Spark is needed to use it."""
+"""Build a golden table, read it back with Spark, and store both for tests without Spark."""
 
-# ruff: noqa: T201 -- building takes minutes and shows what it does
+# ruff: noqa: T201 -- building takes minutes and prints its progress
 
 import json
 import shutil
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PLACEHOLDER = "file:/golden-tables"
-"""Stands in stored logs for the URI of the folder that holds all tables (absolute paths of shallow clones)."""
+"""Replaces, in stored logs, the URI of the folder of all tables (absolute paths of shallow clones)."""
 
 BUILDERS: "dict[str, Callable[[Bench], None]]" = {}
 
 
 def golden(builder: "Callable[[Bench], None]") -> "Callable[[Bench], None]":
-    """Register a function that makes the table of its own name; its docstring says what the table shows."""
+    """Register a function that builds the table of the same name; its docstring describes the table."""
     BUILDERS[builder.__name__] = builder
     return builder
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One table in the making, in a folder of its own below `root`."""
+    """Folder of a table that is being built, below `root`."""
 
     spark: "SparkSession"
     root: Path
@@ -49,18 +49,18 @@ class Bench:
         return self.path / "_delta_log"
 
     def sql(self, *statements: str) -> None:
-        """Run statements in which `{t}` is this table; each that writes makes a version."""
+        """Run statements in which `{t}` is this table; each write creates a version."""
         for statement in statements:
             self.spark.sql(statement.replace("{t}", f"delta.`{self.path}`")).collect()
 
     def create(self, columns: str, tail: str = "", **properties: str) -> None:
-        """Create the table empty; dots in property names are written as two underscores."""
+        """Create the empty table; write dots in property names as two underscores."""
         pairs = ", ".join(f"'delta.{name.replace('__', '.')}' = '{value}'" for name, value in properties.items())
-        listed = f"TBLPROPERTIES ({pairs})" if pairs else ""
-        self.sql(f"CREATE TABLE {{t}} ({columns}) USING delta {tail} {listed}")
+        clause = f"TBLPROPERTIES ({pairs})" if pairs else ""
+        self.sql(f"CREATE TABLE {{t}} ({columns}) USING delta {tail} {clause}")
 
     def write(self, rows: "DataFrame", mode: str = "append", **options: str) -> None:
-        """Write rows by the DataFrame interface."""
+        """Write rows with the DataFrame API."""
         rows.write.format("delta").mode(mode).options(**options).save(str(self.path))
 
     def checkpoint(self) -> None:
@@ -71,7 +71,7 @@ class Bench:
         jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, str(self.path)).checkpoint()
 
     def forget(self) -> None:
-        """Make Spark read the log anew, after it was changed by hand."""
+        """Clear Spark's cache of the log, after a change by hand."""
         jvm: Any = self.spark.sparkContext._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
@@ -81,7 +81,7 @@ class Bench:
         return [json.loads(line) for line in text.split("\n") if line]
 
     def rewrite(self, version: int, actions: list[dict[str, Any]], name: str = "") -> None:
-        """Replace a commit (or write another file of the log) by hand."""
+        """Replace a commit, or write another file of the log."""
         target = self.log / (name or f"{version:020}.json")
         lines = [json.dumps(action, separators=(",", ":"), ensure_ascii=False) for action in actions]
         target.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -89,7 +89,7 @@ class Bench:
 
     @contextmanager
     def conf(self, **settings: str) -> "Iterator[None]":
-        """Set `spark.databricks.delta.*` settings during a block; dots are written as two underscores."""
+        """Set `spark.databricks.delta.*` settings during a block; write dots as two underscores."""
         names = {f"spark.databricks.delta.{name.replace('__', '.')}": value for name, value in settings.items()}
         for name, value in names.items():
             self.spark.conf.set(name, value)
@@ -101,7 +101,7 @@ class Bench:
 
 
 def build(bench: Bench) -> None:
-    """Make a table and, beside it, what Spark reads from every version and from the change feed."""
+    """Build a table, and store what Spark reads from every version and from the change feed."""
     BUILDERS[bench.name](bench)
     bench.forget()
     expected = bench.root / bench.name / "expected"
@@ -111,7 +111,7 @@ def build(bench: Bench) -> None:
     for version in versions:
         try:
             table = rows(bench.spark, bench.path, version)
-        except Exception as unreadable:  # noqa: BLE001 -- files or commits that are gone by design
+        except Exception as unreadable:  # noqa: BLE001 -- some files or commits are deleted by design
             print(f"  {bench.name} version {version} is not readable: {str(unreadable).splitlines()[0][:120]}")
             continue
         pq.write_table(table, expected / f"{version}.parquet", compression="zstd")
@@ -130,42 +130,42 @@ def build(bench: Bench) -> None:
 
 
 def rows(spark: "SparkSession", path: Path, version: int) -> pa.Table:
-    """Return what Spark reads at a version; variants as their JSON."""
+    """Return what Spark reads at a version; variants as JSON."""
     table = spark.read.format("delta").option("versionAsOf", version).load(str(path))
     return as_arrow(table)
 
 
 def change_feed(spark: "SparkSession", path: Path, versions: list[int]) -> tuple[list[int], pa.Table] | None:
-    """Return the longest feed up to the last version, and its range; None when there is none."""
+    """Return the range and the rows of the longest feed up to the last version; None without one."""
     for first in versions:
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", first).option("endingVersion", versions[-1])
         try:
             table = as_arrow(reader.load(str(path)))
-        except Exception:  # noqa: BLE001, S112 -- off, or not over this schema change: a later start may do
+        except Exception:  # noqa: BLE001, S112 -- disabled, or across a schema change: try a later start
             continue
         return [first, versions[-1]], table
     return None
 
 
 def as_arrow(table: "DataFrame") -> pa.Table:
-    """Return the rows; variants as their JSON."""
-    shown = [
+    """Return the rows; variants as JSON."""
+    expressions = [
         f"to_json(`{field.name}`) AS `{field.name}`" if field.dataType.typeName() == "variant" else f"`{field.name}`"
         for field in table.schema.fields
     ]
-    return table.selectExpr(*shown).toArrow()
+    return table.selectExpr(*expressions).toArrow()
 
 
 def store(built: Path, name: str, target: Path) -> None:
-    """Copy a built table to where it is kept: without Hadoop's checksums, absolute paths made relocatable."""
+    """Copy a built table to `target`, without Hadoop's checksums and with relocatable absolute paths."""
     shutil.rmtree(target / name, ignore_errors=True)
 
-    def unwanted(_: str, names: list[str]) -> list[str]:
+    def ignored(_: str, names: list[str]) -> list[str]:
         hidden = [entry for entry in names if entry.startswith(".") and entry.endswith(".crc")]
         return [*hidden, *(entry for entry in names if entry == "_staged_commits")]
 
-    shutil.copytree(built / name, target / name, ignore=unwanted)
+    shutil.copytree(built / name, target / name, ignore=ignored)
     for file in (target / name / "delta" / "_delta_log").glob("*.json"):
         text = file.read_bytes()
         file.write_bytes(text.replace(f"file:{built}".encode(), PLACEHOLDER.encode()))

@@ -86,7 +86,7 @@ def test_id_of_a_column_does_not_depend_on_other_columns() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"fields": [{"name": "x"}]}', '{"fields": 1}'])
 def test_broken_schema_is_an_unreadable_table(text: str) -> None:
-    with pytest.raises(TableUnreadable, match="schemaString that is no schema"):
+    with pytest.raises(TableUnreadable, match="schemaString in metaData is not a valid schema"):
         iceberg_schema(Metadata(text, []))
 
 

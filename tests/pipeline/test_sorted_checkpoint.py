@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, found_files, metadata, protocol, remove, vector
-from deltaic.delta.actions import metadata_of
+from deltaic.delta.actions import parse_metadata
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG
@@ -21,7 +21,7 @@ from deltaic.delta.scan.part_summary import SUMMARY
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.partition_filters import evaluate, parse
-from deltaic.pruning import file_filter, predicate_of
+from deltaic.pruning import file_filter, parse_hints
 from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import NotSorted, Sorted, sort_checkpoint
@@ -227,12 +227,12 @@ HINTS = ["p = 'a'", "p > 'c' AND x < 20", "x = 17", "x < 5 OR x > 290", "p IN ('
 def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str, options: dict[str, Any]) -> None:
     table(tmp_path, **options)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
-    wanted = file_filter(predicate_of([hint], None), snapshot.metadata)
+    wanted = file_filter(parse_hints([hint], None), snapshot.metadata)
     expected = found_files(snapshot.files(wanted))
     sort(tmp_path, layout=MANY)
     store = FolderStore(tmp_path)
     snapshot = DeltaLog(store).snapshot()
-    wanted = file_filter(predicate_of([hint], None), snapshot.metadata)
+    wanted = file_filter(parse_hints([hint], None), snapshot.metadata)
     assert found_files(snapshot.files(wanted)) == expected
     opened = {call.split()[1] for call in store.calls if "_sidecars" in call}
     partitions = {one["partitionValues"]["p"] for one in expected if not one["path"].startswith("g")}
@@ -249,7 +249,7 @@ def test_who_sees_some_partitions_sees_the_same_of_both(
 ) -> None:
     def row_filtered(snapshot: Snapshot) -> tuple[Any, list[Action], list[Action]]:
         visibility = TableVisibility(snapshot.metadata, evaluate([parse(text)], {}, snapshot.metadata))
-        asked = None if hint is None else file_filter(predicate_of([hint], None), snapshot.metadata)
+        asked = None if hint is None else file_filter(parse_hints([hint], None), snapshot.metadata)
         files, all_files = (list(found_files(snapshot.files(visibility.row_filter(one)))) for one in (asked, None))
         return visibility.totals(snapshot), files, all_files
 
@@ -270,7 +270,7 @@ def test_pages_of_a_filtered_query_are_the_whole(tmp_path: Path) -> None:
     table(tmp_path)
     sort(tmp_path)
     log = DeltaLog(FolderStore(tmp_path))
-    wanted = file_filter(predicate_of(["x < 150"], None), log.snapshot().metadata)
+    wanted = file_filter(parse_hints(["x < 150"], None), log.snapshot().metadata)
     whole = [path for batch in log.snapshot().files(wanted) for path in batch["path"].to_pylist()]
     paged, position = [], None
     while (batch := next(log.snapshot(3, at=position).scan(wanted, 4, position), None)) is not None:
@@ -291,7 +291,7 @@ def test_a_summary_of_another_file_is_not_believed(tmp_path: Path) -> None:
     for one, other in zip(tagged, [*tags[1:], tags[0]], strict=True):
         one["tags"] = other
     expected = ours(tmp_path)
-    wanted = file_filter(predicate_of(["x = 17"], None), expected[1])
+    wanted = file_filter(parse_hints(["x = 17"], None), expected[1])
     files = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert ours(tmp_path) == expected
@@ -426,7 +426,7 @@ def test_z_order_is_an_order_too(tmp_path: Path) -> None:
     table(tmp_path, partitions=(), clustered=False)
     assert sort(tmp_path, zorder_by=("X",)) is not None
     snapshot = DeltaLog(store := FolderStore(tmp_path)).snapshot()
-    wanted = file_filter(predicate_of(["x = 17"], None), snapshot.metadata)
+    wanted = file_filter(parse_hints(["x = 17"], None), snapshot.metadata)
     assert len(found_files(snapshot.files(wanted))) == 10
     assert len({call.split()[1] for call in store.calls if "_sidecars" in call}) == 1
 
@@ -464,7 +464,7 @@ def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, d
         ],
     }
     told: Action = metadata(schema=schema, partitions=())["metaData"]
-    wanted = file_filter(predicate_of([], json.dumps(hint)), metadata_of(told, "here"))
+    wanted = file_filter(parse_hints([], json.dumps(hint)), parse_metadata(told, "here"))
     if wanted is None:
         return
     maps = pa.array([[]] * len(rows), pa.map_(pa.string(), pa.string()))

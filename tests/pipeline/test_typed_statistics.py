@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import STRING_MAP, Action, add, metadata
-from deltaic.delta.actions import Metadata, metadata_of
+from deltaic.delta.actions import Metadata, parse_metadata
 from deltaic.delta.log import DeltaLog
-from deltaic.pruning import file_filter, predicate_of
+from deltaic.pruning import file_filter, parse_hints
 from deltaic.pruning.columns import Columns
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
@@ -35,7 +35,7 @@ def table(*columns: Action | tuple[str, Any], partitions: tuple[str, ...] = (), 
         for column in columns
     ]
     schema = json.dumps({"type": "struct", "fields": fields})
-    return metadata_of(metadata(configuration, schema=schema, partitions=partitions)["metaData"], "here")
+    return parse_metadata(metadata(configuration, schema=schema, partitions=partitions)["metaData"], "here")
 
 
 def typed(told: Metadata, *texts: str | None) -> list[Any]:
@@ -285,7 +285,7 @@ def test_files_that_types_drop_are_dropped_by_json(kind: str, data: st.DataObjec
     parsed = TypedStatistics(indexed(told)).of(texts)
     maps = pa.array([[]] * len(texts), STRING_MAP)
     for hint in hints("decimal" if kind.startswith("decimal") else kind, data.draw(exact)):
-        wanted = file_filter(predicate_of([], hint), told)
+        wanted = file_filter(parse_hints([], hint), told)
         if wanted is None:
             continue
         by_types = wanted.by_typed_statistics(maps, parsed).to_pylist()

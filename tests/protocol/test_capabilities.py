@@ -1,4 +1,4 @@
-"""Proves how the capabilities and file id headers are read and what is answered to them."""
+"""Test the capabilities and file id headers."""
 
 import pytest
 from deltaic.errors import InvalidParameter
@@ -15,7 +15,7 @@ SPARK = (
 @pytest.mark.parametrize(
     "header", [None, "", ";", "responseformat", "responseformat=", "responseFormat=,", "x=y", "=="]
 )
-def test_without_a_format_the_answer_is_parquet(header: str | None) -> None:
+def test_without_a_format_the_response_is_parquet(header: str | None) -> None:
     assert Capabilities.parse(header) == Capabilities(("parquet",), frozenset(), False, False)  # noqa: FBT003
 
 
@@ -40,7 +40,7 @@ def test_formats(header: str, expected: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("header", ["responseformat=iceberg", "responseformat=csv,orc"])
-def test_formats_none_of_which_is_known(header: str) -> None:
+def test_unsupported_formats_are_refused(header: str) -> None:
     with pytest.raises(InvalidParameter, match=r"^Unsupported responseformat: '.*'\. Supported: parquet, delta$"):
         Capabilities.parse(header)
 
@@ -62,15 +62,15 @@ def test_flags(value: str, expected: bool) -> None:
 
 @pytest.mark.parametrize("response_format", ["parquet", "delta"])
 def test_replies(response_format: ResponseFormat) -> None:
-    plain = f"responseformat={response_format}"
-    assert reply(response_format) == plain
-    assert reply(response_format, end_stream_action=True) == f"{plain};includeendstreamaction=true"
-    assert reply(response_format, async_query=True) == f"{plain};asyncquery=true"
+    header_value = f"responseformat={response_format}"
+    assert reply(response_format) == header_value
+    assert reply(response_format, end_stream_action=True) == f"{header_value};includeendstreamaction=true"
+    assert reply(response_format, async_query=True) == f"{header_value};asyncquery=true"
     both = reply(response_format, end_stream_action=True, async_query=True)
-    assert both == f"{plain};includeendstreamaction=true;asyncquery=true"
+    assert both == f"{header_value};includeendstreamaction=true;asyncquery=true"
 
 
-def test_a_parquet_reply_never_holds_the_letters_that_python_takes_for_the_delta_format() -> None:
+def test_a_parquet_reply_never_contains_delta() -> None:
     assert "delta" not in reply("parquet", end_stream_action=True, async_query=True)
 
 

@@ -1,4 +1,4 @@
-"""Proves which versions a change feed request spans, and the order and the words of its refusals."""
+"""Test the range of a change feed request, and its errors and their order."""
 
 import pytest
 from deltaic.errors import InvalidParameter
@@ -12,7 +12,7 @@ SHARED = TableGate("share8.default.cdf_table_cdf_enabled", history_shared=True, 
 LATE = TableGate("share8.default.cdf_table_with_partition", history_shared=True, start_version=1)
 
 
-def test_every_parameter_is_read_and_flags_ignore_case() -> None:
+def test_all_parameters_are_parsed_and_flags_ignore_case() -> None:
     request = ChangesRequest.parse(
         {
             "startingVersion": "0",
@@ -30,7 +30,7 @@ def test_every_parameter_is_read_and_flags_ignore_case() -> None:
 
 
 @pytest.mark.parametrize("value", ["False", "no", "", "1"])
-def test_flags_that_do_not_say_true_are_false(value: str) -> None:
+def test_flags_other_than_true_are_false(value: str) -> None:
     assert not ChangesRequest.parse({"includeHistoricalMetadata": value}).include_historical_metadata
 
 
@@ -43,7 +43,7 @@ def test_flags_that_do_not_say_true_are_false(value: str) -> None:
         ("3000000000", "expected a number but the string didn't have the appropriate format"),
     ],
 )
-def test_page_sizes_are_checked_before_all_else(value: str, message: str) -> None:
+def test_page_sizes_are_checked_first(value: str, message: str) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         ChangesRequest.parse({"maxFiles": value})
     assert refusal.value.message == message
@@ -80,7 +80,7 @@ MULTIPLE = "arguments provided for CDF read. Please provide one of either"
     ],
     ids=str,
 )
-def test_spans_that_are_refused(query: dict[str, str], message: str) -> None:
+def test_invalid_spans_are_refused(query: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         ChangesRequest.parse(query).span()
     assert refusal.value.message == message
@@ -93,7 +93,7 @@ def test_spans_that_are_refused(query: dict[str, str], message: str) -> None:
         ({"startingVersion": "0", "endingTimestamp": "2022-04-29"}, "endingTimestamp"),
     ],
 )
-def test_timestamps_are_refused_under_their_name(query: dict[str, str], name: str) -> None:
+def test_invalid_timestamps_are_reported_by_parameter(query: dict[str, str], name: str) -> None:
     with pytest.raises(InvalidParameter, match=f"^Invalid {name}: "):
         ChangesRequest.parse(query).span()
 
@@ -125,13 +125,13 @@ def test_a_range_is_inclusive_and_clipped_at_the_latest_version(
     ],
     ids=["after latest", "reversed", "before start version"],
 )
-def test_ranges_that_are_refused(gate: TableGate, start: int, end: int | None, message: str) -> None:
+def test_invalid_ranges_are_refused(gate: TableGate, start: int, end: int | None, message: str) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         ChangesRequest.check_range(gate, start, end, 5)
     assert refusal.value.message == message
 
 
-def test_pages_may_differ_in_size_and_token_and_in_nothing_else() -> None:
+def test_pages_can_differ_only_in_size_and_token() -> None:
     def digest(**query: str) -> str:
         return sealed_tokens.checksum(ChangesRequest.parse(query).fingerprint)
 

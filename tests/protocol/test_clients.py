@@ -1,4 +1,4 @@
-"""Only clients whose public source shows it are believed to follow pages, read no statistics, lack delta format."""
+"""Test which clients follow pages, ignore statistics or lack the delta format."""
 
 import pytest
 from deltaic.protocol.clients import follows_pages, lacks_delta_format, reads_statistics
@@ -15,8 +15,8 @@ REST = "QueryId-0a1b2c3d  Hadoop/3.4.2 Linux/6.1 OpenJDK_64-Bit_Server_VM/17.0.9
         f"Delta-Sharing-SparkStructuredStreaming/1.2.3 Spark/3.5.3 {REST}",
     ],
 )
-def test_sparks_client_follows_from_1_1_0_on(agent: str) -> None:
-    """`getFiles` calls `getFilesByPage` whatever its settings: github.com/delta-io/delta-sharing, v1.1.0 to v1.4.1."""
+def test_the_spark_client_follows_pages_from_1_1_0_on(agent: str) -> None:
+    """`getFiles` always calls `getFilesByPage`: github.com/delta-io/delta-sharing, v1.1.0 to v1.4.1."""
     assert follows_pages(agent)
 
 
@@ -37,13 +37,13 @@ def test_sparks_client_follows_from_1_1_0_on(agent: str) -> None:
         pytest.param("python-requests/2.32.3", id="by hand"),
     ],
 )
-def test_nobody_else_is_believed_to(agent: str) -> None:
+def test_other_clients_do_not_follow_pages(agent: str) -> None:
     assert not follows_pages(agent)
 
 
 @pytest.mark.parametrize("version", ["0.3.0", "0.7.8", "1.0.0", "1.1.1", "1.3.3", "1.4.1"])
 def test_the_python_client_reads_no_statistics(version: str) -> None:
-    """`AddFile.stats` is read by nobody: github.com/delta-io/delta-sharing, v0.3.0 to v1.4.1."""
+    """The client never uses `AddFile.stats`: github.com/delta-io/delta-sharing, v0.3.0 to v1.4.1."""
     assert not reads_statistics(
         f"Delta-Sharing-Python/{version} pandas/2.2.3 PyArrow/20.0.0 Python/3.11.9 System/Linux"
     )
@@ -63,7 +63,7 @@ def test_the_python_client_reads_no_statistics(version: str) -> None:
         pytest.param("python-requests/2.32.3", id="by hand"),
     ],
 )
-def test_everybody_else_may_read_statistics(agent: str) -> None:
+def test_other_clients_may_read_statistics(agent: str) -> None:
     assert reads_statistics(agent)
 
 
@@ -80,6 +80,6 @@ def test_everybody_else_may_read_statistics(agent: str) -> None:
         pytest.param("", False, id="nothing"),
     ],
 )
-def test_the_python_client_asks_for_delta_format_of_changes_from_1_3_on(agent: str, lacks: bool) -> None:
+def test_the_python_client_requests_changes_in_delta_format_from_1_3_on(agent: str, lacks: bool) -> None:
     """`use_delta_format` of `load_table_changes_as_pandas`: github.com/delta-io/delta-sharing, v1.3.0."""
     assert lacks_delta_format(agent) is lacks

@@ -1,4 +1,4 @@
-"""Proves which request each token continues and the words in which others are refused."""
+"""Test that each token continues only its own request, and the errors for others."""
 
 from datetime import timedelta
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.continuations import (
-    Listing,
+    ListingBinding,
     PageBinding,
     PageClaims,
     RefreshClaims,
@@ -26,7 +26,7 @@ from msgspec.structs import replace
 NOW = 1_700_000_000.0
 DAY = 86_400
 SIGNER = TokenSigner(b"k" * 32)
-LISTING = Listing("alice", "tables", "Share7", "Schema1")
+LISTING = ListingBinding("alice", "tables", "Share7", "Schema1")
 BINDING = PageBinding("alice", "table-1", "query", "checksum", ("delta",), None)
 PAGE = PageClaims(version=3, end_version=None, latest_version=5, response_format="delta", log_id="m", position=("p", 7))
 PINNED = RefreshClaims("alice", "table-1", 3, "m")
@@ -34,29 +34,29 @@ INVALID = r"^invalid 'nextPageToken'$"
 
 
 @pytest.mark.parametrize("after", ["table8", "", None])
-def test_a_list_token_holds_the_last_key_in_any_spelling_of_the_path(after: str | None) -> None:
+def test_a_list_token_returns_the_last_key_for_any_spelling_of_the_path(after: str | None) -> None:
     token = seal_list_token(SIGNER, LISTING, after, now=NOW)
     assert open_list_token(SIGNER, token, replace(LISTING, share="sHARE7", schema="schema1"), now=NOW + 1) == after
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changes",
     [{"recipient": "bob"}, {"call": "all-tables"}, {"call": "schemas"}, {"share": "share8"}, {"schema": "schema2"}],
     ids=str,
 )
-def test_a_list_token_fits_one_listing_of_one_recipient(other: dict[str, str]) -> None:
+def test_a_list_token_is_valid_for_one_listing_of_one_recipient(changes: dict[str, str]) -> None:
     token = seal_list_token(SIGNER, LISTING, "table8", now=NOW)
     with pytest.raises(InvalidParameter, match=INVALID):
-        open_list_token(SIGNER, token, replace(LISTING, **other), now=NOW)
+        open_list_token(SIGNER, token, replace(LISTING, **changes), now=NOW)
 
 
 @pytest.mark.parametrize("token", [":", "a1b", "", "x" * 20_000])
-def test_texts_that_are_no_list_token(token: str) -> None:
+def test_invalid_list_tokens_are_refused(token: str) -> None:
     with pytest.raises(InvalidParameter, match=INVALID):
         open_list_token(SIGNER, token, LISTING, now=NOW)
 
 
-def test_a_list_token_lives_one_day_and_is_no_page_token() -> None:
+def test_a_list_token_expires_after_one_day_and_is_not_a_page_token() -> None:
     token = seal_list_token(SIGNER, LISTING, "table8", now=NOW)
     assert open_list_token(SIGNER, token, LISTING, now=NOW + DAY - 1) == "table8"
     with pytest.raises(InvalidParameter, match=INVALID):
@@ -67,7 +67,7 @@ def test_a_list_token_lives_one_day_and_is_no_page_token() -> None:
         open_page_token(SIGNER, token, BINDING, now=NOW)
 
 
-def test_a_page_token_opens_to_its_page_for_three_days() -> None:
+def test_a_page_token_is_valid_for_three_days() -> None:
     token = seal_page_token(SIGNER, BINDING, PAGE, now=NOW)
     assert open_page_token(SIGNER, token, BINDING, now=NOW + 3 * DAY - 1) == PAGE
 
@@ -87,7 +87,7 @@ MISMATCH = (
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("changes", "message"),
     [
         ({"table_id": "table-2"}, OTHER_TABLE),
         ({"table_id": "table-2", "parameters": "other"}, OTHER_TABLE),
@@ -98,25 +98,25 @@ MISMATCH = (
     ],
     ids=str,
 )
-def test_a_page_token_fits_one_request(other: dict[str, Any], message: str) -> None:
+def test_a_page_token_is_valid_for_one_request(changes: dict[str, Any], message: str) -> None:
     token = seal_page_token(SIGNER, BINDING, PAGE, now=NOW)
-    assert _page_refusal(token, replace(BINDING, **other)) == message
+    assert _page_refusal(token, replace(BINDING, **changes)) == message
 
 
-def test_the_order_of_refusals_is_that_of_the_reference() -> None:
+def test_checks_have_the_order_of_the_reference() -> None:
     token = seal_page_token(SIGNER, BINDING, PAGE, now=NOW, ttl=timedelta(0))
     assert _page_refusal(token, BINDING) == EXPIRED
     assert _page_refusal(token, replace(BINDING, table_id="table-2")) == EXPIRED
-    foreign = _page_refusal(token, replace(BINDING, recipient="bob"))
-    assert foreign == f"Error decoding the page token: {token[:100]}...."
+    message_for_bob = _page_refusal(token, replace(BINDING, recipient="bob"))
+    assert message_for_bob == f"Error decoding the page token: {token[:100]}...."
 
 
-def test_a_page_token_that_is_none_is_repeated_and_a_long_one_cut() -> None:
+def test_an_invalid_page_token_is_quoted_and_shortened() -> None:
     assert _page_refusal("randomPageToken", BINDING) == "Error decoding the page token: randomPageToken."
     assert len(_page_refusal("x" * 10_000, BINDING)) < 150
 
 
-def test_a_token_of_another_shape_is_unreadable() -> None:
+def test_a_token_with_other_claims_is_invalid() -> None:
     token = SIGNER.seal("page", {"binding": {}, "page": 1}, ttl=timedelta(1), now=NOW)
     assert _page_refusal(token, BINDING).startswith("Error decoding the page token: ")
 
@@ -139,7 +139,7 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
 
 
 @pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
-def test_a_token_belongs_to_one_log(pinned: PageClaims | RefreshClaims) -> None:
+def test_a_token_is_valid_for_one_log(pinned: PageClaims | RefreshClaims) -> None:
     check_log(pinned.log_id, "m")
     with pytest.raises(InvalidParameter, match=r"rewritten since this query began\. Please restart the query"):
         check_log(pinned.log_id, "n")
@@ -154,5 +154,5 @@ POSITIONS = st.lists(st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=4).map(tu
 
 
 @given(st.builds(PageClaims, VERSIONS, st.none() | VERSIONS, VERSIONS, FORMATS, TEXT, POSITIONS))
-def test_every_page_survives_its_token(page: PageClaims) -> None:
+def test_every_page_round_trips(page: PageClaims) -> None:
     assert open_page_token(SIGNER, seal_page_token(SIGNER, BINDING, page, now=NOW), BINDING, now=NOW) == page

@@ -1,4 +1,4 @@
-"""Proves with an independent Delta library that the log which a delta-format client writes from our lines is valid."""
+"""Test with another Delta library that a delta-format client can write a valid log from the lines."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Proves which moments timestamps name and how they are rounded and written."""
+"""Test how timestamps are parsed, rounded and formatted."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -25,7 +25,7 @@ from hypothesis import strategies as st
         ("9999-12-31T23:59:59-18:00", 253_402_365_599_000_000_000),
     ],
 )
-def test_a_timestamp_with_an_offset_names_one_moment(text: str, nanoseconds: int) -> None:
+def test_a_timestamp_with_an_offset_is_one_instant(text: str, nanoseconds: int) -> None:
     assert instants.parse_instant(text, "startingTimestamp").nanoseconds == nanoseconds
 
 
@@ -54,19 +54,19 @@ def test_a_timestamp_with_an_offset_names_one_moment(text: str, nanoseconds: int
     ],
     ids=ascii,
 )
-def test_anything_else_is_refused_under_the_name_that_was_sent(text: str) -> None:
+def test_invalid_timestamps_are_reported_with_the_parameters_name(text: str) -> None:
     for parameter in ("startingTimestamp", "timestamp", "endingTimestamp"):
         with pytest.raises(InvalidParameter, match=f"^Invalid {parameter}: "):
             instants.parse_instant(text, parameter)
 
 
-def test_a_long_text_is_not_repeated_in_full() -> None:
+def test_a_long_text_is_shortened() -> None:
     with pytest.raises(InvalidParameter) as refusal:
         instants.parse_instant("x" * 10_000, "timestamp")
     assert len(refusal.value.message) < 300
 
 
-def test_a_moment_between_two_commits_times_finds_the_right_neighbour() -> None:
+def test_an_instant_between_two_commits_is_rounded_correctly() -> None:
     between = instants.parse_instant("2022-01-01T00:00:00.123456Z", "timestamp")
     assert (between.floor_ms, between.ceil_ms) == (1_640_995_200_123, 1_640_995_200_124)
     exact = instants.parse_instant("2022-01-01T00:00:00.123Z", "timestamp")
@@ -79,8 +79,8 @@ def test_a_moment_between_two_commits_times_finds_the_right_neighbour() -> None:
     st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)),  # noqa: DTZ001 -- an offset follows
     st.integers(-18 * 60, 18 * 60),
 )
-def test_python_and_the_parser_agree_on_every_timestamp(moment: datetime, minutes: int) -> None:
-    aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
+def test_python_and_the_parser_agree_on_every_timestamp(local_time: datetime, minutes: int) -> None:
+    aware = local_time.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     micros = (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     instant = instants.parse_instant(aware.isoformat(), "timestamp")
     assert instant.nanoseconds == micros * 1000

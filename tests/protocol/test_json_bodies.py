@@ -1,4 +1,4 @@
-"""Proves the JSON bodies of listings, shares and errors."""
+"""Test the JSON bodies of listings, shares and errors."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 
-def test_a_page_of_shares_is_the_documents_example_on_one_line() -> None:
+def test_a_page_of_shares_equals_the_protocols_example() -> None:
     shares = [
         json_bodies.present(name="vaccine_share", id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f"),
         json_bodies.present(name="sales_share", id="3e979c79-6399-4dac-bcf8-54e268f48515"),
@@ -20,29 +20,29 @@ def test_a_page_of_shares_is_the_documents_example_on_one_line() -> None:
     )
 
 
-def test_the_last_page_has_no_token_and_an_empty_one_no_items() -> None:
+def test_the_last_page_has_no_token_and_an_empty_page_no_items() -> None:
     assert json_bodies.listing([], None) == b'{"items":[]}'
     assert json_bodies.listing([], "t") == b'{"items":[],"nextPageToken":"t"}'
 
 
-def test_table_credentials_are_those_of_one_cloud_on_one_line() -> None:
-    known: dict[str, Any] = {
+def test_table_credentials_are_on_one_line() -> None:
+    credentials: dict[str, Any] = {
         "access_key_id": "ASIA",
         "secret_access_key": "s",
         "session_token": "t",
         "expires_at_ms": 1_700_000,
         "region": "eu-west-1",
     }
-    told = {"location": "s3://bucket/t\u00e4ble", **json_bodies.aws_credentials(**known)}
-    assert json_bodies.encode({"credentials": told}) == (
+    body = {"location": "s3://bucket/t\u00e4ble", **json_bodies.aws_credentials(**credentials)}
+    assert json_bodies.encode({"credentials": body}) == (
         b'{"credentials":{"location":"s3://bucket/t\\u00e4ble","awsTempCredentials":'
         b'{"accessKeyId":"ASIA","secretAccessKey":"s","sessionToken":"t"},"expirationTime":1700000,'
         b'"region":"eu-west-1"}}'
     )
-    assert json_bodies.aws_credentials(**known, endpoint="http://minio:9000")["endpoint"] == "http://minio:9000"
+    assert json_bodies.aws_credentials(**credentials, endpoint="http://minio:9000")["endpoint"] == "http://minio:9000"
 
 
-def test_absent_fields_and_empty_texts_are_left_out() -> None:
+def test_absent_fields_and_empty_texts_are_omitted() -> None:
     assert json_bodies.present(name="s", id="", display_name=None, size=0) == {"name": "s", "size": 0}
 
 

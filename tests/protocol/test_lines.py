@@ -1,4 +1,4 @@
-"""Proves every line of both formats against the protocol document's examples and what clients require."""
+"""Test the lines of both formats against the protocol's examples and the requirements of clients."""
 
 import hashlib
 import json
@@ -91,12 +91,12 @@ def test_protocol_in_delta_format(action: dict[str, Any], expected: bytes) -> No
     assert lines.protocol("delta", action) == b'{"protocol":{"deltaProtocol":' + expected + b"}}\n"
 
 
-def test_a_historical_protocol_carries_its_version() -> None:
+def test_a_historical_protocol_has_its_version() -> None:
     line = lines.protocol("delta", {"minReaderVersion": 1, "minWriterVersion": 4}, version=2)
     assert line == b'{"protocol":{"deltaProtocol":{"minReaderVersion":1,"minWriterVersion":4},"version":2}}\n'
 
 
-def test_metadata_in_parquet_format_is_the_documents_example() -> None:
+def test_metadata_in_parquet_format_equals_the_protocols_example() -> None:
     assert json.loads(lines.metadata("parquet", TABLE)) == {
         "metaData": {
             "partitionColumns": ["date"],
@@ -120,7 +120,7 @@ def test_metadata_in_parquet_format_is_the_documents_example() -> None:
     ],
     ids=["history not shared", "off", "a user's property", "none"],
 )
-def test_parquet_format_announces_the_feed_only_when_it_is_served(
+def test_parquet_format_announces_the_change_feed_only_if_it_is_shared(
     configuration: dict[str, str], history_shared: bool
 ) -> None:
     table = replace(TABLE, configuration=configuration, history_shared=history_shared)
@@ -150,7 +150,7 @@ def test_metadata_in_parquet_format_with_everything_set() -> None:
     )
 
 
-def test_metadata_in_delta_format_is_the_documents_example() -> None:
+def test_metadata_in_delta_format_equals_the_protocols_example() -> None:
     table = replace(TABLE, version=20, raw={"format": {"provider": "parquet"}})
     assert json.loads(lines.metadata("delta", table)) == {
         "metaData": {
@@ -168,7 +168,7 @@ def test_metadata_in_delta_format_is_the_documents_example() -> None:
     }
 
 
-def test_delta_metadata_keeps_what_was_logged_but_a_providers_properties() -> None:
+def test_delta_metadata_equals_the_log_without_private_properties() -> None:
     configuration = {
         "delta.columnMapping.mode": "name",
         "delta.columnMapping.maxColumnId": "2",
@@ -211,7 +211,7 @@ def test_the_schema_is_the_same_text_on_every_line(response_format: ResponseForm
     assert content.get("deltaMetadata", content)["schemaString"] == odd
 
 
-def test_files_in_parquet_format_are_the_documents_examples() -> None:
+def test_files_in_parquet_format_equal_the_protocols_examples() -> None:
     common = {
         "url": FILE.url,
         "id": "591723a8-6a27-4240-a90e-57426f4736d2",
@@ -250,7 +250,7 @@ def test_a_file_in_delta_format_byte_for_byte() -> None:
     )
 
 
-def test_an_inline_deletion_vector_is_passed_through() -> None:
+def test_an_inline_deletion_vector_is_unchanged() -> None:
     vector = WireDeletionVector("i", "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", 40, 6)
     wrapper = json.loads(lines.file("delta", replace(FILE, deletion_vector=vector)))["file"]
     assert "deletionVectorFileId" not in wrapper
@@ -269,11 +269,11 @@ def test_changes_in_delta_format_are_delta_actions() -> None:
         content: dict[str, Any] = wrapper["deltaSingleAction"]
         return content
 
-    place = {"path": FILE.url, "partitionValues": {"date": "2021-04-28"}, "size": 573}
+    common = {"path": FILE.url, "partitionValues": {"date": "2021-04-28"}, "size": 573}
     tracked = replace(CHANGE, kind="add", base_row_id=0, default_row_commit_version=1)
     assert single(tracked) == {
         "add": {
-            **place,
+            **common,
             "modificationTime": 1619652828000,
             "dataChange": True,
             "stats": STATS,
@@ -281,10 +281,10 @@ def test_changes_in_delta_format_are_delta_actions() -> None:
             "defaultRowCommitVersion": 1,
         }
     }
-    assert single(replace(CHANGE, kind="cdf")) == {"cdc": {**place, "dataChange": False}}
+    assert single(replace(CHANGE, kind="cdf")) == {"cdc": {**common, "dataChange": False}}
     assert single(replace(CHANGE, kind="remove")) == {
         "remove": {
-            **place,
+            **common,
             "deletionTimestamp": 1619652828000,
             "extendedFileMetadata": True,
             "dataChange": True,
@@ -307,7 +307,7 @@ def test_changes_in_delta_format_are_delta_actions() -> None:
     ],
     ids=["nothing", "expiry", "all"],
 )
-def test_the_last_line(end: EndStreamAction, expected: bytes) -> None:
+def test_the_end_stream_action(end: EndStreamAction, expected: bytes) -> None:
     assert lines.end_stream_action(end) == b'{"endStreamAction":' + expected + b"}\n"
 
 
@@ -315,7 +315,7 @@ def test_the_status_of_a_query() -> None:
     assert lines.query_status("q1") == b'{"queryStatus":{"queryId":"q1","status":"pending"}}\n'
 
 
-def test_file_ids_are_those_of_the_reference() -> None:
+def test_file_ids_equal_those_of_the_reference() -> None:
     path = "date=2021-04-28/part-00000-8b0086f2-7b27-4935-ac5a-8ed6215a6640.c000.snappy.parquet"
     assert file_id(path, "parquet") == "9f1a49539c5cffe1ea7f9e055d5c003c"
     assert file_id(path, "delta") == hashlib.sha256(path.encode()).hexdigest()
@@ -353,7 +353,7 @@ def test_every_line_is_one_line_of_ascii_json_however_it_is_split(
     [(wrapper, content)] = json.loads(text).items()
     assert wrapper == (action.kind if response_format == "parquet" else "file")
     assert content["id"] == action.id
-    place = content if response_format == "parquet" else next(iter(content["deltaSingleAction"].values()))
-    assert place["partitionValues"] == action.partition_values
-    assert place["size"] == action.size
-    assert None not in [*content.values(), *place.values()]
+    fields = content if response_format == "parquet" else next(iter(content["deltaSingleAction"].values()))
+    assert fields["partitionValues"] == action.partition_values
+    assert fields["size"] == action.size
+    assert None not in [*content.values(), *fields.values()]

@@ -1,4 +1,4 @@
-"""Proves the naming rules and the limits of a share's attributes."""
+"""Test the naming rules and the limits of a share's attributes."""
 
 import re
 from collections.abc import Callable
@@ -20,13 +20,13 @@ ALL_CHECKS = pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS.keys()
     ["vaccine_share", "Vaccine-2024", "a", "x" * 255, "ünï", "名前", "per%cent", "a+b=c", "\u00a0", "\u2028"],
     ids=ascii,
 )
-def test_allowed_names_come_back_as_they_are(check: Callable[[str], str], name: str) -> None:
+def test_valid_names_are_returned_unchanged(check: Callable[[str], str], name: str) -> None:
     assert check(name) == name
 
 
 @ALL_CHECKS
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("", "is empty"),
         ("x" * 256, "256 characters; at most 255"),
@@ -40,12 +40,12 @@ def test_allowed_names_come_back_as_they_are(check: Callable[[str], str], name: 
     ],
     ids=["empty", "long", "space", "slash", "nul", "us", "newline", "delete", "surrogate"],
 )
-def test_forbidden_names_are_refused_with_the_reason(check: Callable[[str], str], name: str, says: str) -> None:
-    with pytest.raises(InvalidParameter, match=re.escape(says)):
+def test_invalid_names_are_refused_with_the_reason(check: Callable[[str], str], name: str, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(message)):
         check(name)
 
 
-def test_a_period_is_for_shares_only() -> None:
+def test_only_shares_can_have_a_period() -> None:
     assert names.check_name("share", "acme.share") == "acme.share"
     for kind in ("schema", "table"):
         with pytest.raises(InvalidParameter, match="holds a period"):
@@ -62,7 +62,7 @@ def test_a_name_that_clients_cannot_write_is_refused(name: str) -> None:
     assert names.check_name("recipient", "team#1") == "team#1"
 
 
-def test_names_that_differ_in_case_have_one_key() -> None:
+def test_names_that_differ_in_case_have_the_same_key() -> None:
     assert names.key("sHare1") == names.key("Share1") == "share1"
 
 
@@ -74,7 +74,7 @@ def test_share_attributes_are_accepted_up_to_their_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "says"),
+    ("action", "message"),
     [
         (lambda: names.check_display_name("x" * 256), "displayName has 256 characters; at most 255"),
         (lambda: names.check_comment("x" * 65_537), "comment has 65537 characters; at most 65536"),
@@ -85,15 +85,15 @@ def test_share_attributes_are_accepted_up_to_their_limits() -> None:
     ],
     ids=["display name", "comment", "pairs", "empty key", "key", "value"],
 )
-def test_share_attributes_beyond_their_limits_are_refused(refused: Callable[[], object], says: str) -> None:
-    with pytest.raises(InvalidParameter, match=re.escape(says)):
-        refused()
+def test_share_attributes_beyond_their_limits_are_refused(action: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(message)):
+        action()
 
 
 @given(st.text(max_size=300))
 @example("..")
 @example("a#")
-def test_a_name_is_accepted_exactly_when_the_protocol_allows_it_and_clients_can_write_it(name: str) -> None:
+def test_names_are_accepted_by_the_rules_of_the_protocol_and_of_clients(name: str) -> None:
     lawful = 0 < len(name) <= 255 and not any(
         c in " /\x7f#" or ord(c) < 0x20 or 0xD800 <= ord(c) < 0xE000 for c in name
     )
@@ -110,11 +110,11 @@ def test_a_name_is_accepted_exactly_when_the_protocol_allows_it_and_clients_can_
     ("text", "parts"),
     [("a.b.c", ("a", "b", "c")), ("a.dotted.share.b.c", ("a.dotted.share", "b", "c")), ("ü.b c.d", ("ü", "b c", "d"))],
 )
-def test_a_table_is_named_by_share_schema_and_table(text: str, parts: tuple[str, str, str]) -> None:
+def test_a_table_name_is_split_in_three_parts(text: str, parts: tuple[str, str, str]) -> None:
     assert names.split_table_name(text) == parts
 
 
 @pytest.mark.parametrize("text", ["", "a", "a.b", ".", "..", ".b.c", "a..c", "a.b."])
-def test_what_lacks_one_of_the_three_is_no_table(text: str) -> None:
+def test_a_table_name_with_fewer_parts_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match=r"is not a table: write SHARE\.SCHEMA\.TABLE"):
         names.split_table_name(text)

@@ -1,4 +1,4 @@
-"""Proves that a client gets a format it asked for and can read, or a refusal that names the features."""
+"""Test that a client gets a requested format that it can read, or an error with the features."""
 
 import re
 
@@ -36,7 +36,9 @@ def choose(header: str | None, live: set[str], needed: set[str] | None = None) -
     [set(), {"v2Checkpoint"}, {"vacuumProtocolCheck", "inCommitTimestamp"}, {"rowTracking", "domainMetadata"}],
     ids=["plain", "v2 checkpoint", "log only", "writer only"],
 )
-def test_a_table_that_anyone_can_read(header: str | None, expected: str, features: set[str]) -> None:
+def test_a_table_without_features_is_readable_in_both_formats(
+    header: str | None, expected: str, features: set[str]
+) -> None:
     assert choose(header, set(), features) == expected
     assert choose(header, features, features) == expected
 
@@ -52,7 +54,7 @@ def test_a_client_that_announces_the_feature_gets_delta(header: str, feature: st
 @pytest.mark.parametrize(
     "header", [None, "responseformat=parquet", "responseformat=parquet;readerfeatures=deletionvectors"]
 )
-def test_parquet_is_refused_and_never_swapped(header: str | None) -> None:
+def test_parquet_is_refused_and_never_replaced(header: str | None) -> None:
     with pytest.raises(UnsupportedOperation) as refusal:
         choose(header, {"deletionVectors"}, {"deletionVectors", "columnMapping", "v2Checkpoint"})
     message = refusal.value.message
@@ -81,7 +83,7 @@ def test_a_preview_equals_its_feature(live: str, announced: str) -> None:
 
 
 @pytest.mark.parametrize("feature", ["timestampNtz", "typeWidening", "variantType", "variantShredding-preview"])
-def test_what_the_delta_library_checks_itself_need_not_be_announced_but_is_never_parquet(feature: str) -> None:
+def test_self_checked_features_need_no_announcement_but_delta_format(feature: str) -> None:
     assert choose(PYTHON, {feature}) == "delta"
     with pytest.raises(UnsupportedOperation, match=re.escape(feature.removesuffix("-preview"))):
         choose("responseformat=parquet", {feature})
@@ -99,7 +101,7 @@ FORMATS = st.lists(st.sampled_from(["parquet", "delta"]), min_size=1, unique=Tru
 
 
 @given(FORMATS, FEATURES, FEATURES, FEATURES)
-def test_the_answer_is_always_a_format_that_was_asked_for_and_loses_nothing(
+def test_the_response_has_a_requested_format_that_is_read_correctly(
     formats: list[str], announced: frozenset[str], misread: frozenset[str], needed: frozenset[str]
 ) -> None:
     header = f"responseformat={','.join(formats)};readerfeatures={','.join(announced)}"

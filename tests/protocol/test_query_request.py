@@ -1,4 +1,4 @@
-"""Proves what a query body asks for, and the order and the words in which bodies are refused."""
+"""Test the parsing of query bodies, and the errors and their order."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def parse(**fields: Any) -> QueryRequest:
     return QueryRequest.parse(json.dumps(fields).encode())
 
 
-def test_an_empty_object_asks_for_the_latest_snapshot() -> None:
+def test_an_empty_object_requests_the_latest_snapshot() -> None:
     request = QueryRequest.parse(b"{}")
     assert not request.time_travels
     assert not request.is_range
@@ -27,7 +27,7 @@ def test_an_empty_object_asks_for_the_latest_snapshot() -> None:
     assert request.predicate_hints == ()
 
 
-def test_every_field_is_read() -> None:
+def test_all_fields_are_parsed() -> None:
     request = parse(
         predicateHints=["a = 1", "b > 2"],
         jsonPredicateHints='{"op":"column"}',
@@ -61,7 +61,7 @@ def test_every_field_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["limitHint", "limit_hint"])
 @pytest.mark.parametrize("value", [123, "123", 123.0, "+123"])
-def test_numbers_may_be_strings_and_names_snake_case(name: str, value: object) -> None:
+def test_numbers_can_be_strings_and_names_snake_case(name: str, value: object) -> None:
     assert parse(**{name: value}).limit_hint == 123
 
 
@@ -73,17 +73,17 @@ def test_booleans_ignore_case(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["idempotencyKey", "idempotency_key"])
-def test_both_spellings_of_the_idempotency_key(name: str) -> None:
+def test_the_idempotency_key_has_two_spellings(name: str) -> None:
     content = json.dumps({name: "x"}).encode()
     assert QueryRequest.parse(content, async_query=True).idempotency_key == "x"
 
 
-def test_nulls_are_absent() -> None:
+def test_null_fields_count_as_absent() -> None:
     fields = ("predicateHints", "limitHint", "version", "timestamp", "includeRefreshToken", "maxFiles", "pageToken")
     assert parse(**dict.fromkeys(fields)) == QueryRequest.parse(b"{}")
 
 
-def test_hints_that_are_no_help_are_dropped_and_not_refused() -> None:
+def test_useless_hints_are_ignored() -> None:
     assert parse(limitHint=-1).limit_hint is None
     assert parse(limitHint=0).limit_hint == 0
     assert parse(jsonPredicateHints="").json_predicate_hints is None
@@ -121,14 +121,14 @@ def test_ending_version_without_a_start_is_ignored() -> None:
         (b"null", "Expected an object for QueryTableRequest, such as {}"),
     ],
 )
-def test_bodies_of_the_wrong_type(content: bytes, message: str) -> None:
+def test_fields_of_the_wrong_type_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(MalformedRequest) as refusal:
         QueryRequest.parse(content)
     assert refusal.value.message == message
 
 
 @pytest.mark.parametrize("content", [b"{", b"{]", b"abc", b'{"a":NaN}', b"\xff", b'{"a":"\xff"}', b'{"a":"\\ud800"}'])
-def test_bodies_that_are_no_json(content: bytes) -> None:
+def test_bodies_that_are_not_json_are_refused(content: bytes) -> None:
     with pytest.raises(MalformedRequest, match=r"^The request body is not valid JSON: ") as refusal:
         QueryRequest.parse(content)
     assert refusal.value.code == "MALFORMED_REQUEST"
@@ -174,7 +174,7 @@ def test_fields_that_exclude_each_other_are_refused_in_the_order_of_the_referenc
     assert refusal.value.code == "INVALID_PARAMETER_VALUE"
 
 
-def test_an_asynchronous_snapshot_needs_a_key_last_of_all() -> None:
+def test_the_key_of_an_asynchronous_query_is_checked_last() -> None:
     with pytest.raises(InvalidParameter, match=r"^idempotency_key is required for async query\.$"):
         QueryRequest.parse(b"{}", async_query=True)
     with pytest.raises(InvalidParameter, match=r"^maxFiles must be positive\.$"):
@@ -183,7 +183,7 @@ def test_an_asynchronous_snapshot_needs_a_key_last_of_all() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"version": 1}, {"timestamp": "abc"}, {"startingVersion": 1}])
-def test_time_travel_needs_shared_history_before_anything_is_read(fields: dict[str, Any]) -> None:
+def test_time_travel_requires_shared_history_first(fields: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         parse(**fields).check_gate(PRIVATE)
     assert refusal.value.message == (
@@ -202,14 +202,14 @@ def test_versions_before_the_start_version_are_refused_before_the_range() -> Non
     LATE.check_version(1)
 
 
-def test_a_range_that_ends_before_it_starts() -> None:
+def test_a_range_that_ends_before_it_starts_is_refused() -> None:
     with pytest.raises(InvalidParameter) as refusal:
         parse(startingVersion=3, endingVersion=2).check_gate(SHARED)
     assert refusal.value.message == "startingVersion(3) must be smaller than or equal to endingVersion(2)."
     parse(startingVersion=2, endingVersion=2).check_gate(SHARED)
 
 
-def test_a_range_ends_at_the_latest_version_unless_told() -> None:
+def test_a_range_ends_at_the_latest_version_by_default() -> None:
     assert parse(startingVersion=2).check_range(5) == (2, 5)
     assert parse(startingVersion=0, endingVersion=3).check_range(5) == (0, 3)
     assert parse(startingVersion=5).check_range(5) == (5, 5)
@@ -229,7 +229,7 @@ def test_a_range_beyond_the_latest_version_is_refused() -> None:
     )
 
 
-def test_the_timestamp_is_read_when_it_is_wanted() -> None:
+def test_the_timestamp_is_parsed_on_demand() -> None:
     request = parse(timestamp="2022-04-29T22:50:35Z").instant()
     assert request is not None
     assert request.floor_ms == 1_651_272_635_000
@@ -250,11 +250,11 @@ def test_the_timestamp_is_read_when_it_is_wanted() -> None:
     ],
     ids=str,
 )
-def test_only_these_fields_ask_for_the_last_line(fields: dict[str, Any], expected: bool) -> None:
+def test_only_some_fields_request_an_end_stream_action(fields: dict[str, Any], expected: bool) -> None:
     assert parse(**fields).opts_into_end_stream is expected
 
 
-def test_pages_may_differ_in_size_and_tokens_and_in_nothing_else() -> None:
+def test_pages_can_differ_only_in_size_and_tokens() -> None:
     def digest(**fields: Any) -> str:
         return sealed_tokens.checksum(parse(**fields).fingerprint)
 

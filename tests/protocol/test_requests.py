@@ -1,4 +1,4 @@
-"""Proves what listings, versions, metadata, polls and credential requests say, and that no input breaks parsing."""
+"""Test listing, version, metadata, poll and credential requests, and that no input breaks parsing."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def test_max_results_out_of_range(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["abc", "string", "", " 1", "1.0", "1e2", "0x1", "\u0661", "3000000000", "9" * 5000, "1_0"]
 )
-def test_max_results_that_is_no_number(text: str) -> None:
+def test_max_results_must_be_a_number(text: str) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         ListRequest.parse({"maxResults": text})
     assert refusal.value.message == "expected a number but the string didn't have the appropriate format"
@@ -70,12 +70,12 @@ def test_query_strings_are_decoded_and_the_last_of_repeated_parameters_counts() 
         from_query_string("&".join(["a=1"] * 201))
 
 
-def test_version_without_a_timestamp_is_open_to_every_table() -> None:
+def test_the_latest_version_needs_no_shared_history() -> None:
     assert VersionRequest.parse({}).starting_instant(PRIVATE) is None
     VersionRequest.parse({}).check_version(LATE, 0)
 
 
-def test_the_history_gate_of_version_comes_before_the_form_of_the_timestamp() -> None:
+def test_shared_history_is_checked_before_the_timestamp() -> None:
     request = VersionRequest.parse({"startingTimestamp": "abc"})
     with pytest.raises(InvalidParameter) as refusal:
         request.starting_instant(PRIVATE)
@@ -104,13 +104,13 @@ def test_a_version_before_the_start_version_is_refused_with_the_timestamp() -> N
     ],
     ids=["negative", "both", "no number", "too large"],
 )
-def test_metadata_parameters_that_are_refused(query: dict[str, str], message: str) -> None:
+def test_invalid_metadata_parameters_are_refused(query: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         MetadataRequest.parse(query)
     assert refusal.value.message == message
 
 
-def test_metadata_gates_versions_and_timestamps_and_nothing_else() -> None:
+def test_only_versions_and_timestamps_of_metadata_need_shared_history() -> None:
     MetadataRequest.parse({}).check_gate(PRIVATE)
     for query in ({"version": "1"}, {"timestamp": "abc"}):
         with pytest.raises(InvalidParameter, match=re.escape(NO_HISTORY)):
@@ -130,12 +130,12 @@ def test_credentials_need_shared_history() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n", b"{}", b'{"queryId":"q","other":1}'])
-def test_polls_and_credentials_may_have_no_body(content: bytes) -> None:
+def test_polls_and_credentials_need_no_body(content: bytes) -> None:
     assert QueryResultRequest.parse(content) == QueryResultRequest(None, None)
     assert CredentialsRequest.parse(content) == CredentialsRequest(None)
 
 
-def test_polls_and_credentials_read_their_fields() -> None:
+def test_fields_of_polls_and_credentials_are_parsed() -> None:
     assert QueryResultRequest.parse(b'{"maxFiles":"5","page_token":"t"}') == QueryResultRequest(5, "t")
     assert CredentialsRequest.parse(b'{"location":"s3://b/p"}').location == "s3://b/p"
     with pytest.raises(InvalidParameter, match=r"^maxFiles must be positive\.$"):
@@ -161,15 +161,15 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 TEXT = st.text(max_size=12) | st.integers().map(str) | st.just("2022-01-01T00:00:00Z")
 
 
-def _refusal(read: Callable[[Any], object], given: object) -> type[DeltaicError] | None:
+def _refusal(parse: Callable[[Any], object], content: object) -> type[DeltaicError] | None:
     try:
-        read(given)
+        parse(content)
     except DeltaicError as refusal:
         return type(refusal)
     return None
 
 
-def _all_of_a_query(content: bytes) -> None:
+def _check_query(content: bytes) -> None:
     request = QueryRequest.parse(content)
     sealed_tokens.checksum(request.fingerprint)
     request.check_gate(SHARED)
@@ -181,8 +181,8 @@ def _all_of_a_query(content: bytes) -> None:
 
 @given(st.one_of(st.binary(), st.dictionaries(st.sampled_from(FIELDS), JSON).map(lambda v: json.dumps(v).encode())))
 def test_no_body_raises_anything_outside_the_error_tree(content: bytes) -> None:
-    for read in (_all_of_a_query, QueryResultRequest.parse, CredentialsRequest.parse):
-        assert _refusal(read, content) in {None, InvalidParameter, MalformedRequest}
+    for parse in (_check_query, QueryResultRequest.parse, CredentialsRequest.parse):
+        assert _refusal(parse, content) in {None, InvalidParameter, MalformedRequest}
 
 
 @given(st.dictionaries(st.sampled_from(PARAMETERS), TEXT))
@@ -198,8 +198,8 @@ def test_no_query_string_raises_anything_outside_the_error_tree(query: dict[str,
     def version(query: dict[str, str]) -> None:
         VersionRequest.parse(query).starting_instant(SHARED)
 
-    for read in (ListRequest.parse, version, metadata, changes):
-        assert _refusal(read, query) in {None, InvalidParameter, MalformedRequest}
+    for parse in (ListRequest.parse, version, metadata, changes):
+        assert _refusal(parse, query) in {None, InvalidParameter, MalformedRequest}
 
 
 @given(st.text())

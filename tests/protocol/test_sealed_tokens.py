@@ -1,4 +1,4 @@
-"""Proves that a token opens to what was sealed, and that no other text opens at all."""
+"""Test that a token returns its contents, and that no other text is accepted."""
 
 import re
 from datetime import timedelta
@@ -31,7 +31,7 @@ def test_a_token_opens_to_its_claims(claims: dict[str, Any], kind: str) -> None:
     assert SIGNER.open(kind, token) == TokenContents(claims, int(NOW) + 3600)
 
 
-def test_the_size_of_a_token_does_not_tell_where_a_page_starts() -> None:
+def test_the_size_of_a_token_is_independent_of_its_position() -> None:
     def sealed(row: int) -> str:
         return SIGNER.seal("page", {"version": 3, "position": ["base", 1, 0, row, 0]}, ttl=HOUR, now=NOW)
 
@@ -54,8 +54,8 @@ def test_any_edit_is_refused(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("length", range(1, 5))
-def test_no_two_texts_stand_for_one_token(length: int) -> None:
-    """The last character of base64 may have unused bits: only one of its spellings is accepted."""
+def test_a_token_has_only_one_text(length: int) -> None:
+    """The last character of base64 can have unused bits; only one of its spellings is accepted."""
     token = SIGNER.seal("k", {"a": "x" * length}, ttl=HOUR, now=NOW)
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     assert [c for c in alphabet if SIGNER.open("k", token[:-1] + c)] == [token[-1]]
@@ -69,7 +69,7 @@ def test_garbage_is_refused(token: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["", ":", "a1b", "randomPageToken", "=", "\ud800", "é" * 80, "A" * 100_000, "A" * 60])
-def test_named_garbage_is_refused(token: str) -> None:
+def test_known_garbage_is_refused(token: str) -> None:
     assert SIGNER.open("page", token) is None
 
 
@@ -80,11 +80,11 @@ def test_a_token_of_another_kind_or_key_is_refused() -> None:
     assert TokenSigner(bytes(range(33))).open("page", SAMPLE) is None
 
 
-def test_a_token_ends_when_its_time_is_over() -> None:
-    opened = SIGNER.open("page", SAMPLE)
-    assert opened is not None
-    assert not opened.expired(NOW + 3599.9)
-    assert opened.expired(NOW + 3600)
+def test_a_token_expires() -> None:
+    contents = SIGNER.open("page", SAMPLE)
+    assert contents is not None
+    assert not contents.expired(NOW + 3599.9)
+    assert contents.expired(NOW + 3600)
     at_once = SIGNER.open("page", SIGNER.seal("page", {}, ttl=timedelta(0), now=NOW))
     assert at_once is not None
     assert at_once.expired(NOW)
@@ -96,7 +96,7 @@ def test_a_short_key_is_refused(key: bytes) -> None:
         TokenSigner(key)
 
 
-def test_the_key_is_not_shown() -> None:
+def test_the_key_is_not_in_the_representation() -> None:
     assert "key" not in repr(TokenSigner(b"k" * 32)).replace("_key", "")
 
 

@@ -1,4 +1,4 @@
-"""Times that a client cut: whatever was written about one to the microsecond, no file that holds it is dropped."""
+"""Test that no file with a matching row is dropped if the client cuts times to milliseconds."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -41,7 +41,7 @@ OPERATORS: Final[tuple[Operator, ...]] = ("=", "<>", "<", "<=", ">", ">=", "<=>"
 
 @dataclass(frozen=True)
 class Metadata:
-    """A table that is partitioned by one time and holds another."""
+    """Metadata of a table with a partition column and a data column of times."""
 
     schema_string: str = json.dumps(
         {
@@ -53,49 +53,53 @@ class Metadata:
     configuration: dict[str, str] = field(default_factory=dict)
 
 
-def iso(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")
+def iso(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")
 
 
-def filters(name: str, moment: datetime, other: datetime) -> list[tuple[Expression, Callable[[datetime], bool]]]:
-    """Return what users write about one time, and for which rows it holds."""
-    column, literal = Column((name,)), Literal(iso(moment), "timestamp")
-    second = Literal(iso(other), "timestamp")
+def filters(
+    name: str, instant: datetime, second_instant: datetime
+) -> list[tuple[Expression, Callable[[datetime], bool]]]:
+    """Return filters about a time, each with a function that says for which rows it holds."""
+    column, literal = Column((name,)), Literal(iso(instant), "timestamp")
+    second = Literal(iso(second_instant), "timestamp")
     holds: dict[Operator, Callable[[datetime], bool]] = {
-        "=": lambda row: row == moment,
-        "<>": lambda row: row != moment,
-        "<": lambda row: row < moment,
-        "<=": lambda row: row <= moment,
-        ">": lambda row: row > moment,
-        ">=": lambda row: row >= moment,
-        "<=>": lambda row: row == moment,
+        "=": lambda row: row == instant,
+        "<>": lambda row: row != instant,
+        "<": lambda row: row < instant,
+        "<=": lambda row: row <= instant,
+        ">": lambda row: row > instant,
+        ">=": lambda row: row >= instant,
+        "<=>": lambda row: row == instant,
     }
-    found: list[tuple[Expression, Callable[[datetime], bool]]] = []
+    filters_and_tests: list[tuple[Expression, Callable[[datetime], bool]]] = []
     opposite: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<=>": "<>"}
     for operator in OPERATORS:
-        found.append((Comparison(operator, column, literal), holds[operator]))
-        found.append((Not(Comparison(operator, column, literal)), holds[opposite[operator]]))
-    low, high = min(moment, other), max(moment, other)
+        filters_and_tests.append((Comparison(operator, column, literal), holds[operator]))
+        filters_and_tests.append((Not(Comparison(operator, column, literal)), holds[opposite[operator]]))
+    low, high = min(instant, second_instant), max(instant, second_instant)
     ends = Literal(iso(low), "timestamp"), Literal(iso(high), "timestamp")
     between = And((Comparison(">=", column, ends[0]), Comparison("<=", column, ends[1])))
-    found.append((between, lambda row: low <= row <= high))
-    found.append((Not(between), lambda row: not low <= row <= high))
-    found.append((In(column, (literal, second, Literal(None, "timestamp"))), lambda row: row in {moment, other}))
-    found.append((Not(In(column, (literal, second))), lambda row: row not in {moment, other}))
-    found.append((Or((IsNull(column), Comparison("=", column, literal))), lambda row: row == moment))
-    return found
+    filters_and_tests.append((between, lambda row: low <= row <= high))
+    filters_and_tests.append((Not(between), lambda row: not low <= row <= high))
+    filters_and_tests.append(
+        (In(column, (literal, second, Literal(None, "timestamp"))), lambda row: row in {instant, second_instant})
+    )
+    filters_and_tests.append((Not(In(column, (literal, second))), lambda row: row not in {instant, second_instant}))
+    filters_and_tests.append((Or((IsNull(column), Comparison("=", column, literal))), lambda row: row == instant))
+    return filters_and_tests
 
 
 def as_spark_writes(rows: Sequence[datetime]) -> str:
-    """Return statistics of a file with these rows: both bounds cut to milliseconds."""
-    low, high = (one.isoformat(timespec="milliseconds").replace("+00:00", "Z") for one in (min(rows), max(rows)))
+    """Return a file's statistics for these rows, with both bounds cut to milliseconds."""
+    low, high = (time.isoformat(timespec="milliseconds").replace("+00:00", "Z") for time in (min(rows), max(rows)))
     counts = {"numRecords": len(rows), "nullCount": {"d": 0}}
     return json.dumps(counts | {"minValues": {"d": low}, "maxValues": {"d": high}})
 
 
-def typed(files: Sequence[Sequence[datetime]]) -> pa.StructArray:
-    def cut(moment: datetime) -> datetime:
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+def typed_statistics(files: Sequence[Sequence[datetime]]) -> pa.StructArray:
+    def cut(instant: datetime) -> datetime:
+        return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
     times = pa.struct([("d", pa.timestamp("us", "UTC"))])
     kind = pa.struct(
@@ -108,22 +112,22 @@ def typed(files: Sequence[Sequence[datetime]]) -> pa.StructArray:
     )
     rows: list[Any] = [
         {
-            "numRecords": len(one),
-            "minValues": {"d": cut(min(one))},
-            "maxValues": {"d": cut(max(one))},
+            "numRecords": len(time),
+            "minValues": {"d": cut(min(time))},
+            "maxValues": {"d": cut(max(time))},
             "nullCount": {"d": 0},
         }
-        for one in files
+        for time in files
     ]
     return pa.array(rows, kind)
 
 
-def dialects(written: Expression) -> dict[str, Expression | None]:
-    by_sql, by_json = parse_sql([as_sql(written)]), parse_json(as_connector(written, TYPES))
+def dialects(original: Expression) -> dict[str, Expression | None]:
+    by_sql, by_json = parse_sql([as_sql(original)]), parse_json(as_connector(original, TYPES))
     return {"SQL": by_sql, "JSON": by_json, "both": conjunction(by_sql, by_json)}
 
 
-MOMENTS: Final = st.integers(0, (GREATEST - LEAST) // MICROSECOND).map(lambda after: LEAST + after * MICROSECOND) | (
+INSTANTS: Final = st.integers(0, (GREATEST - LEAST) // MICROSECOND).map(lambda after: LEAST + after * MICROSECOND) | (
     st.sampled_from([0, -1, 999, -999, 1000, -1000, 1_500, -1_500]).map(
         lambda micros: datetime(1970, 1, 1, tzinfo=UTC) + micros * MICROSECOND
     )
@@ -131,18 +135,18 @@ MOMENTS: Final = st.integers(0, (GREATEST - LEAST) // MICROSECOND).map(lambda af
 
 
 @settings(deadline=None, max_examples=tries(25))
-@given(moment=MOMENTS, apart=st.integers(-2000, 2000), width=st.sampled_from([0, 0, 1, 700, 5000]))
-def test_no_file_with_the_time_is_dropped(moment: datetime, apart: int, width: int) -> None:
-    """Each example is some 5,000 tries: filters x dialects x files, of partitions and of both kinds of statistics."""
-    near = [moment + offset * MICROSECOND for offset in NEAR]
-    files = [[one, one + width * MICROSECOND] for one in near]
-    partitions = pa.array([[("p", iso(one))] for one in near], MAP)
-    texts, structs = pa.array(map(as_spark_writes, files), pa.string()), typed(files)
+@given(instant=INSTANTS, distance=st.integers(-2000, 2000), width=st.sampled_from([0, 0, 1, 700, 5000]))
+def test_no_file_with_a_matching_time_is_dropped(instant: datetime, distance: int, width: int) -> None:
+    """Each example tests about 5,000 combinations of filters, dialects and files."""
+    nearby = [instant + offset * MICROSECOND for offset in NEAR]
+    files = [[time, time + width * MICROSECOND] for time in nearby]
+    partitions = pa.array([[("p", iso(time))] for time in nearby], MAP)
+    texts, structs = pa.array(map(as_spark_writes, files), pa.string()), typed_statistics(files)
     for name in TYPES:
-        for written, holds in filters(name, moment, moment + apart * MICROSECOND):
-            wanted = [holds(one) for one in near] if name == "p" else [any(map(holds, rows)) for rows in files]
-            for dialect, predicate in dialects(written).items():
-                assert predicate is not None, (dialect, written)
+        for original, holds in filters(name, instant, instant + distance * MICROSECOND):
+            expected = [holds(time) for time in nearby] if name == "p" else [any(map(holds, rows)) for rows in files]
+            for dialect, predicate in dialects(original).items():
+                assert predicate is not None, (dialect, original)
                 skipper = Skipper(predicate, Metadata())
                 answers = [skipper.by_partition(partitions)]
                 if name == "d":
@@ -151,20 +155,20 @@ def test_no_file_with_the_time_is_dropped(moment: datetime, apart: int, width: i
                         skipper.by_typed_statistics(partitions, structs),
                     ]
                 for answer in answers:
-                    lost = [at for at, want in enumerate(wanted) if want and not answer[at].as_py()]
-                    assert not lost, (dialect, as_sql(written), [files[at] for at in lost])
+                    dropped = [at for at, want in enumerate(expected) if want and not answer[at].as_py()]
+                    assert not dropped, (dialect, as_sql(original), [files[at] for at in dropped])
 
 
-def test_a_filter_on_times_still_drops_what_is_far() -> None:
-    moment = datetime(2026, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
-    far = [moment - 2 * timedelta(milliseconds=2), moment + 2 * timedelta(milliseconds=2)]
-    partitions = pa.array([[("p", iso(one))] for one in far], MAP)
+def test_files_with_distant_times_are_dropped() -> None:
+    instant = datetime(2026, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
+    distant = [instant - 2 * timedelta(milliseconds=2), instant + 2 * timedelta(milliseconds=2)]
+    partitions = pa.array([[("p", iso(time))] for time in distant], MAP)
     cases: dict[Expression, list[bool]] = {
-        Comparison("=", Column(("p",)), Literal(iso(moment), "timestamp")): [False, False],
-        Comparison("<", Column(("p",)), Literal(iso(moment), "timestamp")): [True, False],
-        Not(Comparison("<", Column(("p",)), Literal(iso(moment), "timestamp"))): [False, True],
+        Comparison("=", Column(("p",)), Literal(iso(instant), "timestamp")): [False, False],
+        Comparison("<", Column(("p",)), Literal(iso(instant), "timestamp")): [True, False],
+        Not(Comparison("<", Column(("p",)), Literal(iso(instant), "timestamp"))): [False, True],
     }
-    for written, wanted in cases.items():
-        for dialect, predicate in dialects(written).items():
+    for original, expected in cases.items():
+        for dialect, predicate in dialects(original).items():
             assert predicate is not None
-            assert Skipper(predicate, Metadata()).by_partition(partitions).to_pylist() == wanted, dialect
+            assert Skipper(predicate, Metadata()).by_partition(partitions).to_pylist() == expected, dialect

@@ -1,4 +1,4 @@
-"""The expression tree: values that can be compared, remembered and not be changed."""
+"""Test that expression trees are comparable, hashable and immutable."""
 
 import pytest
 from deltaic.pruning.expressions import (
@@ -31,14 +31,14 @@ NODES: list[Expression] = [
 ]
 
 
-def test_equal_trees_are_one_key() -> None:
+def test_equal_trees_have_equal_hashes() -> None:
     copies = [replace(node) for node in NODES]
     assert copies == NODES
     assert len(set(NODES + copies)) == len(NODES)
 
 
 @pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)
-def test_a_tree_cannot_be_changed(node: Expression) -> None:
+def test_a_tree_is_immutable(node: Expression) -> None:
     for name in node.__struct_fields__:
         with pytest.raises(AttributeError, match="immutable"):
             setattr(node, name, None)

@@ -1,4 +1,4 @@
-"""JSON hints: the ops of the protocol, a few more, and everything malformed filters nothing."""
+"""Test that JSON hints are parsed, and that malformed ones filter nothing."""
 
 import json
 from typing import Any
@@ -74,7 +74,7 @@ def test_comparisons_keep_their_operands_in_order(op: str, operator: Any) -> Non
     ],
     ids=["isNull", "not", "and", "or", "in", "startsWith", "literal", "lenient"],
 )
-def test_ops_become_nodes(tree: Any, expected: Expression) -> None:
+def test_ops_are_parsed_to_nodes(tree: Any, expected: Expression) -> None:
     assert parse(tree) == expected
 
 
@@ -92,7 +92,7 @@ NULL, EPOCH = leaf("literal", "string", "null"), leaf("literal", "timestamp", "1
             node(
                 "lessThan", leaf("column", "timestamp", "t"), leaf("literal", "timestamp", "2026-01-01T10:20:30.123Z")
             ),
-            Comparison("<", Column(("t",), "timestamp"), Literal("2026-01-01T10:20:30.123Z", "timestamp", within=999)),
+            Comparison("<", Column(("t",), "timestamp"), Literal("2026-01-01T10:20:30.123Z", "timestamp", 999)),
         ),
         (node("isNull", NULL), Unknown()),
         (node("isNull", EPOCH), Unknown()),
@@ -114,15 +114,15 @@ NULL, EPOCH = leaf("literal", "string", "null"), leaf("literal", "timestamp", "1
         "null as the epoch",
         "null as text of another type",
         "a literal that is not null",
-        "null-safe beside null",
-        "null-safe beside the epoch",
+        "null-safe equality with null",
+        "null-safe equality with the epoch",
         "equal to what may be null",
-        "a cast that was left out",
-        "a cast of a list that was left out",
-        "bytes that were no UTF-8",
+        "an omitted cast",
+        "an omitted cast of a list",
+        "bytes that are not UTF-8",
     ],
 )
-def test_a_hint_stands_for_all_that_may_have_been_written(tree: Any, expected: Expression) -> None:
+def test_details_that_the_connector_loses_are_unknown(tree: Any, expected: Expression) -> None:
     assert parse(tree) == expected
 
 
@@ -131,7 +131,7 @@ def test_a_hint_stands_for_all_that_may_have_been_written(tree: Any, expected: E
     ["", "  ", "{", "\ud800", "[" * 100_000, json.dumps(node("not", HIRED)) + " " * (1 << 20), '"x', "{'op':1}"],
     ids=["empty", "blank", "cut", "surrogate", "deep", "over 1 MiB", "open string", "not JSON"],
 )
-def test_a_text_that_is_no_tree_filters_nothing(hint: str) -> None:
+def test_invalid_text_filters_nothing(hint: str) -> None:
     assert parse_json(hint) is None
 
 
@@ -168,18 +168,18 @@ def test_a_text_that_is_no_tree_filters_nothing(hint: str) -> None:
     ],
     ids=ascii,
 )
-def test_a_malformed_node_is_unknown_and_spares_its_neighbours(tree: Any) -> None:
+def test_a_malformed_node_is_unknown_and_its_siblings_are_parsed(tree: Any) -> None:
     assert parse(tree) == Unknown()
-    known = node("equal", HIRED, DAY)
-    assert parse(node("and", known, tree)) == And((Comparison("=", COLUMN, LITERAL), Unknown()))
+    supported = node("equal", HIRED, DAY)
+    assert parse(node("and", supported, tree)) == And((Comparison("=", COLUMN, LITERAL), Unknown()))
 
 
-@pytest.mark.parametrize(("levels", "read"), [(99, True), (100, False)], ids=["100 levels", "101 levels"])
-def test_depth_is_limited(levels: int, *, read: bool) -> None:
+@pytest.mark.parametrize(("levels", "is_read"), [(99, True), (100, False)], ids=["100 levels", "101 levels"])
+def test_depth_is_limited(levels: int, *, is_read: bool) -> None:
     tree: dict[str, Any] = node("isNull", HIRED)
     for _ in range(levels):
         tree = node("not", tree)
-    assert (parse(tree) is not None) == read
+    assert (parse(tree) is not None) == is_read
 
 
 NODES: st.SearchStrategy[Any] = st.recursive(

@@ -1,4 +1,4 @@
-"""A redacted predicate names columns of the table and operators, and nothing that its reader wrote."""
+"""Test that redacted predicates contain columns and operators, but no text of the recipient."""
 
 import pytest
 from deltaic.pruning.json_hints import parse_json
@@ -22,13 +22,13 @@ METADATA = table(column("Day", "date"), column("site", "string"), column("n", "l
         ("CAST(n AS STRING) = 'x'", "n = ?"),
     ],
 )
-def test_columns_and_operators_stay_and_values_go(hint: str, expected: str) -> None:
+def test_values_are_redacted(hint: str, expected: str) -> None:
     predicate = parse_sql([hint])
     assert predicate is not None
     assert redacted_predicate(predicate, METADATA) == expected
 
 
-def test_json_hints_have_the_same_shape() -> None:
+def test_json_hints_are_redacted() -> None:
     leaf = '{"op":"column","name":"n","valueType":"long"}, {"op":"literal","value":"4711","valueType":"long"}'
     predicate = parse_json(f'{{"op":"equal","children":[{leaf}]}}')
     assert predicate is not None
@@ -36,12 +36,12 @@ def test_json_hints_have_the_same_shape() -> None:
 
 
 @given(st.text("abcdefghij", min_size=5), st.sampled_from(["site = '{}'", "{} = 'x'", "site IN ('{}') OR n = 1"]))
-def test_no_text_of_the_reader_is_left(secret: str, hint: str) -> None:
+def test_no_text_of_the_recipient_remains(secret: str, hint: str) -> None:
     predicate = parse_sql([hint.format(secret)])
     assert predicate is None or secret not in redacted_predicate(predicate, METADATA)
 
 
-def test_a_long_shape_is_cut() -> None:
+def test_a_long_predicate_is_cut() -> None:
     predicate = parse_sql([" OR ".join(f"n = {number}" for number in range(400))])
     assert predicate is not None
     assert len(redacted_predicate(predicate, METADATA)) < 1010

@@ -1,4 +1,4 @@
-"""Pruning against brute force over real Parquet files: no file that holds a matching row is ever dropped."""
+"""Test pruning against brute force over real Parquet files: no file with a matching row is dropped."""
 
 import io
 import json
@@ -73,15 +73,15 @@ ARROW = {
 }
 
 
-def arrow(names: Sequence[str]) -> Any:
-    """Return the struct that holds these columns."""
+def arrow_type(names: Sequence[str]) -> Any:
+    """Return the struct type of these columns."""
     fields = [(name, ARROW[TYPES[name]]) for name in names if name in TYPES]
     inner = [(name[2:], ARROW[NESTED[name]]) for name in names if name in NESTED]
     return pa.struct([*fields, *([("n", pa.struct(inner))] if inner else [])])
 
 
 _STEM = "https://example.org/a/long/st"
-_MOMENTS = [
+_INSTANTS = [
     datetime(1969, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001 -- wall clocks are what is tested
     datetime(1970, 1, 1),  # noqa: DTZ001 -- as above
     datetime(2021, 3, 14, 2, 30),  # noqa: DTZ001 -- skipped by the clocks of New York
@@ -111,8 +111,8 @@ POOLS: dict[str, list[Any]] = {
     "u": _LONG,
     "boolean": [True, False],
     "date": [date(1, 1, 1), date(1969, 12, 31), date(2021, 4, 28), date(2021, 4, 29), date(9999, 12, 31)],
-    "timestamp": [moment.replace(tzinfo=UTC) for moment in _MOMENTS],
-    "timestamp_ntz": _MOMENTS,
+    "timestamp": [moment.replace(tzinfo=UTC) for moment in _INSTANTS],
+    "timestamp_ntz": _INSTANTS,
 }
 LITERALS: dict[str, list[str]] = {
     "integer": ["-1", "0", "1", "2", "7", "2147483647", "-2147483648", "16777217"],
@@ -145,7 +145,7 @@ COMPARABLE: dict[str, list[str]] = {
     "timestamp": ["timestamp", "date"],
     "timestamp_ntz": ["timestamp_ntz", "date", "timestamp"],
 }
-# String literals that have one reading beside the type.
+# String literals that are unambiguous for the type.
 AS_STRING = {
     "long": ["7", "-1"],
     "integer": ["7", "-1"],
@@ -176,8 +176,8 @@ def column_tests(draw: st.DrawFn, names: Sequence[str]) -> Expression:
             return Literal(None, "string")
         if kind in AS_STRING and draw(st.integers(0, 4)) == 0:
             return Literal(draw(st.sampled_from(AS_STRING[kind])), "string")
-        of = draw(st.sampled_from(COMPARABLE[kind]))
-        return Literal(draw(st.sampled_from(texts[of])), of)
+        literal_type = draw(st.sampled_from(COMPARABLE[kind]))
+        return Literal(draw(st.sampled_from(texts[literal_type])), literal_type)
 
     shape = draw(st.sampled_from(["compare", "compare", "compare", "between", "null", "in", "special", "unknown"]))
     if shape == "null":
@@ -211,15 +211,15 @@ def predicates(names: Sequence[str], size: int) -> st.SearchStrategy[Expression]
     )
 
 
-def decided(predicate: Expression, *, negated: bool = False) -> Expression:
-    """Return the predicate with what nobody can evaluate as true, wherever it stands."""
+def replace_unknown(predicate: Expression, *, negated: bool = False) -> Expression:
+    """Return the predicate with unknown parts replaced by true, also below NOT."""
     match predicate:
         case And(children):
-            return And(tuple(decided(child, negated=negated) for child in children))
+            return And(tuple(replace_unknown(child, negated=negated) for child in children))
         case Or(children):
-            return Or(tuple(decided(child, negated=negated) for child in children))
+            return Or(tuple(replace_unknown(child, negated=negated) for child in children))
         case Not(operand):
-            return Not(decided(operand, negated=not negated))
+            return Not(replace_unknown(operand, negated=not negated))
         case Unknown():
             return Not(Or(())) if not negated else Or(())
         case _:
@@ -228,7 +228,7 @@ def decided(predicate: Expression, *, negated: bool = False) -> Expression:
 
 @dataclass
 class DataFile:
-    """One Parquet file with some of the columns, its partition values as a log has them, and its statistics."""
+    """A Parquet file with some columns, its partition values as in a log, and its statistics."""
 
     names: Sequence[str]
     rows: list[dict[str, Any]]
@@ -248,9 +248,9 @@ PARTITION_TEXTS: dict[str, list[tuple[str | None, list[Any]]]] = {
     ],
     "pday": [("2021-04-28", [date(2021, 4, 28)]), ("0001-01-01", [date(1, 1, 1)]), (None, [None])],
     "pts": [
-        ("2021-04-28T23:33:48.719001Z", [_MOMENTS[3].replace(tzinfo=UTC)]),
-        ("2021-04-28 23:33:48.719001", [_MOMENTS[3]]),
-        ("2021-03-14 02:30:00", [_MOMENTS[2]]),
+        ("2021-04-28T23:33:48.719001Z", [_INSTANTS[3].replace(tzinfo=UTC)]),
+        ("2021-04-28 23:33:48.719001", [_INSTANTS[3]]),
+        ("2021-03-14 02:30:00", [_INSTANTS[2]]),
         (None, [None]),
     ],
 }
@@ -258,28 +258,28 @@ PARTITION_TEXTS: dict[str, list[tuple[str | None, list[Any]]]] = {
 
 @st.composite
 def data_files(draw: st.DrawFn, names: Sequence[str]) -> DataFile:
-    chosen = {name: draw(st.sampled_from(PARTITION_TEXTS[name])) for name in names if name in PARTITIONS}
+    partitions = {name: draw(st.sampled_from(PARTITION_TEXTS[name])) for name in names if name in PARTITIONS}
     nulls = draw(st.sampled_from([0, 0, 4, 10]))  # tenths of the values
 
     def value(kind: str) -> Any:
         return None if draw(st.integers(1, 10)) <= nulls else draw(st.sampled_from(POOLS[kind]))
 
     def row() -> dict[str, Any]:
-        found = {name: value("u" if name == "u" else TYPES[name]) for name in names if name in TYPES}
+        columns = {name: value("u" if name == "u" else TYPES[name]) for name in names if name in TYPES}
         inner = {name[2:]: value(NESTED[name]) for name in names if name in NESTED}
-        return found | ({"n": inner if draw(st.integers(1, 10)) > nulls else None} if inner else {})
+        return columns | ({"n": inner if draw(st.integers(1, 10)) > nulls else None} if inner else {})
 
     rows = [row() for _ in range(draw(st.integers(0, 3)))]
-    keys = draw(st.permutations(sorted(chosen))) if draw(st.integers(0, 3)) == 0 else list(chosen)
+    keys = draw(st.permutations(sorted(partitions))) if draw(st.integers(0, 3)) == 0 else list(partitions)
     readings: list[dict[str, Any]] = [{}]
     for name in keys:
-        readings = [one | {name: reading} for one in readings for reading in chosen[name][1]]
-    found = DataFile(names, rows, {name: chosen[name][0] for name in keys}, readings)
+        readings = [partial | {name: reading} for partial in readings for reading in partitions[name][1]]
+    data_file = DataFile(names, rows, {name: partitions[name][0] for name in keys}, readings)
     writer = draw(st.sampled_from([spark_statistics, spark_statistics, footer_statistics, no_statistics]))
-    found.stats = writer(found)
-    if found.stats and draw(st.integers(0, 7)) == 0:
-        del found.stats[draw(st.sampled_from(sorted(found.stats)))]
-    return found
+    data_file.stats = writer(data_file)
+    if data_file.stats and draw(st.integers(0, 7)) == 0:
+        del data_file.stats[draw(st.sampled_from(sorted(data_file.stats)))]
+    return data_file
 
 
 def leaf(row: Mapping[str, Any], name: str) -> Any:
@@ -289,11 +289,11 @@ def leaf(row: Mapping[str, Any], name: str) -> Any:
 
 
 def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for name, value in flat.items():
         outer, _, inner = name.rpartition(".")
-        (found.setdefault(outer, {}) if outer else found)[inner] = value
-    return found
+        (nested.setdefault(outer, {}) if outer else nested)[inner] = value
+    return nested
 
 
 def no_statistics(_: DataFile) -> None:
@@ -301,7 +301,7 @@ def no_statistics(_: DataFile) -> None:
 
 
 def spark_statistics(data: DataFile) -> dict[str, Any]:
-    """Return statistics as Spark writes them: strings cut at 32 UTF-16 units, times cut to milliseconds, NaN on top."""
+    """Return statistics as Spark writes them: cut strings and times, NaN as the maximum."""
     lower, upper, nulls = {}, {}, {}
     for name in data.names:
         if name in PARTITIONS:
@@ -322,21 +322,21 @@ def cut(value: Any, kind: str, *, top: bool) -> Any:
     units = value.encode("utf-16-le") if kind == "string" else b""
     if len(units) <= 64:
         return value
-    # A cut through a surrogate pair leaves half of it, which Java writes as a question mark.
-    kept = units[:64].decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
+    # Java writes half of a cut surrogate pair as a question mark.
+    text = units[:64].decode("utf-16-le", "surrogatepass").encode("utf-8", "replace").decode()
     if not top:
-        return kept
+        return text
     rest = units[64:]
     while rest and int.from_bytes(rest[:2], "little") >= 0xFFFD:
-        kept += rest[:2].decode("utf-16-le")
+        text += rest[:2].decode("utf-16-le")
         rest = rest[2:]
-    return kept + "\ufffd"
+    return text + "\ufffd"
 
 
 def footer_statistics(data: DataFile) -> dict[str, Any] | None:
-    """Return statistics as writers take them from the Parquet footer: NaN left out, nothing cut."""
-    kind = arrow(data.names)
-    if not kind.num_fields:  # nothing but partition columns: such a file has no rows in Parquet
+    """Return statistics as some writers copy them from the Parquet footer: without NaN, nothing cut."""
+    kind = arrow_type(data.names)
+    if not kind.num_fields:  # only partition columns: such a Parquet file has no rows
         return None
     table = pa.Table.from_struct_array(pa.array(data.rows, kind))
     buffer = io.BytesIO()
@@ -359,7 +359,7 @@ def footer_statistics(data: DataFile) -> dict[str, Any] | None:
 
 
 def as_text(value: Any) -> str:
-    """Write statistics as JSON: decimals with all their digits, NaN and infinities as strings."""
+    """Return statistics as JSON: decimals with all digits, NaN and infinities as strings."""
     match value:
         case dict():
             return "{" + ",".join(f"{json.dumps(key)}:{as_text(inner)}" for key, inner in value.items()) + "}"
@@ -377,21 +377,21 @@ def as_text(value: Any) -> str:
 
 
 def typed_statistics(files: list[DataFile]) -> pa.StructArray:
-    bounds = arrow([name for name in files[0].names if name != "b"])
-    counts = counted(arrow(files[0].names))
+    bounds = arrow_type([name for name in files[0].names if name != "b"])
+    counts = count_type(arrow_type(files[0].names))
     kind = pa.struct(
         [("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)],
     )
     return pa.array([data.stats for data in files], kind)
 
 
-def counted(kind: Any) -> Any:
-    return pa.struct([(f.name, counted(f.type) if pa.types.is_struct(f.type) else pa.int64()) for f in kind])
+def count_type(kind: Any) -> Any:
+    return pa.struct([(f.name, count_type(f.type) if pa.types.is_struct(f.type) else pa.int64()) for f in kind])
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What pruning needs of a table."""
+    """Metadata of a table for pruning."""
 
     schema_string: str
     partition_columns: list[str]
@@ -425,34 +425,34 @@ def mapped_type(kind: Any, depth: int = 0) -> Any:
 
 
 def verdicts(predicate: Expression | None, files: list[DataFile], *, mapped: bool) -> dict[str, list[bool]]:
-    """Ask every path of pruning about all files at once; without a predicate all are kept."""
+    """Return the results of all pruning steps for the files; without a predicate none."""
     if predicate is None:
         return {}
     skipper = Skipper(predicate, metadata(mapped=mapped))
     partitions: list[Any] = [physical(f.partition_values) if mapped else f.partition_values for f in files]
-    maps = pa.array([list(one.items()) for one in partitions], pa.map_(pa.string(), pa.string()))
+    maps = pa.array([list(file_stats.items()) for file_stats in partitions], pa.map_(pa.string(), pa.string()))
     stats = [None if f.stats is None else physical(f.stats) if mapped else f.stats for f in files]
-    texts = pa.array([None if one is None else as_text(one) for one in stats], pa.string())
+    texts = pa.array([None if file_stats is None else as_text(file_stats) for file_stats in stats], pa.string())
     typed = typed_statistics(files)
     if mapped:
         typed = pa.array(stats, mapped_type(typed.type))
-    found = {
+    masks = {
         "partition": skipper.by_partition(maps),
         "json": skipper.by_json_statistics(maps, texts),
         "typed": skipper.by_typed_statistics(maps, typed),
     }
-    unasked = pa.array([None] * len(files), pa.map_(pa.string(), pa.string()))
+    no_values = pa.array([None] * len(files), pa.map_(pa.string(), pa.string()))
     if skipper.needs_statistics and not skipper.needs_partition_values:
-        assert found["partition"].true_count == len(files)
-        assert skipper.by_json_statistics(unasked, texts) == found["json"]
-        assert skipper.by_typed_statistics(unasked, typed) == found["typed"]
-    for at, (by_json, by_typed) in enumerate(zip(found["json"].to_pylist(), found["typed"].to_pylist(), strict=True)):
-        assert by_json or not by_typed or not skipper.is_told_by(typed.slice(at, 1)), as_sql(predicate)
-    for kept in found.values():
-        assert kept.type == pa.bool_()
-        assert len(kept) == len(files)
-        assert kept.null_count == 0
-    return {path: kept.to_pylist() for path, kept in found.items()}
+        assert masks["partition"].true_count == len(files)
+        assert skipper.by_json_statistics(no_values, texts) == masks["json"]
+        assert skipper.by_typed_statistics(no_values, typed) == masks["typed"]
+    for at, (by_json, by_typed) in enumerate(zip(masks["json"].to_pylist(), masks["typed"].to_pylist(), strict=True)):
+        assert by_json or not by_typed or not skipper.is_decided_by(typed.slice(at, 1)), as_sql(predicate)
+    for mask in masks.values():
+        assert mask.type == pa.bool_()
+        assert len(mask) == len(files)
+        assert mask.null_count == 0
+    return {path: mask.to_pylist() for path, mask in masks.items()}
 
 
 def matching(predicate: Expression, data: DataFile, zones: Sequence[str] = ZONES) -> bool:
@@ -465,44 +465,48 @@ def matching(predicate: Expression, data: DataFile, zones: Sequence[str] = ZONES
 
 
 def check(predicate: Expression, files: list[DataFile], *, mapped: bool) -> None:
-    """Assert that no path of pruning, from no way of writing the predicate, drops a file with a matching row."""
-    wanted = [matching(decided(predicate), data) for data in files]
+    """Assert that no pruning step, for any form of the predicate, drops a file with a matching row."""
+    expected = [matching(replace_unknown(predicate), data) for data in files]
     forms = {
         "tree": predicate,
         "SQL": parse_sql([as_sql(predicate)]),
         "JSON": parse_json(as_json(predicate, ALL_TYPES)),
     }
     for form, parsed in forms.items():
-        for path, kept in verdicts(parsed, files, mapped=mapped).items():
-            lost = [i for i, (keep, want) in enumerate(zip(kept, wanted, strict=True)) if want and not keep]
-            assert not lost, (form, path, lost, as_sql(predicate))
+        for path, mask in verdicts(parsed, files, mapped=mapped).items():
+            dropped = [
+                i for i, (is_kept, matches) in enumerate(zip(mask, expected, strict=True)) if matches and not is_kept
+            ]
+            assert not dropped, (form, path, dropped, as_sql(predicate))
 
 
 def check_connector(predicate: Expression, files: list[DataFile]) -> None:
-    """Assert that what the connector makes of the predicate, in any session's zone, drops no file either."""
+    """Assert that the connector's hint, in any session time zone, drops no file with a matching row."""
     for hint, zone in {as_connector(predicate, ALL_TYPES, zone): zone for zone in reversed(ZONES)}.items():
-        wanted = [matching(decided(predicate), data, [zone]) for data in files]
-        for path, kept in verdicts(parse_json(hint), files, mapped=False).items():
-            lost = [i for i, (keep, want) in enumerate(zip(kept, wanted, strict=True)) if want and not keep]
-            assert not lost, (zone, path, lost, as_sql(predicate), hint)
+        expected = [matching(replace_unknown(predicate), data, [zone]) for data in files]
+        for path, mask in verdicts(parse_json(hint), files, mapped=False).items():
+            dropped = [
+                i for i, (is_kept, matches) in enumerate(zip(mask, expected, strict=True)) if matches and not is_kept
+            ]
+            assert not dropped, (zone, path, dropped, as_sql(predicate), hint)
 
 
-def examples(count: int) -> settings:
+def with_examples(count: int) -> settings:
     return settings(deadline=None, max_examples=tries(count), suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", sorted(ALL_TYPES))
 @given(data=st.data())
-@examples(40)
-def test_no_file_with_a_matching_row_is_dropped_whatever_the_type(name: str, data: st.DataObject) -> None:
+@with_examples(40)
+def test_no_file_with_a_matching_row_is_dropped_for_any_type(name: str, data: st.DataObject) -> None:
     files = data.draw(st.lists(data_files([name]), min_size=1, max_size=6))
     check(data.draw(predicates([name], 3)), files, mapped=False)
 
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["logical names", "column mapping"])
 @given(data=st.data())
-@examples(60)
-def test_no_file_with_a_matching_row_is_dropped_whatever_the_predicate(data: st.DataObject, *, mapped: bool) -> None:
+@with_examples(60)
+def test_no_file_with_a_matching_row_is_dropped_for_any_predicate(data: st.DataObject, *, mapped: bool) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(ALL_TYPES)), min_size=2, max_size=4, unique=True))
     files = data.draw(st.lists(data_files(names), min_size=1, max_size=4))
     check(data.draw(predicates(names, 6)), files, mapped=mapped)
@@ -510,15 +514,15 @@ def test_no_file_with_a_matching_row_is_dropped_whatever_the_predicate(data: st.
 
 @pytest.mark.parametrize("name", sorted({name for name, kind in ALL_TYPES.items() if kind in SENT} - set(NESTED)))
 @given(data=st.data())
-@examples(40)
-def test_no_file_is_dropped_by_what_the_connector_sends(name: str, data: st.DataObject) -> None:
+@with_examples(40)
+def test_no_matching_file_is_dropped_by_a_hint_of_the_connector(name: str, data: st.DataObject) -> None:
     files = data.draw(st.lists(data_files([name]), min_size=1, max_size=6))
     check_connector(data.draw(predicates([name], 3)), files)
 
 
 @given(data=st.data())
-@examples(60)
-def test_no_file_is_dropped_by_what_the_connector_sends_of_several_columns(data: st.DataObject) -> None:
+@with_examples(60)
+def test_no_matching_file_is_dropped_by_a_hint_about_several_columns(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(ALL_TYPES)), min_size=2, max_size=4, unique=True))
     files = data.draw(st.lists(data_files(names), min_size=1, max_size=4))
     check_connector(data.draw(predicates(names, 6)), files)

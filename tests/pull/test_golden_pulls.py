@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from client.golden_shares import UNREADABLE, Shared
+from client.golden_shares import CLIENT_ERRORS, Shared
 from client.naive_log import replay
 from golden.library import names
 from pull.rows import difference, rows_of, rows_of_csv, rows_of_folder
@@ -29,7 +29,7 @@ def table_parameters() -> list[Any]:
 
 
 def readable(table: Shared, version: int) -> bool:
-    limit = UNREADABLE.get((table.golden.name, "delta"))
+    limit = CLIENT_ERRORS.get((table.golden.name, "delta"))
     return limit is None or version < limit.since
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
-from deltaic.delta.actions import metadata_of
-from deltaic.delta.schema_string import parts_of, read_schema
+from deltaic.delta.actions import parse_metadata
+from deltaic.delta.schema_string import nested_parts, read_schema
 from deltaic.errors import DeltaicError, TableUnreadable
 from deltaic.iceberg.table_schema import iceberg_schema
 from deltaic.sharing.rights.table_rights import ALL, Rights
@@ -88,11 +88,11 @@ def test_whatever_stands_in_a_schema_it_is_one_or_refused(data: st.DataObject) -
         schema = read_schema(text)
     except TableUnreadable:
         return
-    assert all(isinstance(part, dict) for part in parts_of(schema))
+    assert all(isinstance(part, dict) for part in nested_parts(schema))
     names = {field["name"].lower() for field in schema["fields"]}
     table = metadata(CDF, text, tuple(names))["metaData"]
     with suppress(DeltaicError):  # whatever else is wrong has an error of its own
-        visibility_of(rights("p = 'a'"), metadata_of(table, "here"))
+        visibility_of(rights("p = 'a'"), parse_metadata(table, "here"))
     with suppress(DeltaicError):
-        iceberg_schema(metadata_of(table, "here"))
-    visibility_of(Rights(hidden=frozenset(names)), metadata_of(table, "here"))
+        iceberg_schema(parse_metadata(table, "here"))
+    visibility_of(Rights(hidden=frozenset(names)), parse_metadata(table, "here"))

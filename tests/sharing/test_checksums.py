@@ -104,7 +104,7 @@ def test_a_checksum_that_the_commits_confirm_is_believed_still(tmp_path: Path) -
     log = long_log(tmp_path)
     log.checksum(4)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
-    assert snapshot.with_commits() is snapshot
+    assert snapshot.load_commits() is snapshot
 
 
 def test_the_time_in_a_checksum_counts_only_with_in_commit_timestamps(tmp_path: Path) -> None:

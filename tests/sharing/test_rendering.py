@@ -202,7 +202,7 @@ def test_slices_of_a_batch_render_as_their_rows(
     length = data.draw(st.integers(0, len(rows) - start))
     style = FileStyle(response_format, response_format)
     batch = batch_of(rows)
-    part = replace(batch, files=batch.files.slice(start, length), looked_at=length)
+    part = replace(batch, files=batch.files.slice(start, length), num_scanned=length)
     check(part, rows[start : start + length], style)
 
 

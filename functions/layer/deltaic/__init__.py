@@ -2,15 +2,15 @@
 
 A query of a table, from the event of API Gateway to signed URLs:
 
-    http         the event becomes a request of the recipient whose token the authorizer accepted
-    sharing      what the recipient may see, and which version, files and page are asked for
-    catalog      the grant, the table's entry and the recipient, from DynamoDB
-    protocol     the request and the lines, as the Delta Sharing protocol has them
-    delta        the live files of the version, from the table's log
-    pruning      the files that cannot match the hints are left out (`partition_filters`: those that are not shared)
-    storage      S3: the log is read, and a URL is signed for each file that is left
+    http         turns the event into a request of the recipient whose token the authorizer accepted
+    sharing      checks the recipient's rights, and selects the version, the files and the page
+    catalog      reads the grant, the table's entry and the recipient from DynamoDB
+    protocol     parses the request and writes the lines of the response
+    delta        lists the live files of the version from the table's log
+    pruning      drops the files that cannot match the hints (`partition_filters`: the files that are not shared)
+    storage      reads the log from S3, and signs a URL for each remaining file
 
 `sign_in` and `identity` accept JWTs, activation links and OAuth clients. `iceberg` describes a Delta version to Iceberg
-clients, `pages` are for people, `scheduled` runs without a request.
-Spark jobs and the operator's commands are other packages; docs/architecture.md has the whole map.
+clients, `pages` serves web pages, `scheduled` runs without a request.
+Spark jobs and the operator's commands are in other packages; see docs/architecture.md.
 """

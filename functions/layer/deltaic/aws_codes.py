@@ -1,4 +1,4 @@
-"""The error codes of AWS that mean the same whichever of its services answers with them."""
+"""AWS error codes that mean the same for every AWS service."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -16,7 +16,7 @@ THROTTLED: Final = frozenset({
     "TooManyRequests",
     "TooManyRequestsException",
 })  # fmt: skip
-"""Too much was asked for at once: the same request may succeed a little later."""
+"""AWS throttles the requests: a retry may succeed."""
 
 DENIED: Final = frozenset({
     "AccessDenied",
@@ -25,14 +25,14 @@ DENIED: Final = frozenset({
     "InvalidClientTokenId",
     "SignatureDoesNotMatch",
 })  # fmt: skip
-"""The credentials are wrong or have no right to this: trying again is in vain."""
+"""The credentials are wrong or lack the permission: a retry cannot succeed."""
 
 SKEWED: Final = ("Signature expired", "Signature not yet current")
-"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
+"""Parts of the message if the signer's clock is wrong; the code is the same as for a wrong key."""
 
 UNREADABLE: Final[Mapping[str, str]] = {
     "InvalidObjectState": "files of this table are archived: its provider must restore them",
     "InvalidRequest": "files of this table are encrypted with a key that S3 lacks (SSE-C): its provider must change it",
     "KMS": "the KMS key of this table's files cannot be used: its provider must enable or replace it",
 }
-"""Codes (up to a dot) with which S3 refuses an object for good although the caller may read it, with the remedy."""
+"""Code (up to a dot) of a permanent S3 error for an object that the caller may read, and its cause and remedy."""

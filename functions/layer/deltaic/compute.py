@@ -1,9 +1,8 @@
-"""Arrow's compute functions under their names in `pyarrow.compute`, which a start does without.
+"""Arrow's compute functions under their names in `pyarrow.compute`, without importing that module.
 
-When that module is imported it makes a Python function with signature and documentation of each of Arrow's 280, which
-takes longer than all else of Arrow (decision 100); here each is made when it is first asked for. They are the same
-functions, of Arrow's own registry, with the same arguments. Arrays' methods (`take`, `cast`, `is_null`) import that
-module: call the function instead.
+The import of `pyarrow.compute` creates 280 Python functions with signatures and documentation, which takes longer than
+the rest of Arrow (decision 100). This module creates each function at its first use, from the same registry and with
+the same arguments. Methods of arrays (`take`, `cast`, `is_null`) import `pyarrow.compute`: call the functions instead.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from pyarrow._compute import (
 )
 
 if TYPE_CHECKING:
-    from pyarrow.compute import *  # noqa: F403, TID251 -- as they are typed there
+    from pyarrow.compute import *  # noqa: F403, TID251 -- for their types
     from pyarrow.lib import DataType
 
 _KEYWORDS: Final = {"and_": "and", "or_": "or"}
@@ -51,25 +50,25 @@ _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
     "struct_field": StructFieldOptions,
     "utf8_slice_codeunits": SliceOptions,
 }
-"""What the functions that are told more than values are told it by; of all others the defaults hold."""
+"""Option class of each function that is called with options; all other functions use Arrow's defaults."""
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return Arrow's function of this name: it takes values, and then its options by place or name."""
+    """Return Arrow's function of this name; it takes values, then options by position or by name."""
     try:
         function = get_function(_KEYWORDS.get(name, name))
     except KeyError:
         raise AttributeError(f"Arrow has no function {name}") from None
     options = _OPTIONS.get(name)
-    values = function.arity
+    arity = function.arity
 
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         if options is None:
-            if named:
-                raise TypeError(f"{name} takes no options until _OPTIONS names them: {', '.join(named)}")
+            if keywords:
+                raise TypeError(f"{name} has no option class for {', '.join(keywords)}; add it to _OPTIONS")
             return function.call(arguments)
-        more = arguments[values:]
-        return function.call(arguments[:values], options(*more, **named) if more or named else None)
+        positional = arguments[arity:]
+        return function.call(arguments[:arity], options(*positional, **keywords) if positional or keywords else None)
 
     globals()[name] = call
     return call

@@ -1,4 +1,4 @@
-"""Keeps values within a number of bytes: what was used least recently is let go first."""
+"""Caches with a limit in bytes that evict the least recently used values first."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,74 +9,74 @@ _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
 
-class Room:
-    """A number of bytes that values of several kinds share; each kind has an Lru of its own. For all threads."""
+class MemoryBudget:
+    """Byte limit shared by several Lru caches, each for one kind of value; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.nbytes = 0
-        """Bytes held now; never more than `max_bytes` once a call has returned."""
+        """Bytes of all cached values; at most `max_bytes` after each call."""
         self.lock = Lock()
         self.values: OrderedDict[tuple[object, Hashable], tuple[int, object]] = OrderedDict()
-        """Of all kinds, by kind and key, the least recently used first."""
+        """Size and value by kind and key, the least recently used first."""
 
-    def make(self) -> None:
-        """Let go of values until the others fit; the lock is the caller's."""
+    def evict(self) -> None:
+        """Remove values until the others fit; the caller holds the lock."""
         while self.nbytes > self.max_bytes:
             _, (freed, _) = self.values.popitem(last=False)
             self.nbytes -= freed
 
 
 class Lru(Generic[_K, _V]):
-    """The values of one kind in a room; an empty room keeps nothing."""
+    """Cache of the values of one kind; a budget of 0 bytes keeps nothing."""
 
-    def __init__(self, room: Room, kind: Hashable = None) -> None:
-        """Keep values apart from those of other kinds; without a `kind`, from those of every other Lru."""
-        self._room = room
+    def __init__(self, budget: MemoryBudget, kind: Hashable = None) -> None:
+        """Create a cache of one kind of value; without `kind`, no other cache shares its values."""
+        self._budget = budget
         self._kind = object() if kind is None else kind
 
     def get(self, key: _K) -> _V | None:
-        """Return what is kept under a key, now the most recently used; None for nothing."""
-        room, place = self._room, (self._kind, key)
-        with room.lock:
-            held = room.values.get(place)
-            if held is None:
+        """Return the value of a key and mark it as used; None if there is none."""
+        budget, entry_key = self._budget, (self._kind, key)
+        with budget.lock:
+            entry = budget.values.get(entry_key)
+            if entry is None:
                 return None
-            room.values.move_to_end(place)
-            return cast("_V", held[1])
+            budget.values.move_to_end(entry_key)
+            return cast("_V", entry[1])
 
-    def take(self, key: _K) -> _V | None:
-        """Return what is kept under a key, and keep it no longer: for what only one can go on with."""
-        with self._room.lock:
-            nbytes, value = self._room.values.pop((self._kind, key), (0, None))
-            self._room.nbytes -= nbytes
+    def pop(self, key: _K) -> _V | None:
+        """Remove and return the value of a key; None if there is none."""
+        with self._budget.lock:
+            nbytes, value = self._budget.values.pop((self._kind, key), (0, None))
+            self._budget.nbytes -= nbytes
             return cast("_V | None", value)
 
     def put(self, key: _K, value: _V, nbytes: int) -> None:
-        """Keep a value, letting go of others for it; of itself, where it is larger than the room."""
-        room, place = self._room, (self._kind, key)
-        with room.lock:
-            before, _ = room.values.pop(place, (0, None))
-            room.nbytes += nbytes - before
-            room.values[place] = (nbytes, value)
-            room.make()
+        """Add a value and evict others to make room; a value above the limit is not kept."""
+        budget, entry_key = self._budget, (self._kind, key)
+        with budget.lock:
+            before, _ = budget.values.pop(entry_key, (0, None))
+            budget.nbytes += nbytes - before
+            budget.values[entry_key] = (nbytes, value)
+            budget.evict()
 
     def items(self) -> list[tuple[_K, _V]]:
-        """Return all that is kept of this kind, the least recently used first; nothing counts as used by that."""
-        with self._room.lock:
+        """Return all keys and values of this kind, the least recently used first, without marking them as used."""
+        with self._budget.lock:
             return [
                 (cast("_K", key), cast("_V", value))
-                for (kind, key), (_, value) in self._room.values.items()
+                for (kind, key), (_, value) in self._budget.values.items()
                 if kind == self._kind
             ]
 
-    def weigh(self, nbytes: Callable[[_V], int]) -> None:
-        """Measure all values of this kind again, for those that grow while they are kept."""
-        room = self._room
-        with room.lock:
-            for place, (before, value) in list(room.values.items()):
-                if place[0] == self._kind:
-                    now = nbytes(cast("_V", value))
-                    room.values[place] = (now, value)
-                    room.nbytes += now - before
-            room.make()
+    def remeasure(self, nbytes: Callable[[_V], int]) -> None:
+        """Update the sizes of all values of this kind, because cached values can grow."""
+        budget = self._budget
+        with budget.lock:
+            for entry_key, (before, value) in list(budget.values.items()):
+                if entry_key[0] == self._kind:
+                    after = nbytes(cast("_V", value))
+                    budget.values[entry_key] = (after, value)
+                    budget.nbytes += after - before
+            budget.evict()

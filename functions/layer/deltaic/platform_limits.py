@@ -1,22 +1,22 @@
-"""Holds what AWS lets pass of one answer: its bytes on the wire, their pace, its time.
+"""Limits of AWS for one response: bytes on the wire, bytes per second, seconds.
 
-Lambda's limits bind before API Gateway's (10 MB, then 2 MB/s) on a streamed answer. Source: Lambda's developer guide,
-"Response streaming" and "Lambda quotas"; API Gateway's, "Quotas for configuring and running a REST API".
+For a streamed response Lambda's limits are lower than API Gateway's (10 MB, then 2 MB/s). Source: Lambda's developer
+guide, "Response streaming" and "Lambda quotas"; API Gateway's, "Quotas for configuring and running a REST API".
 """
 
 from typing import Final
 
 FREE_BURST_BYTES: Final = 6 * 1024 * 1024
-"""What leaves of a streamed answer as fast as it can be sent."""
+"""Bytes of a streamed response that Lambda sends without a rate limit."""
 
 BYTES_PER_SECOND: Final = 2 * 1024 * 1024
-"""The pace of what follows."""
+"""Rate limit for the bytes after FREE_BURST_BYTES."""
 
 STREAMED_BYTES: Final = 200_000_000
-"""Where Lambda ends a streamed answer, wherever that is."""
+"""Lambda cuts a streamed response after this many bytes, even in the middle of a line."""
 
 BUFFERED_BYTES: Final = 6 * 1024 * 1024
-"""The most of a buffered answer: the JSON document around the body, escaped or in base64."""
+"""Most bytes of a buffered response: the JSON document with the body as an escaped string or in base64."""
 
 BUFFERED_SECONDS: Final = 29.0
-"""How long API Gateway waits for a buffered answer."""
+"""Seconds that API Gateway waits for a buffered response."""

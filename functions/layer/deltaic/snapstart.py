@@ -1,12 +1,11 @@
-"""The hooks around a snapshot of this process (SnapStart): load modules before, differ after.
+"""SnapStart hooks: import modules before the snapshot, and create clients after each restore.
 
-A cold start loads what its first answer needs and no more, but a snapshot is taken once and restored often: whatever
-the first request would import is imported before it. Modules only: a client, a connection, a secret or a thread in a
-snapshot would be shared by every process that is restored from it, and outlive what it was made with. Clients are made
-after each restore instead.
+A snapshot is taken once and restored often, so it should contain every module that the first request would import.
+It must not contain clients, connections, secrets or threads: all restored processes would share them, and they would
+outlive their credentials.
 
-AWS's runtime brings the hooks (`snapshot_restore_py`) and runs them under SnapStart alone; without them, or without
-SnapStart, nothing here costs a cold start anything.
+AWS's runtime provides the hooks (`snapshot_restore_py`) and calls them only under SnapStart. Otherwise this module
+adds nothing to a cold start.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from importlib import import_module
 
 
 def load_before_snapshot(*modules: str) -> None:
-    """Have the modules imported before a snapshot is taken; one that is missing then fails the deployment."""
+    """Import these modules before the snapshot is taken; a missing module makes the deployment fail."""
     try:
         from snapshot_restore_py import register_before_snapshot  # type: ignore[import-untyped]
     except ImportError:
@@ -24,7 +23,7 @@ def load_before_snapshot(*modules: str) -> None:
 
 
 def call_after_restore(function: Callable[[], object]) -> None:
-    """Have a function called after each restore, before the first request."""
+    """Call a function after each restore, before the first request."""
     try:
         from snapshot_restore_py import register_after_restore
     except ImportError:

@@ -1,6 +1,6 @@
-"""The table features that are known by name, and what each asks of who reads, serves or checkpoints a table.
+"""Delta table features, and what each requires of clients, of this server and of checkpoint writers.
 
-Delta protocol, "Valid Feature Names in Table Features". Who asks about features derives the answer from here.
+Delta protocol, "Valid Feature Names in Table Features". All other lists of features are derived from this one.
 """
 
 from enum import Enum
@@ -8,38 +8,38 @@ from typing import Final, NamedTuple
 
 
 class Concerns(Enum):
-    """Whom a feature concerns."""
+    """Kind of program that must support a feature."""
 
     DATA = "data"
-    """Who reads the files: a client must know of it where it is in use."""
+    """Readers of data files: a client must support the feature if a table uses it."""
     LOG = "log"
-    """Who reads the log, which is this server."""
+    """Readers of the log, so this server alone."""
     WRITERS = "writers"
     UNREAD = "unread"
-    """Who reads, and this server does not read it."""
+    """Readers; this server does not support it."""
 
 
 class TableFeature(NamedTuple):
-    """One feature."""
+    """A table feature of the Delta protocol."""
 
     name: str
     concerns: Concerns
     misread_as_parquet: bool = False
-    """In use, it makes a client of the parquet format return wrong rows, columns or values.
+    """Whether a client of the parquet format returns wrong rows, columns or values if the table uses the feature.
 
-    The others such a client reads right or fails at by itself: a type in the schema that it does not know.
+    With the other features such a client reads correctly, or fails at a type in the schema that it does not support.
     """
     announced: bool = False
-    """In use, a client of the delta format must name it in `readerfeatures`.
+    """Whether a client of the delta format must list the feature in `readerfeatures` if the table uses it.
 
-    Of the others the answer's `deltaProtocol` tells, and the Delta library behind every such client refuses by name
-    what it cannot read; the published Python client reads them all, and announces timestampNtz only, and that not for
-    change feeds. Deletion vectors and column mapping must be announced, as the reference demands.
+    The reference requires this for deletion vectors and column mapping. The other features are in the response's
+    `deltaProtocol`, and the client's Delta library rejects those that it does not support. The published Python client
+    supports them all, but lists only timestampNtz, and not for change feeds.
     """
     checkpointed: bool = True
-    """A checkpoint that keeps every action as it is keeps the feature."""
+    """Whether a checkpoint that copies every action unchanged preserves the feature."""
     final_name: str = ""
-    """Of a preview."""
+    """For a preview, the name of the final feature."""
 
 
 TABLE_FEATURES: Final = (

@@ -1,4 +1,4 @@
-"""The URLs of endpoints that this server, an operator's command or a recipient can call."""
+"""Parse URLs of HTTP endpoints."""
 
 import re
 from urllib.parse import SplitResult, urlsplit
@@ -9,17 +9,14 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]+")
 
 
-def web_address(text: str) -> SplitResult:
-    """Return the parts of an endpoint, its port a number or none; raises InvalidParameter unless it can be called.
-
-    Whether something answers there is not asked.
-    """
+def parse_endpoint(text: str) -> SplitResult:
+    """Return the parts of an http or https endpoint, without a request; raises InvalidParameter if it is invalid."""
     try:
         parts = urlsplit(text)
-        named = _HOST.fullmatch(parts.hostname or "") is not None and parts.port != 0
+        is_valid = _HOST.fullmatch(parts.hostname or "") is not None and parts.port != 0
     except ValueError:
-        named = False
-    # urlsplit drops line ends and tabs without a word, wherever they stand.
-    if named and parts.scheme in DEFAULT_PORTS and not (parts.query or parts.fragment) and text.isprintable():
+        is_valid = False
+    # urlsplit silently removes line ends and tabs.
+    if is_valid and parts.scheme in DEFAULT_PORTS and not (parts.query or parts.fragment) and text.isprintable():
         return parts
     raise InvalidParameter(f"'{text}' is not an endpoint: write https://host or http://host:port")

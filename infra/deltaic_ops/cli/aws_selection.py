@@ -15,7 +15,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 
 from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
@@ -155,7 +155,7 @@ class Connection:
         endpoint_url = self._endpoint(str(service))
         if endpoint_url is not None:
             # Checked here, because botocore raises many kinds of errors for a bad endpoint, without a remedy.
-            web_address(endpoint_url)
+            parse_endpoint(endpoint_url)
         from deltaic.storage.aws_client import CATALOG, botocore_config
 
         # The catalog answers quickly or not at all; starting a job or uploading a package can take longer.
@@ -321,7 +321,7 @@ def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
     """
     from deltaic.storage.aws_credentials import Credentials
 
-    address = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
+    address = parse_endpoint(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
     region = wishes.region or variables.get("AWS_REGION")
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
     if address.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):

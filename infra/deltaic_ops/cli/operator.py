@@ -18,7 +18,7 @@ from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
@@ -86,7 +86,7 @@ class Operator:
         endpoint = option or self.connection.sharing_endpoint
         if not endpoint:
             raise NotFound("the endpoint of the server is unknown: set --endpoint or DELTAIC_ENDPOINT")
-        web_address(endpoint)
+        parse_endpoint(endpoint)
         return endpoint.rstrip("/")
 
     def of_recipient(self, store: Any, name: str | None) -> Any:

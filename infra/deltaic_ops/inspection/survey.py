@@ -77,7 +77,7 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     from deltaic.iceberg.data_footers import columns_in_views
     from deltaic.pruning.columns import Columns
 
-    snapshot, without_statistics, odd_paths, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
+    snapshot, without_statistics, odd_paths, unscaled = DeltaLog(store).snapshot().load_commits(), 0, 0, set[str]()
     columns = Columns(snapshot.metadata)
     partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
     scales = {each.path[0]: each.type.scale for each in partitions if each and each.type.name == "decimal"}

@@ -6,7 +6,7 @@ from datetime import timedelta
 from deltaic.catalog.admin.table_admin import TableAdmin
 from deltaic.catalog.items import Table, now
 from deltaic.delta.features import PARQUET_MISREADS
-from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
+from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_DEFAULT, parse_interval
 from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
@@ -155,7 +155,7 @@ def _of_files(survey: Survey) -> Iterator[Finding]:
 def _of_history(survey: Survey) -> Iterator[Finding]:
     interval = survey.schema.metadata.configuration.get(DELETED_FILES)
     try:
-        retention = parse_interval(interval, DELETED_FILES_UNSAID)
+        retention = parse_interval(interval, DELETED_FILES_DEFAULT)
     except DeltaicError as error:
         yield Finding("removed files", "failed", error.message, f"correct the property {DELETED_FILES}")
         return
@@ -163,7 +163,7 @@ def _of_history(survey: Survey) -> Iterator[Finding]:
         "removed files",
         f"VACUUM keeps them for {retention / timedelta(hours=1):,.0f} hours",
         f"slow readers and readers of earlier versions miss files after that: set {DELETED_FILES} to 7 days or more",
-        holds=retention >= DELETED_FILES_UNSAID,
+        holds=retention >= DELETED_FILES_DEFAULT,
     )
     yield from _warned("history", "the table records changes (--history)", missed_by_history(survey.schema))
 

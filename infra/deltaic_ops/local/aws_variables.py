@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from deltaic.errors import Unavailable
-from deltaic.urls import DEFAULT_PORTS, web_address
+from deltaic.urls import DEFAULT_PORTS, parse_endpoint
 
 from deltaic_ops.deploy.emulated_account import REGION
 
@@ -39,7 +39,7 @@ def names_aws(variables: Mapping[str, str]) -> bool:
 
 def check_answered(endpoint: str, remedy: str) -> None:
     """Raise Unavailable where variables lead to a port of this machine at which nobody listens (any more)."""
-    place = web_address(endpoint)
+    place = parse_endpoint(endpoint)
     if place.hostname not in THIS_MACHINE:
         return
     try:

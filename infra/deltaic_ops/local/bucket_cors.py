@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -17,7 +17,7 @@ MAX_AGE_SECONDS = 3600
 
 def origin_of(endpoint: str) -> str:
     """Return the origin of an endpoint's pages, as browsers name it; raises InvalidParameter for what is no address."""
-    web_address(endpoint)
+    parse_endpoint(endpoint)
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}".lower()
 

@@ -74,22 +74,24 @@ def _inline(bench: Bench, vector: dict[str, object]) -> dict[str, object]:
     content = file.read_bytes()
     (size,) = struct.unpack_from(">i", content, offset)
     data = content[offset + 4 : offset + 4 + size]
-    kept = {name: value for name, value in vector.items() if name != "offset"}
-    return {**kept, "storageType": "i", "pathOrInlineDv": _z85(data), "sizeInBytes": size}
+    remaining = {name: value for name, value in vector.items() if name != "offset"}
+    return {**remaining, "storageType": "i", "pathOrInlineDv": _z85(data), "sizeInBytes": size}
 
 
 def _z85(data: bytes) -> str:
     padded = data + b"\0" * (-len(data) % 4)
     text = []
     for (word,) in struct.iter_unpack(">I", padded):
-        digits = [Z85[word // 85**place % 85] for place in range(4, -1, -1)]
+        digits = [Z85[word // 85**digit_index % 85] for digit_index in range(4, -1, -1)]
         text += digits
     return "".join(text)
 
 
 def _uuid(text: str) -> str:
     words = [text[start : start + 5] for start in range(0, 20, 5)]
-    values = [sum(Z85.index(digit) * 85 ** (4 - place) for place, digit in enumerate(word)) for word in words]
+    values = [
+        sum(Z85.index(digit) * 85 ** (4 - digit_index) for digit_index, digit in enumerate(word)) for word in words
+    ]
     return b"".join(struct.pack(">I", value) for value in values).hex()
 
 

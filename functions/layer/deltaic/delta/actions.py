@@ -1,7 +1,7 @@
-"""The log's actions in memory: the fields that are read, and the raw JSON where it travels on.
+"""Actions of the log: the fields that the server uses, and raw JSON where clients receive it.
 
-Delta protocol, "Actions". Fields are as lenient as the writers are: an absent field and a null one are the same,
-and a number such as `5100.0` is an integer (`strict=False` of the decoders).
+Delta protocol, "Actions". Decoding is as lenient as writers are: a missing field equals null, and a number such as
+`5100.0` is an integer (`strict=False` of the decoders).
 """
 
 from typing import Any, Final
@@ -13,17 +13,17 @@ from deltaic.errors import TableUnreadable
 
 
 class Format(msgspec.Struct, frozen=True, gc=False):
-    """How the data files are encoded (Delta protocol, "Format Specification")."""
+    """Format of the data files (Delta protocol, "Format Specification")."""
 
     provider: str = "parquet"
     options: dict[str, str] = {}
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """The table's metadata, as the newest `metaData` action has it.
+    """Metadata of a table, from its newest `metaData` action.
 
-    `raw` is the action as one JSON object, without nulls and in one fixed order, so that it is the same whether it
-    was found in a commit, in a checkpoint or in a version checksum; fields that are not known here are kept in it.
+    `raw` is the action as one JSON object without nulls and in a fixed order, so it is the same from a commit, a
+    checkpoint or a version checksum. It keeps unknown fields.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """What a reader must be able to do; None where the action has no feature list. `raw` as in Metadata."""
+    """Requirements for readers; a feature list is None if the action has none. `raw` is as in Metadata."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None
@@ -46,7 +46,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 
 class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A file that becomes part of the table (or, with a new deletion vector, another logical file)."""
+    """A file that is added to the table, or a logical file with a new deletion vector."""
 
     path: str
     partition_values: dict[str, Any] | None = None
@@ -60,7 +60,7 @@ class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A logical file that leaves the table; everything but the path is optional in old logs."""
+    """A logical file that is removed from the table; in old logs only the path is required."""
 
     path: str
     deletion_timestamp: int | None = None
@@ -83,7 +83,7 @@ class AddCdcFile(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A file of a v2 checkpoint that holds adds and removes (Delta protocol, "Sidecar File Information")."""
+    """A file of a v2 checkpoint with adds and removes (Delta protocol, "Sidecar File Information")."""
 
     path: str
     size_in_bytes: int | None = None
@@ -96,71 +96,71 @@ _WRITER_WITH_FEATURES: Final = 7
 
 
 def text(value: Any) -> str:
-    """Return a JSON scalar as the string that a writer should have put there: numbers and booleans as JSON text."""
+    """Return a JSON scalar as a string, for values that the protocol defines as strings."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def integer(value: Any) -> Any:
-    """Return a float without a fraction as an integer, any other value unchanged."""
+    """Return a float without a fraction as an integer, and any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
-    """Return a string map of the log with every value a string or None."""
+def to_text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
+    """Return a map of the log with each value as a string or None."""
     return {key: value if value is None else text(value) for key, value in (values or {}).items()}
 
 
-def metadata_of(action: dict[str, Any], where: str) -> Metadata:
-    """Read a `metaData` action given as plain JSON values; raises TableUnreadable naming `where` it stands."""
+def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
+    """Parse a `metaData` action; raises TableUnreadable with its `path` in the log if it is invalid."""
     try:
         encoding = action.get("format") or {}
-        configuration = text_map(action.get("configuration"))
-        form = Format(encoding.get("provider") or "parquet", _without_nulls(text_map(encoding.get("options"))))
-        plain: dict[str, Any] = {
+        configuration = to_text_map(action.get("configuration"))
+        form = Format(encoding.get("provider") or "parquet", _without_nulls(to_text_map(encoding.get("options"))))
+        fields: dict[str, Any] = {
             "id": str(action["id"]),
             "name": action.get("name"),
             "description": action.get("description"),
             "format": {"provider": form.provider, "options": form.options},
-            # A table whose first writer knew no columns yet has none, as Spark reads it.
+            # Spark reads a table without a schema as one without columns.
             "schemaString": text(action.get("schemaString") or _NO_COLUMNS),
             "partitionColumns": [str(name) for name in action.get("partitionColumns") or ()],
             "configuration": dict(sorted(_without_nulls(configuration).items())),
             "createdTime": integer(action.get("createdTime")),
         }
     except (KeyError, TypeError, AttributeError) as broken:
-        message = f"the table's log cannot be read: {where} has a broken metaData: {broken!r}"
-        raise TableUnreadable(message, where) from broken
+        message = f"the table's log cannot be read: {path} has a broken metaData: {broken!r}"
+        raise TableUnreadable(message, path) from broken
     return Metadata(
-        plain["id"],
-        plain["schemaString"],
-        plain["partitionColumns"],
-        plain["configuration"],
+        fields["id"],
+        fields["schemaString"],
+        fields["partitionColumns"],
+        fields["configuration"],
         form,
-        plain["name"],
-        plain["description"],
-        _ordered(plain, action),
+        fields["name"],
+        fields["description"],
+        _encode_ordered(fields, action),
     )
 
 
-def protocol_of(action: dict[str, Any], where: str) -> Protocol:
-    """Read a `protocol` action given as plain JSON values; raises TableUnreadable naming `where` it stands."""
+def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
+    """Parse a `protocol` action; raises TableUnreadable with its `path` in the log if it is invalid."""
     try:
         reader = int(action.get("minReaderVersion") or 1)
         writer = int(action.get("minWriterVersion") or 1)
-        plain: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "minReaderVersion": reader,
             "minWriterVersion": writer,
-            "readerFeatures": _features(action.get("readerFeatures"), reader, _READER_WITH_FEATURES),
-            "writerFeatures": _features(action.get("writerFeatures"), writer, _WRITER_WITH_FEATURES),
+            "readerFeatures": _parse_features(action.get("readerFeatures"), reader, _READER_WITH_FEATURES),
+            "writerFeatures": _parse_features(action.get("writerFeatures"), writer, _WRITER_WITH_FEATURES),
         }
     except (TypeError, ValueError, AttributeError) as broken:
-        message = f"the table's log cannot be read: {where} has a broken protocol: {broken!r}"
-        raise TableUnreadable(message, where) from broken
-    return Protocol(reader, plain["readerFeatures"], plain["writerFeatures"], _ordered(plain, action))
+        message = f"the table's log cannot be read: {path} has a broken protocol: {broken!r}"
+        raise TableUnreadable(message, path) from broken
+    return Protocol(reader, fields["readerFeatures"], fields["writerFeatures"], _encode_ordered(fields, action))
 
 
-def _features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
-    """Return a feature list in one order; an empty list where there should be none is none."""
+def _parse_features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
+    """Return a feature list in a fixed order; None for an empty list below the version that requires one."""
     if names is None or (not names and version < named_from):
         return None
     return tuple(sorted({str(name) for name in names}))
@@ -170,7 +170,7 @@ def _without_nulls(values: dict[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _ordered(known: dict[str, Any], action: dict[str, Any]) -> bytes:
-    """Return an action as JSON: what is known of it in one order, the rest by name."""
-    unknown = {name: value for name, value in sorted(action.items()) if name not in known}
-    return msgspec.json.encode({name: value for name, value in (known | unknown).items() if value is not None})
+def _encode_ordered(fields: dict[str, Any], action: dict[str, Any]) -> bytes:
+    """Return an action as JSON: known fields in a fixed order, then unknown fields by name."""
+    unknown = {name: value for name, value in sorted(action.items()) if name not in fields}
+    return msgspec.json.encode({name: value for name, value in (fields | unknown).items() if value is not None})

@@ -1,8 +1,8 @@
-"""Version checksums, where they can be believed, and what they save: protocol, metadata and totals by one request.
+"""Version checksums (`N.crc`), which contain protocol, metadata and totals in one file.
 
-Delta protocol, "Version Checksum File Schema". A checksum that lacks a required field, counts anything but one
-protocol and one metaData, or cannot be read is treated as absent: readers must work without it. So is one that
-the commits contradict. Whether files have deletion vectors is read from the log alone (decision 183).
+Delta protocol, "Version Checksum File Schema". Readers must work without a checksum, so an invalid one is ignored: one
+that lacks a required field, does not count exactly one protocol and one metaData, or contradicts the commits. Whether
+files have deletion vectors is read from the log alone (decision 183).
 """
 
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from deltaic import compute as pc
-from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
+from deltaic.delta.actions import Metadata, Protocol, parse_metadata, parse_protocol
 from deltaic.delta.log_files import read_listed
 from deltaic.delta.paths import LOG
 from deltaic.delta.replay import Tail
@@ -19,25 +19,25 @@ from deltaic.errors import TableUnreadable
 
 
 class Totals(NamedTuple):
-    """How many files a version has, and their bytes."""
+    """Number of files of a version, and the sum of their sizes in bytes."""
 
     num_files: int
     size_in_bytes: int
 
 
 class Checksum(msgspec.Struct, frozen=True):
-    """What a usable `N.crc` says."""
+    """Content of a valid `N.crc`."""
 
     protocol: Protocol
     metadata: Metadata
     totals: Totals
 
-    def agrees_with(self, tail: Tail, *, is_whole: bool) -> bool:
-        """Return whether the commits after the checkpoint confirm it; `is_whole` where there is no checkpoint."""
+    def agrees_with(self, tail: Tail, *, is_complete: bool) -> bool:
+        """Return whether the commits confirm this checksum; `is_complete` if there is no checkpoint."""
         if (tail.protocol or self.protocol, tail.metadata or self.metadata) != (self.protocol, self.metadata):
             return False
         totals = Totals(tail.files.num_rows, pc.sum(tail.files["size"]).as_py() or 0)
-        if is_whole:
+        if is_complete:
             return totals == self.totals
         return totals.num_files <= self.totals.num_files and totals.size_in_bytes <= self.totals.size_in_bytes
 
@@ -55,7 +55,7 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
-    """Read a version checksum; None when there is none or it is not to be believed, Unavailable for half of one."""
+    """Read a version checksum; None if it is missing or invalid. Raises Unavailable for an incomplete read."""
     if file is None:
         return None
     path = LOG + file.name
@@ -64,8 +64,8 @@ def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
         if record.num_metadata != 1 or record.num_protocol != 1 or min(record.num_files, record.table_size_bytes) < 0:
             return None
         return Checksum(
-            protocol_of(record.protocol, path),
-            metadata_of(record.metadata, path),
+            parse_protocol(record.protocol, path),
+            parse_metadata(record.metadata, path),
             Totals(record.num_files, record.table_size_bytes),
         )
     except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError, TableUnreadable):

@@ -1,7 +1,7 @@
-"""Decides which commits a process keeps as they were read: those of ranges that fit, for the pages that follow.
+"""Cache of commit contents, for the further pages of a range that fits into memory.
 
-Each page of a range lists the log anew and reads what it needs; a commit is known by its very file (name, size, time,
-ETag), as everything that is kept of a log, so that one of another table at the same place is another commit.
+Each page of a range lists the log again. The key of a commit is its listed file (name, size, time, ETag), so a replaced
+commit has another key.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,34 +10,34 @@ from typing import Final
 
 from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.store import LogFile, TableStore
-from deltaic.lru import Lru, Room
+from deltaic.lru import Lru, MemoryBudget
 
 _PER_COMMIT: Final = 400
-"""Bytes of its key, about."""
+"""Estimated bytes of a key."""
 _SHARE: Final = 2
-"""One part in this many of the room may be one range's: one that does not fit would push out its own beginning."""
+"""Divisor of the memory limit for one range: a larger range would evict its own beginning."""
 
 ReadFiles = Callable[[Sequence[LogFile]], list[bytes]]
-"""Returns files of the log whole, in their order; raises what `read_all_listed` raises."""
+"""Returns complete files of the log, in the given order; raises what `read_all_listed` raises."""
 
 
 class CommitCache:
-    """Commits of all tables within a number of bytes; safe to share between threads."""
+    """Cache of the commits of all tables, with a limit in bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._room = Room(max_bytes)
-        self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._room)
+        self._budget = MemoryBudget(max_bytes)
+        self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._budget)
 
     def reader(self, table: str, store: TableStore, commits: Sequence[LogFile]) -> ReadFiles:
-        """Return what reads the commits of a range, given all of them; `table` names the table in this process."""
-        if sum(file.size + _PER_COMMIT for file in commits) * _SHARE > self._room.max_bytes:
+        """Return a function that reads the given commits of a table; `table` identifies it in this process."""
+        if sum(file.size + _PER_COMMIT for file in commits) * _SHARE > self._budget.max_bytes:
             return partial(read_all_listed, store)
         return partial(self._read, table, store)
 
     def _read(self, table: str, store: TableStore, files: Sequence[LogFile]) -> list[bytes]:
-        held = {file: content for file in files if (content := self._contents.get((table, file))) is not None}
-        missing = [file for file in files if file not in held]
+        contents = {file: content for file in files if (content := self._contents.get((table, file))) is not None}
+        missing = [file for file in files if file not in contents]
         for file, content in zip(missing, read_all_listed(store, missing), strict=True):
-            held[file] = content
+            contents[file] = content
             self._contents.put((table, file), content, len(content) + _PER_COMMIT)
-        return [held[file] for file in files]
+        return [contents[file] for file in files]

@@ -1,7 +1,7 @@
-"""Changes of a commit: which of its actions a reader of changes must see, in log order.
+"""Changes of commits: the actions that a reader of changes must see, in log order.
 
-Delta protocol, "Reader Requirements for AddCDCFile": a commit that has cdc actions is read from those alone. A MERGE
-that touched no row may rewrite files all the same; it changed nothing.
+Delta protocol, "Reader Requirements for AddCDCFile": if a commit has cdc actions, readers use only those. A MERGE that
+changed no row can still rewrite files; such a commit has no changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ import msgspec
 
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, integer, text
 from deltaic.delta.commit_cache import CommitCache, ReadFiles
-from deltaic.delta.commits import FileActions, lines_of, metadata_in, object_in, protocol_in, windows
+from deltaic.delta.commits import FileActions, decode_json, decode_lines, decode_metadata, decode_protocol, to_windows
 from deltaic.delta.log_files import reading
-from deltaic.delta.paths import LOG, Commit, version_prefix
+from deltaic.delta.paths import LOG, CommitFile, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
 from deltaic.errors import MalformedRequest, TableUnreadable
@@ -31,18 +31,18 @@ Change = FileChange | Metadata | Protocol
 
 
 class CommitChanges(msgspec.Struct, frozen=True):
-    """One commit: its version, its time (ms since the epoch) and its actions in log order."""
+    """A commit: its version, its time (ms since the epoch) and its actions in log order."""
 
     version: int
     timestamp: int
     actions: tuple[Change, ...]
     merged_nothing: bool
     updates_none: bool
-    """Its writer says that it deletes and inserts rows and updates none, so its cdc files hold no half of an update."""
+    """Whether the writer reports only deletes and inserts, so that no cdc file contains a part of an update."""
     size: int
-    """Bytes of the commit in the log."""
+    """Size of the commit file in bytes."""
     mark: str = ""
-    """What its writer put into `userMetadata`."""
+    """The writer's `userMetadata`."""
 
     @property
     def metadata(self) -> Metadata | None:
@@ -55,11 +55,11 @@ class CommitChanges(msgspec.Struct, frozen=True):
         return next((action for action in reversed(self.actions) if isinstance(action, Protocol)), None)
 
     def data(self) -> list[Change]:
-        """Return what a stream of the table sees: adds and removes that change data; metadata and protocol too."""
+        """Return adds and removes that change data, and metadata and protocol, as a table stream sees them."""
         return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
 
     def change_data(self) -> list[Change]:
-        """Return what the change feed sees: cdc files where there are any, else as `data`; metadata and protocol."""
+        """Return cdc files if there are any, else the same as `data`, and metadata and protocol."""
         recorded = any(_is_cdc(action) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()
@@ -75,37 +75,37 @@ _lines: Final = msgspec.json.Decoder(_CommitLine, strict=False)
 
 
 class CommitRange(msgspec.Struct, frozen=True):
-    """Commits that follow each other, listed and not read yet; iterating reads them, a window at a time."""
+    """Consecutive commits that are listed but not read yet; iteration reads them window by window."""
 
     contents: ReadFiles
-    commits: Sequence[Commit]
+    commits: Sequence[CommitFile]
     times: Mapping[int, int]
-    """When each version was written (see deltaic.delta.times)."""
+    """Time of each version (see deltaic.delta.times)."""
 
     def __iter__(self) -> Iterator[CommitChanges]:
-        """Read all of them, ascending."""
+        """Read all commits in ascending order."""
         return self.read(0)
 
     def read(self, after: int, at_once: int | None = None) -> Iterator[CommitChanges]:
-        """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name.
+        """Read the commits after the first `after` ones, in ascending order; raises TableUnreadable for broken ones.
 
-        `at_once` is how many are fetched at first, by whoever may not need more; then twice as many, and so on.
+        `at_once` is the number of commits in the first fetch; each further fetch doubles it.
         """
-        at, most = after, min(at_once or _WINDOW_COMMITS, _WINDOW_COMMITS)
-        while at < len(self.commits):
-            window = next(windows(self.commits[at : at + most]))
+        position, limit = after, min(at_once or _WINDOW_COMMITS, _WINDOW_COMMITS)
+        while position < len(self.commits):
+            window = next(to_windows(self.commits[position : position + limit]))
             with reading(window[0].path):
                 contents = self.contents([commit.file for commit in window])
             for commit, content in zip(window, contents, strict=True):
                 yield commit_changes(content, commit.path, commit.start, self.times[commit.start])
-            at, most = at + len(window), min(2 * most, _WINDOW_COMMITS)
+            position, limit = position + len(window), min(2 * limit, _WINDOW_COMMITS)
 
 
 def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, table: str) -> CommitRange:
-    """Return the commits `start` to `end`, both included, without a gap; requests as `times.list_times`.
+    """Return the commits `start` to `end`, both included; raises an error for a gap.
 
-    What the cache keeps of them is not fetched; `table` names the table there.
-    Raises MalformedRequest for a range past the latest version, TableUnreadable for a missing commit, naming it.
+    `table` identifies the table in the cache. Sends the same requests as `times.list_times`. Raises MalformedRequest
+    for a range past the latest version, and TableUnreadable with the name of a missing commit.
     """
     listing, times = list_times(store, start, end)
     latest = listing.latest
@@ -120,22 +120,22 @@ def list_changes(store: TableStore, start: int, end: int, cache: CommitCache, ta
 
 
 def commit_changes(content: bytes, path: str, version: int, file_time: int) -> CommitChanges:
-    """Read one commit; its in-commit timestamp, where it has one, counts for more than the time of its file."""
+    """Decode one commit; its in-commit timestamp, if any, replaces the time of its file."""
     actions: list[Change] = []
     timestamp = file_time
     merged_nothing, mark = False, ""
     updates_none: list[bool] = []
-    for line in lines_of(content, path, _lines):
+    for line in decode_lines(content, path, _lines):
         actions += [FileChange(action) for action in (line.add, line.remove, line.cdc) if action is not None]
-        actions += filter(None, (metadata_in(line.meta_data, path), protocol_in(line.protocol, path)))
-        if (about := object_in(line.commit_info, path)) is not None:
-            own = integer(about.get("inCommitTimestamp"))
-            timestamp = own if isinstance(own, int) else timestamp
-            merged_nothing = merged_nothing or _merged_nothing(about)
-            updates_none.append(_updates_none(about))
-            mark = text(about.get("userMetadata") or "")
-    told = bool(updates_none) and all(updates_none)
-    return CommitChanges(version, timestamp, tuple(actions), merged_nothing, told, len(content), mark)
+        actions += filter(None, (decode_metadata(line.meta_data, path), decode_protocol(line.protocol, path)))
+        if (info := decode_json(line.commit_info, path)) is not None:
+            in_commit_timestamp = integer(info.get("inCommitTimestamp"))
+            timestamp = in_commit_timestamp if isinstance(in_commit_timestamp, int) else timestamp
+            merged_nothing = merged_nothing or _merged_nothing(info)
+            updates_none.append(_updates_none(info))
+            mark = text(info.get("userMetadata") or "")
+    all_update_none = bool(updates_none) and all(updates_none)
+    return CommitChanges(version, timestamp, tuple(actions), merged_nothing, all_update_none, len(content), mark)
 
 
 def _is_cdc(action: Change) -> bool:
@@ -149,13 +149,13 @@ def _changes_data(change: FileChange) -> bool:
 def _merged_nothing(info: dict[str, Any]) -> bool:
     metrics = info.get("operationMetrics")
     if not isinstance(metrics, dict):
-        return False  # nobody's word on how the commitInfo looks: the protocol leaves it to the writer
+        return False  # the protocol does not define the contents of commitInfo
     counts = [metrics.get(f"numTargetRows{kind}") for kind in ("Inserted", "Updated", "Deleted")]
     return info.get("operation") == "MERGE" and all(str(count) == "0" for count in counts)
 
 
 def _updates_none(info: dict[str, Any]) -> bool:
-    """Tell whether an operation updates no row; Spark and deltalake spell the metric of a MERGE differently."""
+    """Return whether an operation updates no row; Spark and deltalake name the metric of a MERGE differently."""
     operation, metrics = info.get("operation"), info.get("operationMetrics")
     if operation == "MERGE" and isinstance(metrics, dict):
         updated = metrics.get("numTargetRowsUpdated", metrics.get("num_target_rows_updated"))

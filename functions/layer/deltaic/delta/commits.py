@@ -1,7 +1,7 @@
-"""Commit files as they are read: newline-delimited actions, in bounded slices, split at line feeds only.
+"""Decode commit files: newline-delimited actions, in slices of bounded size.
 
-Delta protocol, "Delta Log Entries". U+2028 and its like stand raw inside lines that Spark wrote, so nothing but a
-line feed ends a line.
+Delta protocol, "Delta Log Entries". Only a line feed ends a line, because Spark writes U+2028 and similar characters
+unescaped.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,20 +9,20 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from deltaic.delta.actions import Add, Metadata, Protocol, Remove, metadata_of, protocol_of
+from deltaic.delta.actions import Add, Metadata, Protocol, Remove, parse_metadata, parse_protocol
 from deltaic.delta.log_files import reading
-from deltaic.delta.paths import Commit
+from deltaic.delta.paths import CommitFile
 from deltaic.errors import TableUnreadable
 
 WINDOW_BYTES: Final = 16 << 20
-"""Bytes of commits fetched at once."""
+"""Bytes of commits that are fetched together."""
 
 _SLICE: Final = 4 << 20
-"""Bytes decoded at a time: a commit of a million adds never stands in memory as a million objects at once."""
+"""Bytes decoded at a time, so that a commit of a million adds never becomes a million objects in memory."""
 
 
 class FileActions(msgspec.Struct, gc=False):
-    """One line of a commit as replay needs it; what replay ignores is not decoded."""
+    """A line of a commit with the actions that replay needs; other actions are not decoded."""
 
     add: Add | None = None
     remove: Remove | None = None
@@ -40,11 +40,11 @@ class _Info(msgspec.Struct, gc=False, rename="camel"):
 
 _Line = TypeVar("_Line")
 _info: Final = msgspec.json.Decoder(_Info, strict=False)
-_plain: Final = msgspec.json.Decoder(dict[str, Any])
+_action: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def slices(content: bytes) -> Iterator[bytes]:
-    """Cut a commit into slices of whole lines."""
+def to_slices(content: bytes) -> Iterator[bytes]:
+    """Split a commit into slices that end at a line feed."""
     if len(content) <= _SLICE:
         yield content
         return
@@ -56,30 +56,30 @@ def slices(content: bytes) -> Iterator[bytes]:
         start = end
 
 
-def lines_of(content: bytes, path: str, lines: msgspec.json.Decoder[_Line]) -> Iterator[_Line]:
-    """Yield the lines of a commit in their order; raises TableUnreadable, naming `path`, at a torn or foreign line."""
-    for part in slices(content):
+def decode_lines(content: bytes, path: str, lines: msgspec.json.Decoder[_Line]) -> Iterator[_Line]:
+    """Yield the decoded lines of a commit; raises TableUnreadable with `path` for an invalid line."""
+    for part in to_slices(content):
         with reading(path):
             decoded = lines.decode_lines(part)
         yield from decoded
 
 
-def metadata_in(raw: msgspec.Raw, path: str) -> Metadata | None:
-    """Read a line's `metaData`; None where the line has none."""
-    plain = object_in(raw, path)
-    return None if plain is None else metadata_of(plain, path)
+def decode_metadata(raw: msgspec.Raw, path: str) -> Metadata | None:
+    """Decode the `metaData` action of a line; None if the line has none."""
+    action = decode_json(raw, path)
+    return None if action is None else parse_metadata(action, path)
 
 
-def protocol_in(raw: msgspec.Raw, path: str) -> Protocol | None:
-    """Read a line's `protocol`; None where the line has none."""
-    plain = object_in(raw, path)
-    return None if plain is None else protocol_of(plain, path)
+def decode_protocol(raw: msgspec.Raw, path: str) -> Protocol | None:
+    """Decode the `protocol` action of a line; None if the line has none."""
+    action = decode_json(raw, path)
+    return None if action is None else parse_protocol(action, path)
 
 
 def in_commit_timestamp(content: bytes, path: str) -> int:
-    """Return the commit's own time, in ms since the epoch; raises TableUnreadable where it should be and is not.
+    """Return the in-commit timestamp in ms since the epoch; raises TableUnreadable if it is missing.
 
-    Delta protocol, "In-Commit Timestamps": `commitInfo` is the first action then. Any line is accepted here.
+    Delta protocol, "In-Commit Timestamps": `commitInfo` must be the first action. This function accepts it in any line.
     """
     for line in content.split(b"\n"):
         if b'"commitInfo"' not in line:
@@ -91,18 +91,18 @@ def in_commit_timestamp(content: bytes, path: str) -> int:
     raise TableUnreadable(f"the table's log contradicts itself: {path} has no inCommitTimestamp though it is enabled")
 
 
-def object_in(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
-    """Read an action as plain JSON values; None where the line has none."""
+def decode_json(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
+    """Decode an action as plain JSON values; None if the line has none."""
     value = bytes(raw)
     if not value or value == b"null":
         return None
     with reading(path):
-        return _plain.decode(value)
+        return _action.decode(value)
 
 
-def windows(commits: Iterable[Commit], most_commits: int | None = None) -> Iterator[list[Commit]]:
-    """Cut commits, in their order, into runs that are fetched at once: of WINDOW_BYTES, or of one commit above it."""
-    window: list[Commit] = []
+def to_windows(commits: Iterable[CommitFile], most_commits: int | None = None) -> Iterator[list[CommitFile]]:
+    """Split commits into groups of at most WINDOW_BYTES; a larger commit is a group by itself."""
+    window: list[CommitFile] = []
     window_bytes = 0
     for commit in commits:
         if window and (len(window) == most_commits or window_bytes + commit.file.size > WINDOW_BYTES):

@@ -1,7 +1,7 @@
-"""Deletion vector descriptors and what they refer to: which file, which bytes, and which id it gives a logical file.
+"""Deletion vector descriptors: the file and the bytes that they refer to, and the id of the logical file.
 
-Delta protocol, "Deletion Vector Descriptor Schema": `u` is a file named by a UUID in Z85 after an optional random
-prefix, `p` an absolute path, `i` the bytes themselves.
+Delta protocol, "Deletion Vector Descriptor Schema". Storage type `u` is a file named by a UUID in Z85 after an optional
+random prefix, `p` an absolute path, and `i` the bytes themselves.
 """
 
 import base64
@@ -20,19 +20,19 @@ from deltaic.errors import TableUnreadable
 
 _Z85: Final = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _BASE85: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-"""The alphabet of Python's base 85, which is that of RFC 1924."""
+"""Alphabet of Python's base 85 (RFC 1924)."""
 _TO_Z85: Final = bytes.maketrans(_BASE85, _Z85)
 _FROM_Z85: Final = bytes(_BASE85[_Z85.index(byte)] if byte in _Z85 else 0 for byte in range(256))
-"""Bytes outside the alphabet become 0, which is in neither."""
+"""Maps bytes outside the alphabet to 0, which is in neither alphabet."""
 _LENGTH: Final = struct.Struct(">I")
 _ENCODED_UUID: Final = 20
 _FILES_AT_ONCE: Final = 16
-"""Files of vectors that are read at the same time."""
+"""Number of deletion vector files that are read in parallel."""
 _GROUP: Final = 5
 
 
 class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A deletion vector descriptor as it stands in the log; `size_in_bytes` is what the log says, before framing."""
+    """A deletion vector descriptor of the log; `size_in_bytes` does not include the frame."""
 
     storage_type: str
     path_or_inline_dv: str
@@ -42,32 +42,32 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the vector of a row of DELETION_VECTOR (deltaic.delta.scan.file_batches)."""
+        """Return the vector of a DELETION_VECTOR row (deltaic.delta.scan.file_batches)."""
         size, cardinality = row["sizeInBytes"] or 0, row["cardinality"] or 0
         return cls(row["storageType"], row["pathOrInlineDv"], size, cardinality, row["offset"])
 
     @property
     def row(self) -> dict[str, str | int | None]:
-        """The vector as such a row."""
+        """The vector as a DELETION_VECTOR row."""
         return dict(msgspec.to_builtins(self))
 
     @property
     def unique_id(self) -> str:
-        """The id that, with the path, names a logical file (Delta protocol, "Derived Fields": `uniqueId`)."""
+        """Id that, with the path, identifies a logical file (Delta protocol, "Derived Fields": `uniqueId`)."""
         return unique_id(self.storage_type, self.path_or_inline_dv, self.offset)
 
 
 def unique_id(storage_type: str, path_or_inline_dv: str, offset: int | None) -> str:
-    """Return `<storageType><pathOrInlineDv>`, followed by `@<offset>` where there is an offset."""
+    """Return `<storageType><pathOrInlineDv>`, followed by `@<offset>` if there is an offset."""
     name = storage_type + path_or_inline_dv
     return name if offset is None else f"{name}@{offset}"
 
 
 def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
-    """Return the path of the file that holds the vector; None for an inline one.
+    """Return the path of the file that contains the vector; None for an inline vector.
 
-    `u` gives a path relative to the table's root and not URI-encoded; `p` gives the log's own absolute path. Raises
-    TableUnreadable for a storage type that the protocol does not have and for a name that is no UUID.
+    For `u` the path is relative to the table's root and not URI-encoded; for `p` it is the absolute path of the log.
+    Raises TableUnreadable for an unknown storage type and for a name that is not a UUID.
     """
     if storage_type == "i":
         return None
@@ -78,64 +78,64 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
     prefix, encoded = path_or_inline_dv[:-_ENCODED_UUID], path_or_inline_dv[-_ENCODED_UUID:]
     raw = decode_z85(encoded)
     if len(encoded) != _ENCODED_UUID:
-        raise TableUnreadable("the log has a deletion vector with a name that is no UUID", path_or_inline_dv)
+        raise TableUnreadable("the log has a deletion vector whose name is not a UUID", path_or_inline_dv)
     name = f"deletion_vector_{uuid.UUID(bytes=raw)}.bin"
     return f"{prefix}/{name}" if prefix else name
 
 
 def framed_range(offset: int, size_in_bytes: int) -> tuple[int, int]:
-    """Return which bytes of its file `[start, end)` a vector takes, with the length before it and the CRC-32 after."""
+    """Return the byte range `[start, end)` of a vector in its file, with its length prefix and CRC-32."""
     return offset, offset + _LENGTH.size + size_in_bytes + _LENGTH.size
 
 
 def inline(framed: bytes, size_in_bytes: int) -> str:
-    """Return the text of an inline vector (storage type `i`) for the bytes of `framed_range`.
+    """Return the inline text (storage type `i`) of a vector from the bytes of `framed_range`.
 
-    Delta protocol, "Deletion Vector Format": length and CRC-32 are big-endian, the data between them is the vector as
-    it stands inline. Raises TableUnreadable where they contradict each other.
+    Delta protocol, "Deletion Vector Format": length and CRC-32 are big-endian, and the data between them is the same as
+    in an inline vector. Raises TableUnreadable if length or CRC-32 do not match.
     """
     data = framed[_LENGTH.size : -_LENGTH.size]
     length, crc = _LENGTH.unpack_from(framed)[0], _LENGTH.unpack(framed[-_LENGTH.size :])[0]
     if length != size_in_bytes or zlib.crc32(data) != crc:
-        raise TableUnreadable("a deletion vector of this table is corrupt, or is not where the log says that it is")
+        raise TableUnreadable("a deletion vector of this table is corrupt, or not at the offset in the log")
     return encode_z85(data + b"\0" * (-len(data) % 4))
 
 
 def encode_z85(data: bytes) -> str:
-    """Encode bytes, whose number is a multiple of four, as Z85 (ZeroMQ RFC 32)."""
+    """Encode bytes as Z85 (ZeroMQ RFC 32); their number must be a multiple of four."""
     return base64.b85encode(data).translate(_TO_Z85).decode()
 
 
 def decode_z85(text: str) -> bytes:
-    """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable for anything else."""
+    """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable for invalid text."""
     try:
-        # Spaces are in no alphabet: a text that is cut off is refused, which Python would fill up.
+        # b85decode accepts incomplete groups; spaces, which are in no alphabet, make it reject them.
         return base64.b85decode(text.ljust(-(-len(text) // _GROUP) * _GROUP).encode("ascii").translate(_FROM_Z85))
     except ValueError as broken:
-        raise TableUnreadable("the log has a deletion vector with broken Z85 text", text) from broken
+        raise TableUnreadable("the log has a deletion vector with invalid Z85 text", text) from broken
 
 
 def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
-    """Return the bytes of `framed_range` for each vector that has a file; None for an inline one and for None.
+    """Return the bytes of `framed_range` of each vector; None for an inline vector and for None.
 
-    Raises TableUnreadable for a file that is gone.
+    Raises TableUnreadable for a missing file.
     """
     framed: list[bytes | None] = [None] * len(vectors)
-    places: dict[str, list[tuple[int, tuple[int, int]]]] = {}
-    for at, vector in enumerate(vectors):
+    positions_by_path: dict[str, list[tuple[int, tuple[int, int]]]] = {}
+    for position, vector in enumerate(vectors):
         path = None if vector is None else file_path(vector.storage_type, vector.path_or_inline_dv)
         if vector is not None and path is not None:
-            # A vector without an offset is the only one of its file, behind the byte that names the format.
+            # A vector without an offset is the only one in its file, after the byte with the format version.
             start = 1 if vector.offset is None else vector.offset
-            places.setdefault(path, []).append((at, framed_range(start, vector.size_in_bytes)))
+            positions_by_path.setdefault(path, []).append((position, framed_range(start, vector.size_in_bytes)))
 
     def read(path: str) -> None:
         with reading(path):
-            pieces = store.get_ranges(path, [range_ for _, range_ in places[path]])
-        for (at, _), piece in zip(places[path], pieces, strict=True):
-            framed[at] = bytes(piece)
+            pieces = store.get_ranges(path, [range_ for _, range_ in positions_by_path[path]])
+        for (position, _), piece in zip(positions_by_path[path], pieces, strict=True):
+            framed[position] = bytes(piece)
 
-    with ThreadPoolExecutor(min(len(places), _FILES_AT_ONCE) or 1, "vectors") as readers:
-        for _ in readers.map(read, places):
+    with ThreadPoolExecutor(min(len(positions_by_path), _FILES_AT_ONCE) or 1, "vectors") as readers:
+        for _ in readers.map(read, positions_by_path):
             pass
     return framed

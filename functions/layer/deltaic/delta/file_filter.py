@@ -1,4 +1,4 @@
-"""The port of pruning: what a reading of live files asks of a filter."""
+"""Interface of file filters, which `pruning` and `sharing` implement."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -7,53 +7,45 @@ import pyarrow as pa
 
 
 class FileFilter(Protocol):
-    """Decides which files may hold matching rows; it may keep too many, never too few.
+    """Filter of files; it may keep too many files, but never drop one with a matching row.
 
-    The log calls the steps in this order and reads what the next step needs only for what survived. Each step returns
-    a boolean array as long as its input, without nulls: true keeps the file. Names are physical column names.
+    The log calls the methods in this order, and reads the input of each step only for the files that the previous steps
+    kept. Each step returns a boolean array as long as its input, without nulls; true keeps the file. Names are physical
+    column names.
     """
 
     @property
     def identity(self) -> Hashable:
-        """Name what this filter keeps: filters of one identity keep the same rows of any file of the log."""
-        ...
+        """Key of this filter: filters with equal keys keep the same rows of any file of the log."""
 
     @property
     def needs_statistics(self) -> bool:
-        """False when partition values alone decide: then neither statistics step is called."""
-        ...
+        """Return whether statistics can change the result; if not, neither statistics step is called."""
 
     @property
     def needs_partition_values(self) -> bool:
-        """False when partition values say nothing: `by_partition` is not called then, and the others need none."""
-        ...
+        """Return whether partition values can change the result; if not, `by_partition` is not called."""
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        """Decide about row groups by statistics, in JSON, that hold for the rows of all their files.
+        """Filter row groups of a checkpoint by JSON statistics that hold for all their files.
 
-        Partition columns have their bounds there like any others; what is not told keeps the row group.
+        The statistics include bounds of partition columns. Missing statistics keep the row group.
         """
-        ...
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        """Decide by partition values (`map<string,string>`)."""
-        ...
+        """Filter by partition values (`map<string,string>`)."""
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Name the leaves of `stats_parsed` to read, such as `minValues.price`; empty: typed statistics cannot help."""
-        ...
+        """Return the leaves of `stats_parsed` to read, such as `minValues.price`; empty if they cannot help."""
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
-        """Decide by partition values and those leaves (other leaves are absent from the struct).
+        """Filter by partition values and by those leaves; the struct has no other leaves.
 
         Partition values that are not needed are null, here and in the next step.
         """
-        ...
 
-    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
-        """Tell whether those leaves say everything of these files, so that `by_json_statistics` can say no more."""
-        ...
+    def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
+        """Return whether those leaves are complete, so that `by_json_statistics` cannot drop more files."""
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
-        """Decide by partition values and the raw statistics; a null or unreadable value keeps the file."""
-        ...
+        """Filter by partition values and JSON statistics; null or invalid statistics keep the file."""

@@ -1,7 +1,7 @@
-"""The history of a table: when a version was committed, and which version a time means.
+"""Commit times of a table's versions, and lookup of a version by time.
 
-Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own time counts, from the enablement
-version on. Before that, and everywhere else, the time of the commit file counts (see deltaic.delta.times).
+Delta protocol, "In-Commit Timestamps": where they are enabled, the in-commit timestamp is the time of a version, from
+the enablement version on. Otherwise it is the time of the commit file (see deltaic.delta.times).
 """
 
 from bisect import bisect_left
@@ -21,26 +21,26 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 from deltaic.timestamps import EPOCH, format_ms
 
 
-def _as_sent(timestamp: int) -> str:
-    """Write a time as requests do, after how the reference shows it: ` (2000-01-01T00:00:00.000Z)`."""
+def _format_for_request(timestamp: int) -> str:
+    """Return a time in the format of requests and as the reference shows it: ` (2000-01-01T00:00:00.000Z)`."""
     try:
         return f" ({(EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec='milliseconds')[:-6]}Z)"
     except OverflowError:
         return ""
 
 
-class _Stretch(msgspec.Struct, frozen=True):
+class _TimedVersions(msgspec.Struct, frozen=True):
     versions: Sequence[int]
     time_of: Callable[[int], int]
-    """The time of the version at an index of `versions`."""
+    """Returns the time of the version at an index of `versions`."""
 
     def first_not_before(self, timestamp: int) -> int:
-        """Return the index of the first version whose time is at or after `timestamp`; the length when none is."""
+        """Return the index of the first version at or after `timestamp`; the length if there is none."""
         return bisect_left(range(len(self.versions)), timestamp, key=self.time_of)
 
 
 class History:
-    """The times of the versions that can be read, as one listing shows them."""
+    """Times of all readable versions, from one listing of the log."""
 
     def __init__(self, store: TableStore, latest: Metadata) -> None:
         """List the log; `latest` is the metadata of the latest version."""
@@ -49,58 +49,58 @@ class History:
         readable = _readable_versions(listing)
         if not readable:
             raise TableUnreadable("table files missing: no commit file is left, so no version has a time")
-        since = _enablement_version(latest)
-        by_file = readable if since is None else [version for version in readable if version < since]
-        own = [] if since is None else [version for version in readable if version >= since]
+        enabled_at = _enablement_version(latest)
+        by_file = readable if enabled_at is None else [version for version in readable if version < enabled_at]
+        with_own_time = [] if enabled_at is None else [version for version in readable if version >= enabled_at]
         times = file_times(listing)
         self._in_commit_times: dict[int, int] = {}
         self._listing = listing
-        self._stretches = [
-            _Stretch(by_file, lambda at: times[by_file[at]]),
-            _Stretch(own, lambda at: self._own_time(own[at])),
+        self._ranges = [
+            _TimedVersions(by_file, lambda at: times[by_file[at]]),
+            _TimedVersions(with_own_time, lambda at: self._read_in_commit_time(with_own_time[at])),
         ]
-        self._stretches = [stretch for stretch in self._stretches if stretch.versions]
+        self._ranges = [range_ for range_ in self._ranges if range_.versions]
 
     def version_at_or_after(self, timestamp: int) -> int:
-        """Return the first version committed at or after `timestamp` (ms since the epoch), exact matches included.
+        """Return the first version committed at or after `timestamp` (ms since the epoch).
 
-        Raises MalformedRequest when the time is after the last commit.
+        Raises MalformedRequest if the time is after the last commit.
         """
-        for stretch in self._stretches:
-            if (at := stretch.first_not_before(timestamp)) < len(stretch.versions):
-                return stretch.versions[at]
-        raise self._after_latest(timestamp)
+        for range_ in self._ranges:
+            if (at := range_.first_not_before(timestamp)) < len(range_.versions):
+                return range_.versions[at]
+        raise self._after_latest_error(timestamp)
 
     def version_at_or_before(self, timestamp: int) -> int:
-        """Return the last version committed at or before `timestamp` (ms since the epoch), exact matches included.
+        """Return the last version committed at or before `timestamp` (ms since the epoch).
 
-        Raises MalformedRequest when the time is before the first readable commit or after the last commit.
+        Raises MalformedRequest if the time is before the first readable commit or after the last commit.
         """
-        last = self._stretches[-1]
+        last = self._ranges[-1]
         if timestamp > last.time_of(len(last.versions) - 1):
-            raise self._after_latest(timestamp)
-        for stretch in reversed(self._stretches):
-            if (at := stretch.first_not_before(timestamp + 1)) > 0:
-                return stretch.versions[at - 1]
-        first = self._stretches[0]
+            raise self._after_latest_error(timestamp)
+        for range_ in reversed(self._ranges):
+            if (at := range_.first_not_before(timestamp + 1)) > 0:
+                return range_.versions[at - 1]
+        first = self._ranges[0]
         time = first.time_of(0)
         raise MalformedRequest(
             f"The provided timestamp ({format_ms(timestamp)}) is before the earliest version available: it is before "
             f"the earliest available version {first.versions[0]} ({format_ms(time)}). "
-            f"Please use a timestamp greater than or equal to {format_ms(time)}{_as_sent(time)}."
+            f"Please use a timestamp greater than or equal to {format_ms(time)}{_format_for_request(time)}."
         )
 
-    def _after_latest(self, timestamp: int) -> MalformedRequest:
-        last = self._stretches[-1]
+    def _after_latest_error(self, timestamp: int) -> MalformedRequest:
+        last = self._ranges[-1]
         time = last.time_of(len(last.versions) - 1)
         latest = format_ms(time)
         return MalformedRequest(
             f"The provided timestamp ({format_ms(timestamp)}) is after the latest version available: it is after the "
             f"latest available version {last.versions[-1]} ({latest}). "
-            f"Please use a timestamp less than or equal to {latest}{_as_sent(time)}."
+            f"Please use a timestamp less than or equal to {latest}{_format_for_request(time)}."
         )
 
-    def _own_time(self, version: int) -> int:
+    def _read_in_commit_time(self, version: int) -> int:
         if version not in self._in_commit_times:
             file = self._listing.commits[version].file
             path = LOG + file.name
@@ -111,14 +111,12 @@ class History:
 
 
 def _readable_versions(listing: LogListing) -> list[int]:
-    """Return the versions that can be read and still have their commit file, ascending and without a gap at the end."""
     starts = [checkpoint.version for checkpoint in listing.checkpoints]
     first = 0 if 0 in listing.commits else min(starts, default=0)
     return [version for version in sorted(listing.commits) if version >= first]
 
 
 def _enablement_version(metadata: Metadata) -> int | None:
-    """Return the first version with an in-commit timestamp; None where they are off."""
     if not records_in_commit_timestamps(metadata):
         return None
     text = metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0")

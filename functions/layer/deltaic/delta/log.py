@@ -1,4 +1,4 @@
-"""A table's log: one object, from which versions, times and changes are asked."""
+"""Delta log of one table: versions, times and changes."""
 
 from collections.abc import Hashable
 from functools import cached_property
@@ -13,10 +13,10 @@ from deltaic.delta.store import TableStore
 
 
 class DeltaLog:
-    """The log of one table, for one request; every call sees the log as it is then, but times stay (`history`).
+    """Delta log of one table, for one request. Each call lists the log again, except `history`.
 
-    With a cache, what earlier calls in this process have read and the listing proves unchanged is not read again;
-    `table` names the table there (see SnapshotCache).
+    With a cache, files that the listing shows as unchanged are not read again; `table` identifies the table in the
+    cache (see SnapshotCache).
     """
 
     def __init__(self, store: TableStore, cache: SnapshotCache | None = None, table: str = "") -> None:
@@ -25,11 +25,11 @@ class DeltaLog:
         self._table = table
 
     def latest_version(self) -> int:
-        """Return the newest version, by the hint and one listing; raises TableUnreadable for a broken log."""
+        """Return the latest version, from the hint and one listing; raises TableUnreadable for a broken log."""
         return self._latest().version
 
     def latest_identity(self) -> Hashable:
-        """Return what names the very files of the log that make the newest version; see `Snapshot.identity`."""
+        """Return a key of the log files of the latest version; see `Snapshot.identity`."""
         segment = self._latest()
         return segment.base, segment.commits
 
@@ -37,18 +37,18 @@ class DeltaLog:
         return find_segment(self._store, hint=self._cache.hint(self._table))
 
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
-        """Return a version, the newest one by default.
+        """Return a version of the table, by default the latest.
 
-        `at` is a position of an earlier page of the same version: then the snapshot has the same order of files, or
-        MalformedRequest is raised because that order is gone. Raises MalformedRequest also for a version that does
-        not exist, TableUnreadable for a broken log, UnsupportedOperation for features that cannot be read.
+        `at` is a position of an earlier page of the same version. The snapshot then has the same order of files; if
+        that order no longer exists, MalformedRequest is raised. Also raises MalformedRequest for a version that does
+        not exist, TableUnreadable for a broken log, and UnsupportedOperation for unsupported features.
         """
         base = at.base if at is not None and version is not None else None
         return self._cache.snapshot(self._table, self._store, version, base=base)
 
     @cached_property
     def history(self) -> History:
-        """The times of all versions, as they were when they were first asked for."""
+        """Times of all versions at the first access."""
         return History(self._store, self.snapshot().metadata)
 
     def commits(self, start: int, end: int) -> CommitRange:

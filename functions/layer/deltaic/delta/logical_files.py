@@ -1,7 +1,7 @@
-"""Logical files: when two mentions name one, however its path is spelled.
+"""Identity of logical files: canonical paths and deletion vector ids.
 
-Paths are compared as the URIs they are: percent-encoding decoded, `file:/x` equal to `/x`, and `s3a://`, `s3n://`
-equal to `s3://`. They are handed on as they stand in the log.
+Paths are compared as URIs: percent-encoding is decoded, `file:/x` equals `/x`, and `s3a://` and `s3n://` equal `s3://`.
+Results contain the paths as the log has them.
 """
 
 import re
@@ -18,20 +18,20 @@ _ABSOLUTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(/.*)",
 _S3: Final = frozenset({"s3", "s3a", "s3n"})
 
 _HASHED_PER_BATCH: Final = 4096
-"""pc.is_in builds its table anew for every batch: above this many names a dict lookup in Python is cheaper."""
+"""pc.is_in hashes its value set for each batch; above this number of names a dict lookup in Python is faster."""
 
 
 class LogicalFile(NamedTuple):
-    """What actions are reconciled by (Delta protocol, "Action Reconciliation")."""
+    """Key by which actions are reconciled (Delta protocol, "Action Reconciliation")."""
 
     path: str
-    """Canonical."""
+    """Canonical path."""
     vector: str | None
     """Unique id of the deletion vector; None without one."""
 
 
-Seen = Mapping[str, tuple[str | None, ...]]
-"""Logical files that the tail mentions: canonical path -> deletion vector ids (None: without one)."""
+Mentions = Mapping[str, tuple[str | None, ...]]
+"""Logical files in the actions of the tail: canonical path -> ids of deletion vectors (None: without one)."""
 
 
 def canonical_path(path: str) -> str:
@@ -49,15 +49,17 @@ def canonical_path(path: str) -> str:
     return f"{'s3' if scheme in _S3 else scheme}://{authority or ''}{rest}"
 
 
-def candidates(paths: pa.StringArray, seen: Seen, names: pa.StringArray, last_parts: frozenset[str]) -> list[int]:
-    """Return the rows whose path may be one of `seen`: all that are, and as few others as a cheap look allows."""
-    if _spelled_plainly(paths):
+def candidate_rows(
+    paths: pa.StringArray, mentions: Mentions, names: pa.StringArray, last_parts: frozenset[str]
+) -> list[int]:
+    """Return the rows whose path may be in `mentions`: all rows that are, and a few others."""
+    if _have_one_spelling(paths):
         if len(names) <= _HASHED_PER_BATCH:
-            mentioned = pc.is_in(paths, value_set=names)
-            return pc.indices_nonzero(mentioned).to_pylist() if mentioned.true_count else []
-        return [row for row, path in enumerate(paths.to_pylist()) if path in seen]
-    # Some path here is encoded or absolute. Compare file names first: decoding every path would cost more than the
-    # rest of the replay, and few writers encode file names.
+            mask = pc.is_in(paths, value_set=names)
+            return pc.indices_nonzero(mask).to_pylist() if mask.true_count else []
+        return [row for row, path in enumerate(paths.to_pylist()) if path in mentions]
+    # Some path is encoded or absolute. Compare file names first: decoding every path would take longer than the rest
+    # of the replay, and few writers encode file names.
     rows = []
     for row, path in enumerate(paths.to_pylist()):
         if path is None:
@@ -68,24 +70,24 @@ def candidates(paths: pa.StringArray, seen: Seen, names: pa.StringArray, last_pa
     return rows
 
 
-def _spelled_plainly(paths: pa.StringArray) -> bool:
-    """Tell whether no path can be spelled in another way; a look at the bytes, because it is on the hot path."""
+def _have_one_spelling(paths: pa.StringArray) -> bool:
+    """Return whether no path has another spelling; compares bytes, because this runs for every batch."""
     data = paths.buffers()[2]
     if data is None:
         return True
-    plain = data.to_pybytes()
-    return b"%" not in plain and b":" not in plain
+    content = data.to_pybytes()
+    return b"%" not in content and b":" not in content
 
 
 def vector_id(vector: Mapping[str, Any] | None) -> str | None:
-    """Return the unique id of a DELETION_VECTOR row; None for no vector."""
+    """Return the unique id of a DELETION_VECTOR row; None without a vector."""
     if vector is None or vector["storageType"] is None:
         return None
     return unique_id(vector["storageType"], vector["pathOrInlineDv"], vector["offset"])
 
 
 def drop_rows(length: int, rows: Sequence[int]) -> pa.BooleanArray:
-    """Return a mask that is true but for these rows."""
+    """Return a mask that is false for these rows and true for all others."""
     mask = bytearray(b"\1") * length
     for row in rows:
         mask[row] = 0

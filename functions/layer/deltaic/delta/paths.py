@@ -1,7 +1,7 @@
-"""The file names below `_delta_log/` and what they mean; every name that is not listed here means nothing to a reader.
+"""File names in `_delta_log/` and their meaning; readers ignore all other names.
 
 Delta protocol, "File Types": commits, checkpoints (classic, multi-part, v2), log compaction files, version checksums
-and the last-checkpoint hint. Staged commits, vacuum records and half-written files are other people's business.
+and the last-checkpoint hint. Staged commits, vacuum records and incomplete files are ignored.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from deltaic.delta.store import LogFile
 from deltaic.errors import UnsupportedOperation
 
 LOG: Final = "_delta_log/"
-"""The folder of the log, below the table's root."""
+"""Folder of the log, relative to the table's root."""
 
 SIDECARS: Final = LOG + "_sidecars/"
-"""The folder of v2 checkpoints' sidecar files (Delta protocol, "Sidecar Files")."""
+"""Folder of the sidecar files of v2 checkpoints (Delta protocol, "Sidecar Files")."""
 
 LAST_CHECKPOINT: Final = LOG + "_last_checkpoint"
-"""The hint that saves listing a long log; it may be stale, wrong or absent."""
+"""Hint that shortens the listing of a long log; it can be outdated, wrong or missing."""
 
 _VERSIONED: Final = re.compile(
     r"""(?P<version>\d{20})\.(?:
@@ -38,8 +38,8 @@ _VERSIONED: Final = re.compile(
 )
 
 
-class Commit(msgspec.Struct, frozen=True):
-    """One table version's own file, `N.json`, or a log compaction file `x.y.compacted.json` that stands for several."""
+class CommitFile(msgspec.Struct, frozen=True):
+    """A commit file `N.json`, or a log compaction file `x.y.compacted.json` that replaces several."""
 
     start: int
     end: int
@@ -47,15 +47,15 @@ class Commit(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Path below the table's root."""
+        """Path relative to the table's root."""
         return LOG + self.file.name
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
-    """The complete top-level files of one checkpoint, in part order.
+class CheckpointFiles(msgspec.Struct, frozen=True):
+    """Complete top-level files of one checkpoint, in part order.
 
-    `rank` orders checkpoints of one version: classic below multi-part below v2; the highest is read. Any would do,
-    because all describe the same version.
+    `rank` orders the checkpoints of a version: classic, multi-part, v2. The reader uses the highest rank; all of them
+    describe the same version.
     """
 
     version: int
@@ -64,44 +64,44 @@ class Checkpoint(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Name this very checkpoint: it changes when the checkpoint is rewritten, split or replaced."""
+        """Key of this checkpoint, which changes if the checkpoint is rewritten, split or replaced."""
         return f"{self.version}-{fingerprint(*self.files)}"
 
 
 def fingerprint(*files: LogFile) -> str:
-    """Return a short digest of files of the log as they were listed; it changes when one of them is replaced."""
+    """Return a short digest of log files from their listing, which changes if one of them is replaced."""
     text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class LogListing(msgspec.Struct, frozen=True):
-    """What one listing of a log says, by kind; checkpoints are complete and ordered by (version, rank)."""
+    """Files of one log listing by kind; checkpoints are complete and ordered by (version, rank)."""
 
-    commits: dict[int, Commit]
-    compactions: tuple[Commit, ...]
-    checkpoints: tuple[Checkpoint, ...]
+    commits: dict[int, CommitFile]
+    compactions: tuple[CommitFile, ...]
+    checkpoints: tuple[CheckpointFiles, ...]
     checksums: dict[int, LogFile]
 
     @property
     def latest(self) -> int | None:
-        """The newest version that a commit or a complete checkpoint makes; None for an empty log."""
+        """Latest version with a commit or a complete checkpoint; None for an empty log."""
         newest = [*self.commits] + [checkpoint.version for checkpoint in self.checkpoints[-1:]]
         return max(newest, default=None)
 
 
 def version_prefix(version: int) -> str:
-    """Return what every name of this version starts with; as `start_after` it lists this version and all later."""
+    """Return the common prefix of the file names of a version; as `start_after` it lists this and later versions."""
     return f"{version:020d}"
 
 
 def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogListing:
-    """Sort a listing (in name order) into kinds, reading no further than version `until`."""
-    commits: dict[int, Commit] = {}
-    compactions: list[Commit] = []
+    """Group a listing (in name order) by kind of file, and stop after version `until`."""
+    commits: dict[int, CommitFile] = {}
+    compactions: list[CommitFile] = []
     checksums: dict[int, LogFile] = {}
-    whole: list[Checkpoint] = []
+    complete: list[CheckpointFiles] = []
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
-    for file in _in_order(files):
+    for file in _check_order(files):
         match = _VERSIONED.fullmatch(file.name)
         if match is None:
             continue
@@ -109,35 +109,35 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
         if until is not None and version > until:
             break
         if not file.size and not (match["commit"] or match["checksum"]):
-            continue  # a checkpoint or compaction file that was never written: Spark and the kernels ignore it too
+            continue  # an empty checkpoint or compaction file is incomplete; Spark and the kernels ignore it too
         if match["commit"]:
-            commits[version] = Commit(version, version, file)
+            commits[version] = CommitFile(version, version, file)
         elif match["checksum"]:
             checksums[version] = file
         elif match["end"]:
-            compactions.append(Commit(version, int(match["end"]), file))
+            compactions.append(CommitFile(version, int(match["end"]), file))
         elif match["classic"]:
-            whole.append(Checkpoint(version, 0, (file,)))
+            complete.append(CheckpointFiles(version, 0, (file,)))
         elif match["unique"]:
-            whole.append(Checkpoint(version, 2, (file,)))
+            complete.append(CheckpointFiles(version, 2, (file,)))
         else:
             parts.setdefault((version, int(match["parts"])), {})[int(match["part"])] = file
-    for (version, count), found in parts.items():
-        # Delta protocol, "Multi-part checkpoint": parts are written one by one, so some may be missing.
-        if found.keys() == set(range(1, count + 1)):
-            whole.append(Checkpoint(version, 1, tuple(found[part] for part in range(1, count + 1))))
-    whole.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
-    return LogListing(commits, tuple(compactions), tuple(whole), checksums)
+    for (version, count), part_files in parts.items():
+        # Delta protocol, "Multi-part checkpoint": parts are written one by one, so some can be missing.
+        if part_files.keys() == set(range(1, count + 1)):
+            complete.append(CheckpointFiles(version, 1, tuple(part_files[part] for part in range(1, count + 1))))
+    complete.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
+    return LogListing(commits, tuple(compactions), tuple(complete), checksums)
 
 
-def _in_order(files: Iterable[LogFile]) -> Iterator[LogFile]:
-    """Yield the files of a listing; raises UnsupportedOperation for a store that does not list them by name."""
+def _check_order(files: Iterable[LogFile]) -> Iterator[LogFile]:
+    """Yield the files of a listing; raises UnsupportedOperation if they are not in name order."""
     previous = ""
     for file in files:
         if file.name < previous:
             raise UnsupportedOperation(
-                "the storage of this table does not list files by name, as S3 directory buckets do not: its provider "
-                "must move the table to a general purpose bucket"
+                "the storage of this table does not list files in name order, for example an S3 directory bucket: its "
+                "provider must move the table to a general purpose bucket"
             )
         previous = file.name
         yield file

@@ -1,4 +1,4 @@
-"""The intervals that Delta's table properties hold (`interval 7 days`, `1 week 12 hours`), and one such property."""
+"""Parse and format the intervals of Delta table properties, such as `interval 7 days` or `1 week 12 hours`."""
 
 import re
 from datetime import timedelta
@@ -15,23 +15,23 @@ UNITS = {
     "microsecond": timedelta(microseconds=1),
 }
 DELETED_FILES = "delta.deletedFileRetentionDuration"
-"""How long files that were removed stay, and the log's word of it: their tombstones."""
-DELETED_FILES_UNSAID = timedelta(days=7)
-"""Delta's own default, for everybody who reads the table without asking a server."""
+"""Table property: retention of removed data files and of their tombstones in the log."""
+DELETED_FILES_DEFAULT = timedelta(days=7)
+"""Delta's default for that property."""
 
 PART = r"(\d+)\s+(week|day|hour|minute|second|millisecond|microsecond)s?"
-WHOLE = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
+INTERVAL = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
 
 
 def parse_interval(text: str | None, default: timedelta) -> timedelta:
-    """Return what a property says, or `default` where there is none; raises InvalidParameter for what Delta refuses."""
+    """Return the interval of a property, or `default` for None; raises InvalidParameter if it is invalid."""
     if text is None:
         return default
-    if not WHOLE.fullmatch(text.strip()):
-        raise InvalidParameter(f"the table property '{text}' is no interval: write it as 'interval 7 days'")
+    if not INTERVAL.fullmatch(text.strip()):
+        raise InvalidParameter(f"the table property '{text}' is not an interval: write it as 'interval 7 days'")
     return sum((int(count) * UNITS[unit.lower()] for count, unit in re.findall(PART, text, re.IGNORECASE)), timedelta())
 
 
 def format_interval(duration: timedelta) -> str:
-    """Return an interval as Delta takes it, rounded up to whole hours."""
+    """Return an interval as a table property, rounded up to whole hours."""
     return f"interval {-(-duration // timedelta(hours=1))} hours"

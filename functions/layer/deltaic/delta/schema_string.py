@@ -1,4 +1,4 @@
-"""Reads the schema in a table's metadata: one reader, so that a broken schema is the same error at every door."""
+"""Parse the schema in a table's metadata, so that a broken schema is the same error everywhere."""
 
 import json
 from collections.abc import Iterator
@@ -8,33 +8,34 @@ from typing import Any, Final
 from deltaic.errors import TableUnreadable
 
 TYPES: Final = ("type", "elementType", "keyType", "valueType", "sqlType")
-"""Where a part of a schema has a type: a name, or another part."""
+"""Keys of a schema part whose value is a type: a name, or another part."""
 
 
 def read_schema(schema_string: str) -> dict[str, Any]:
-    """Return a schema as JSON: a struct type whose columns have names and types, at every level.
+    """Return a schema as JSON: a struct whose columns have names and types at every level.
 
-    Raises TableUnreadable for anything else.
+    Raises TableUnreadable for any other text.
     """
     with suppress(ValueError, TypeError, KeyError, RecursionError):
         schema = json.loads(schema_string)
-        if schema["type"] == "struct" and isinstance(schema["fields"], list) and all(map(_is_sound, parts_of(schema))):
+        parts = nested_parts(schema)
+        if schema["type"] == "struct" and isinstance(schema["fields"], list) and all(map(_is_valid, parts)):
             return dict(schema)
-    raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema")
+    raise TableUnreadable("the table's log cannot be read: the schemaString in metaData is not a valid schema")
 
 
-def parts_of(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a schema, its columns and their types, at every level; primitive types are left out."""
-    todo: list[Any] = [schema]
-    while todo:
-        part = todo.pop()
+def nested_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a schema, its columns and their types at every level, without primitive types."""
+    pending: list[Any] = [schema]
+    while pending:
+        part = pending.pop()
         if isinstance(part, dict):
             yield part
-            todo += [part[name] for name in TYPES if name in part]
-            todo += part.get("fields") or ()
+            pending += [part[name] for name in TYPES if name in part]
+            pending += part.get("fields") or ()
 
 
-def _is_sound(part: dict[str, Any]) -> bool:
+def _is_valid(part: dict[str, Any]) -> bool:
     fields = part.get("fields") or []
     return (
         isinstance(fields, list)

@@ -1,8 +1,8 @@
-"""Times of commits by their files: one time for each version, whoever asks and wherever it starts.
+"""Commit times by file times, the same for each version wherever a listing starts.
 
-Delta protocol, "In-Commit Timestamps": without them the time of the commit file counts. Files may have equal times (a
-copied table, a busy second) or earlier ones than the commit before, so times are made strictly increasing from the
-first commit of the log on: a version is at least one millisecond later than the one before.
+Delta protocol, "In-Commit Timestamps": without them the time of the commit file counts. Files can have equal times (a
+copied table, a busy second), or be older than the previous commit. Times are therefore made strictly increasing from
+the first commit of the log: each version is at least one millisecond later than the one before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from deltaic.delta.paths import LogListing, read_listing, version_prefix
 from deltaic.delta.store import LogFile, TableStore
 
 _LOOK_BACK: Final = 500
-"""Versions before a range that are listed first: with checksums and checkpoints about one page of S3."""
+"""Number of versions before a range that are listed first: about one S3 page with checksums and checkpoints."""
 
 
 def increasing(files: Sequence[LogFile]) -> list[int]:
-    """Return the times of commit files (in version order) made strictly increasing, in ms since the epoch."""
+    """Return the times of commit files (in version order), made strictly increasing, in ms since the epoch."""
     times: list[int] = []
     for file in files:
         times.append(file.modified if not times else max(file.modified, times[-1] + 1))
@@ -25,15 +25,15 @@ def increasing(files: Sequence[LogFile]) -> list[int]:
 
 
 def file_times(listing: LogListing) -> dict[int, int]:
-    """Return the time of each commit of a listing, which must be whole or `settled`."""
+    """Return the time of each commit of a listing that is complete or `_settled`."""
     versions = sorted(listing.commits)
     return dict(zip(versions, increasing([listing.commits[version].file for version in versions]), strict=True))
 
 
 def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Mapping[int, int]]:
-    """List the log from version `start` to `end` (or a little before), with the times of the commits in between.
+    """List the log from about `start` to `end`, and return the listing and the times of its commits.
 
-    Requests: one listing of a part of the log, and where that cannot tell the times, one of the whole log.
+    Requests: one listing of a part of the log; if that does not determine the times, one of the complete log.
     """
     first = max(start - _LOOK_BACK, 0)
     listing = read_listing(store.list_log(version_prefix(first) if first else ""), until=end)
@@ -43,16 +43,16 @@ def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Map
 
 
 def file_time(store: TableStore, version: int) -> int | None:
-    """Return the time of one commit; None where the log has no such commit (any more). Requests as `list_times`."""
+    """Return the time of one commit; None if it does not exist. Sends the same requests as `list_times`."""
     return list_times(store, version, version)[1].get(version)
 
 
 def _settled(listing: LogListing, start: int) -> bool:
-    """Tell whether commits before this listing do not matter for the times from `start` on.
+    """Return whether commits before this listing cannot change the times from `start` on.
 
-    If no file is older than the one before it, an earlier commit can move `start` to the time of the first commit here
-    and one millisecond for each version in between, at most. What is later than that is its own time.
+    If no file is older than the one before, earlier commits can move `start` to at most the time of the first commit in
+    this listing plus one millisecond per version. A later file keeps its own time.
     """
-    before = [listing.commits[version].file.modified for version in sorted(listing.commits) if version <= start]
-    in_order = all(earlier <= later for earlier, later in pairwise(before))
-    return bool(before) and in_order and before[-1] - before[0] >= start
+    earlier_times = [listing.commits[version].file.modified for version in sorted(listing.commits) if version <= start]
+    is_ordered = all(first <= second for first, second in pairwise(earlier_times))
+    return bool(earlier_times) and is_ordered and earlier_times[-1] - earlier_times[0] >= start

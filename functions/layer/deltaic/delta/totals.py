@@ -1,9 +1,9 @@
-"""Counts the files of a version and their bytes, by paths and sizes alone, or by less.
+"""Count the files of a version and sum their sizes.
 
-To know which files of a checkpoint later commits mention takes all of its paths: most of a second for a million. Beyond
-EXACT files the commits are believed instead, as other readers and writers do that keep checksums up to date by them:
-what is removed was there, and what is added was not. With a filter, what they say of partition values is
-believed too, where they all do.
+Finding the checkpoint rows that later commits mention requires all paths: most of a second for a million files. Above
+EXACT files this module instead trusts the commits, as engines do that update checksums incrementally: a removed file
+existed before, and an added file did not. With a filter it also trusts the partition values in removes, if all of them
+have some.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,129 +23,128 @@ from deltaic.delta.scan.row_group_cache import PartCache, RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
 
 EXACT: Final = 20_000
-"""Adds of a checkpoint up to which no commit is believed: looking takes about ten milliseconds then."""
+"""Up to this number of adds in a checkpoint, files are counted exactly, which takes about ten milliseconds."""
 _AHEAD: Final = 16 << 20
-"""Bytes of a part's chosen row groups that are fetched whole where the files follow: one request, and not two."""
+"""Up to this number of bytes, a scan's columns are fetched with the counted ones, in one request."""
 
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
-    """Return the totals of the live files of a tail and a checkpoint's parts, counted where those are few."""
-    told = _as_told(tail, parts, exact)
-    counts = [told] if told else [
-        _of_lines(tail, part.files) if isinstance(part, LinesPart) else _of_parquet(tail, part) for part in parts
+    """Return the totals of the live files of a tail and of checkpoint parts, exact for few files."""
+    log_count = _count_by_log(tail, parts, exact)
+    counts = [log_count] if log_count else [
+        _count_lines(tail, part.files) if isinstance(part, LinesPart) else _count_parquet(tail, part) for part in parts
     ]  # fmt: skip
-    return _sum([_kept(tail.files, None), *counts])
+    return _sum_counts([_count_rows(tail.files, None), *counts])
 
 
 def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it is kept
     tail: Tail,
     parts: Sequence[Part],
-    wanted: FileFilter,
+    file_filter: FileFilter,
     cache: RowGroupCache,
     table: str,
     *,
     files_follow: bool,
     exact: int = EXACT,
 ) -> Totals:
-    """Return the totals of the live files that a filter keeps by their partition values; `table` as in the cache.
+    """Return the totals of the live files that a filter keeps; `table` identifies the table in the cache.
 
-    With `files_follow` what is fetched is left to the scan of those files that comes next.
+    Set `files_follow` if a scan of these files comes next: it can then use the fetched bytes.
     """
-    counts = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
-    summed = _as_told_of(tail, parts, wanted, cache, table, exact, files_follow=files_follow)
+    counts = [_count_rows(tail.files, file_filter.by_partition(tail.files["partitionValues"]))]
+    summed = _count_filtered_by_log(tail, parts, file_filter, cache, table, exact, files_follow=files_follow)
     if summed is not None:
-        return _sum([*counts, summed])
-    for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
+        return _sum_counts([*counts, summed])
+    for part, bounded in zip(parts, bounded_groups(parts, file_filter), strict=True):
         if isinstance(part, LinesPart):
-            files = pc.filter(part.files, wanted.by_partition(part.files["partitionValues"]))
-            counts.append(_of_lines(tail, files))
+            files = pc.filter(part.files, file_filter.by_partition(part.files["partitionValues"]))
+            counts.append(_count_lines(tail, files))
         else:
             groups = part.groups_of_adds() if bounded is None else bounded
             if not groups:
                 continue
-            selection = Selection(part, wanted, groups, cache.of(table, part.identity))
-            chosen = {group: selection.of(group).rows for group in groups}
-            some = {group: mask for group, mask in chosen.items() if mask.true_count}
-            counts.append(_of_parquet(tail, part, some, files_follow=files_follow))
-    return _sum(counts)
+            selection = Selection(part, file_filter, groups, cache.part(table, part.identity))
+            chosen = {group: selection.select(group).rows for group in groups}
+            matching = {group: mask for group, mask in chosen.items() if mask.true_count}
+            counts.append(_count_parquet(tail, part, matching, files_follow=files_follow))
+    return _sum_counts(counts)
 
 
-def _sum(counts: Sequence[tuple[int, int]]) -> Totals:
+def _sum_counts(counts: Sequence[tuple[int, int]]) -> Totals:
     return Totals(sum(files for files, _ in counts), sum(size for _, size in counts))
 
 
-def _as_told_of(  # noqa: PLR0913, PLR0917 -- as filtered_totals
+def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
     tail: Tail,
     parts: Sequence[Part],
-    wanted: FileFilter,
+    file_filter: FileFilter,
     cache: RowGroupCache,
     table: str,
     exact: int,
     *,
     files_follow: bool,
 ) -> tuple[int, int] | None:
-    """Return what a filter keeps of what is left of a checkpoint, by the word of later commits; None as for _as_told.
+    """Return files and bytes of the checkpoint that a filter keeps, less the removed ones; None as _count_by_log.
 
-    Paths are not read, only partition values and sizes.
+    Reads only partition values and sizes, not paths.
     """
-    gone = [one for one in tail.displaced.values() if one is not None and one.partition_values]
+    removed = [remove for remove in tail.displaced.values() if remove is not None and remove.partition_values]
     adds = [part.num_adds for part in parts]
-    if len(gone) < len(tail.displaced) or None in adds or sum(filter(None, adds)) <= exact:
+    if len(removed) < len(tail.displaced) or None in adds or sum(filter(None, adds)) <= exact:
         return None
-    values: Any = pa.array([list(one.partition_values.items()) for one in gone], PARTITION_VALUES)
-    kept = wanted.by_partition(values)
-    files = -kept.true_count
-    size = -sum(one.size for one, keep in zip(gone, kept.to_pylist(), strict=True) if keep)
-    for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
+    values: Any = pa.array([list(remove.partition_values.items()) for remove in removed], PARTITION_VALUES)
+    mask = file_filter.by_partition(values)
+    files = -mask.true_count
+    size = -sum(remove.size for remove, is_kept in zip(removed, mask.to_pylist(), strict=True) if is_kept)
+    for part, bounded in zip(parts, bounded_groups(parts, file_filter), strict=True):
         if isinstance(part, LinesPart):
-            more = _kept(part.files, wanted.by_partition(part.files["partitionValues"]))
+            keep = file_filter.by_partition(part.files["partitionValues"])
+            part_count: tuple[int, int] | None = _count_rows(part.files, keep)
         else:
             groups = part.groups_of_adds() if bounded is None else bounded
-            found = _chosen_sizes(
-                part, wanted, groups, cache.of(table, part.identity), few=files_follow and bounded is not None
-            )
-            if found is None:
-                return None
-            more = found
-        files, size = files + more[0], size + more[1]
+            few = files_follow and bounded is not None
+            part_count = _count_chosen(part, file_filter, groups, cache.part(table, part.identity), few=few)
+        if part_count is None:
+            return None
+        files, size = files + part_count[0], size + part_count[1]
     return (files, size) if min(files, size) >= 0 else None
 
 
-def _chosen_sizes(
-    part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
+def _count_chosen(
+    part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
 ) -> tuple[int, int] | None:
-    """Return how many adds of these row groups a filter chooses, and their bytes; None where paths must tell.
+    """Return number and bytes of the adds that a filter keeps in row groups; None if that requires paths.
 
-    With `few` everything that a scan of them reads is fetched, and left to it.
+    With `few`, all columns that a scan of them reads are fetched and kept for it.
     """
     if not groups:
         return 0, 0
     file, num_files, size = part.file, 0, 0
-    selection = Selection(part, wanted, groups, cache)
+    selection = Selection(part, file_filter, groups, cache)
     sizes, path = file.leaves("add.size"), file.columns.get("add.path")
     with reading(part.path):
-        # What is needed lies side by side, so it is as many requests as for partition values alone.
+        # These columns are adjacent, so this needs no more requests than partition values alone.
         spans = file.spans(groups, [*selection.leaves, *sizes, *(file.leaves(*OUTPUT_LEAVES) if few else ())])
         blocks = file.fetch(spans) if sum(end - start for start, end in spans) <= _AHEAD else []
-    selection.lend(blocks)
-    chosen = {group: selection.of(group) for group in groups}
-    if path is None or any(one.adds != file.values(group, path) for group, one in chosen.items()):
+    selection.use_prefetched(blocks)
+    chosen = {group: selection.select(group) for group in groups}
+    if path is None or any(choice.adds != file.values(group, path) for group, choice in chosen.items()):
         return None
-    hit = [group for group, one in chosen.items() if one.rows.true_count]
+    matches = [group for group, choice in chosen.items() if choice.rows.true_count]
     with reading(part.path):
-        blocks = file.fetch(file.ranges(hit, sizes), blocks)
+        blocks = file.fetch(file.ranges(matches, sizes), blocks)
         if few:
-            file.lend(blocks)
-        for add in _adds(Cursor(file, blocks), hit, sizes, {group: chosen[group].rows for group in hit}):
+            file.keep_prefetched(blocks)
+        for add in _read_adds(Cursor(file, blocks), matches, sizes, {group: chosen[group].rows for group in matches}):
             num_files += len(add)
             size += pc.sum(add.field("size")).as_py() or 0
     return num_files, size
 
 
-def _adds(
+def _read_adds(
     cursor: Cursor, groups: Sequence[int], leaves: Sequence[int], chosen: Mapping[int, pa.BooleanArray] | None
 ) -> Iterator[pa.StructArray]:
-    """Yield the `add` of all rows of these row groups, or of the rows of each that were chosen."""
+    """Yield the `add` column of row groups, of all rows or of the chosen rows."""
     for group in groups:
         row = 0
         for batch in cursor.batches(group, leaves):
@@ -154,40 +153,40 @@ def _adds(
             row += len(add)
 
 
-def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
-    """Return what is left of a checkpoint by the word of later commits; None where it is small, or unclear."""
+def _count_by_log(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
+    """Return files and bytes of the checkpoint less the removed ones; None if it is small or unclear."""
     adds = [part.num_adds for part in parts]
-    gone = [one.size for one in tail.displaced.values() if one is not None]
-    if None in adds or len(gone) < len(tail.displaced) or sum(filter(None, adds)) <= exact:
+    removed = [remove.size for remove in tail.displaced.values() if remove is not None]
+    if None in adds or len(removed) < len(tail.displaced) or sum(filter(None, adds)) <= exact:
         return None
     sizes = [part.size_of_adds for part in parts]
     if None in sizes:
         return None
-    files, size = sum(filter(None, adds)) - len(gone), sum(filter(None, sizes)) - sum(gone)
+    files, size = sum(filter(None, adds)) - len(removed), sum(filter(None, sizes)) - sum(removed)
     return (files, size) if min(files, size) >= 0 else None
 
 
-def _of_lines(tail: Tail, files: pa.RecordBatch) -> tuple[int, int]:
-    return _kept(files, tail.unmentioned(files["path"], files["deletionVector"]))
+def _count_lines(tail: Tail, files: pa.RecordBatch) -> tuple[int, int]:
+    return _count_rows(files, tail.select_unmentioned(files["path"], files["deletionVector"]))
 
 
-def _kept(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:
-    kept = files if mask is None else pc.filter(files, mask)
-    return kept.num_rows, pc.sum(kept["size"]).as_py() or 0
+def _count_rows(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:
+    kept_rows = files if mask is None else pc.filter(files, mask)
+    return kept_rows.num_rows, pc.sum(kept_rows["size"]).as_py() or 0
 
 
-def _of_parquet(
+def _count_parquet(
     tail: Tail,
     part: ParquetPart,
     chosen: Mapping[int, pa.BooleanArray] | None = None,
     *,
     files_follow: bool = False,
 ) -> tuple[int, int]:
-    """Count the live files of all row groups, or of the rows of some that were chosen."""
+    """Return number and bytes of the live files in a Parquet part, of all rows or of the chosen rows."""
     num_files = size = 0
     file = part.file
     leaves = file.leaves("add.path", "add.size")
-    if tail.seen:
+    if tail.mentioned:
         leaves += file.leaves(*(f"add.deletionVector.{name}" for name in ("storageType", "pathOrInlineDv", "offset")))
     groups = list(range(file.footer.num_row_groups) if chosen is None else chosen)
     if not leaves or not groups:
@@ -195,14 +194,14 @@ def _of_parquet(
     with reading(part.path):
         ranges = file.ranges(groups, leaves)
         if files_follow:
-            whole = file.ranges(groups, file.leaves(*OUTPUT_LEAVES))
-            ranges = whole if sum(end - start for start, end in whole) <= _AHEAD else ranges
+            all_ranges = file.ranges(groups, file.leaves(*OUTPUT_LEAVES))
+            ranges = all_ranges if sum(end - start for start, end in all_ranges) <= _AHEAD else ranges
         blocks = file.fetch(ranges)
         if files_follow:
-            file.lend(blocks)
-        for add in _adds(Cursor(file, blocks), groups, leaves, chosen):
+            file.keep_prefetched(blocks)
+        for add in _read_adds(Cursor(file, blocks), groups, leaves, chosen):
             paths, adds = add_paths(add)
-            mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
+            mask = both(adds, tail.select_unmentioned(paths, deletion_vectors(add)))
             sizes = add.field("size") if mask is None else pc.filter(add.field("size"), mask)
             num_files += len(sizes)
             size += pc.sum(sizes).as_py() or 0

@@ -16,7 +16,7 @@ from deltaic.iceberg.column_types import unscaled
 from deltaic.iceberg.table_schema import IcebergSchema
 from deltaic.pruning.columns import Columns, TableMetadata
 from deltaic.pruning.statistics_facts import JsonStatistics
-from deltaic.pruning.stats_bounds import following, from_json, in_type
+from deltaic.pruning.stats_bounds import from_json, in_type, least_above_prefix
 from deltaic.pruning.values import ColumnType
 
 _MAX_CHARACTERS: Final = 16
@@ -84,7 +84,7 @@ def _truncate(value: str | None, upper: bool) -> str | None:
     if value is None or len(value) <= _MAX_CHARACTERS:
         return value
     prefix = value[:_MAX_CHARACTERS]
-    return following(prefix) if upper else prefix
+    return least_above_prefix(prefix) if upper else prefix
 
 
 def _to_iceberg(type_: ColumnType, bounds: pa.Array, upper: bool) -> pa.Array:

@@ -76,7 +76,7 @@ def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
         partitions = _partitions(metadata.partition_columns, columns, fields, mapping)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as broken:
         raise TableUnreadable(
-            "the table's log cannot be read: metaData has a schemaString that is no schema"
+            "the table's log cannot be read: the schemaString in metaData is not a valid schema"
         ) from broken
     _check_ids(fields)
     mapping += _map_undeclared_columns(metadata.configuration, {name for column in mapping for name in column["names"]})

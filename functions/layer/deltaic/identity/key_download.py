@@ -17,7 +17,7 @@ from urllib.parse import SplitResult
 
 from deltaic.errors import InvalidParameter
 from deltaic.identity.jose import Jwk
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 
 SECONDS: Final = 2.0
 """For both documents together."""
@@ -38,7 +38,7 @@ def check_issuer(issuer: str, *, loopback: bool) -> None:
 
     With `loopback` plain http to this machine will do, as the embedded AWS has it.
     """
-    parts = web_address(issuer)
+    parts = parse_endpoint(issuer)
     safe = parts.scheme == "https" or (loopback and parts.hostname in _LOOPBACK)
     if not safe or parts.username is not None or parts.password is not None or len(issuer) > LONGEST_URL:
         raise InvalidParameter(
@@ -112,7 +112,7 @@ class _Fetching:
         place, mark, query = address.partition("?")
         try:
             check_issuer(place, loopback=self._loopback)
-            parts = web_address(place)
+            parts = parse_endpoint(place)
         except InvalidParameter:
             raise Unreachable(f"the address of {what} is no https URL") from None
         if not query.isprintable() or len(query) > LONGEST_URL:

@@ -23,7 +23,7 @@ from deltaic.partition_filters.conditions import (
 )
 from deltaic.partition_filters.lexer import filter_error, shorten
 from deltaic.partition_filters.properties import value_of
-from deltaic.partition_filters.readings import Reading, Unreadable, incomparable_reason, value
+from deltaic.partition_filters.readings import InvalidValue, Reading, incomparable_reason, value
 from deltaic.partition_filters.truth import AND, ANY, FALSE, NOT, OR, TRUE, UNKNOWN, Truth, truth
 from deltaic.pruning.columns import Columns, TableColumn, TableMetadata
 from deltaic.pruning.values import INTEGER_BITS, ColumnType, Value, column_type
@@ -126,7 +126,7 @@ class FilterBinder:
 
         def test(row: Readings) -> Truth:
             reading = source(row)
-            if reading is None or isinstance(reading, Unreadable):
+            if reading is None or isinstance(reading, InvalidValue):
                 return UNKNOWN if reading is None else ANY
             low, high = str(reading[0]), str(reading[1])
             may_match = low[: len(prefix)] <= prefix <= high
@@ -170,7 +170,7 @@ class FilterBinder:
             return lambda row: row[index]
         values = self._values(operand, type_, other_side, single=True)
         if not values:
-            return lambda _: Unreadable.UNREADABLE
+            return lambda _: InvalidValue.INVALID
         reading = (values[0], values[0])
         return lambda _: reading
 
@@ -223,7 +223,7 @@ def _not(test: Test) -> Test:
 def _is_null(source: Source) -> Test:
     def test(row: Readings) -> Truth:
         reading = source(row)
-        if isinstance(reading, Unreadable):
+        if isinstance(reading, InvalidValue):
             return ANY
         return TRUE if reading is None else FALSE
 
@@ -233,7 +233,7 @@ def _is_null(source: Source) -> Test:
 def _is_in(source: Source, values: frozenset[Value]) -> Test:
     def test(row: Readings) -> Truth:
         reading = source(row)
-        if reading is None or isinstance(reading, Unreadable):
+        if reading is None or isinstance(reading, InvalidValue):
             return UNKNOWN if reading is None else ANY
         if reading[0] == reading[1]:
             return TRUE if reading[0] in values else FALSE
@@ -249,7 +249,7 @@ def _pair(compare: Callable[[Value, Value, Value, Value], Truth], left: Source, 
         if first is None or second is None:
             # A comparison with null is unknown, even if the other value is unreadable.
             return UNKNOWN
-        if isinstance(first, Unreadable) or isinstance(second, Unreadable):
+        if isinstance(first, InvalidValue) or isinstance(second, InvalidValue):
             return ANY
         return compare(*first, *second)
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from deltaic import compute as pc
-from deltaic.partition_filters.readings import Reading, Unreadable
+from deltaic.partition_filters.readings import InvalidValue, Reading
 from deltaic.pruning.column_tests import Facts
 from deltaic.pruning.columns import TableColumn
 from deltaic.pruning.partition_facts import values
@@ -39,7 +39,7 @@ def by_bounds(columns: Mapping[str, ColumnType], may_show: MayShow, statistics: 
 
 def _within(facts: Facts, groups: int) -> list[tuple[Reading, ...]]:
     """Return the possible values of a column in each group; any value without bounds."""
-    any_value: tuple[Reading, ...] = (Unreadable.UNREADABLE,)
+    any_value: tuple[Reading, ...] = (InvalidValue.INVALID,)
     if facts.low is None or facts.high is None:
         return [any_value] * groups
     nulls = facts.may_be_null

@@ -21,15 +21,15 @@ from deltaic.pruning.values import (
 )
 
 
-class Unreadable(Enum):
+class InvalidValue(Enum):
     """A partition value that is invalid for its column's type. Clients differ in how they interpret it."""
 
-    UNREADABLE = 0
+    INVALID = 0
 
 
 Span: TypeAlias = tuple[Value, Value]
 """Smallest and largest possible value; equal if the value is certain."""
-Reading: TypeAlias = Span | Unreadable | None
+Reading: TypeAlias = Span | InvalidValue | None
 
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _NOT_EXACT: Final = {
@@ -85,4 +85,4 @@ def readings(raw: str | None, type_: ColumnType) -> tuple[Reading, ...]:
     if exact_value is not None:
         return ((exact_value, exact_value),)
     span = partition_point(raw, type_) if type_.name in {"timestamp", "timestamp_ntz"} else None
-    return (Unreadable.UNREADABLE if span is None else span,)
+    return (InvalidValue.INVALID if span is None else span,)

@@ -1,4 +1,4 @@
-"""The capabilities header: what a client says it can read, and what the answer says in return.
+"""Capabilities header: what a client supports, and what the response uses.
 
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
@@ -8,7 +8,7 @@ from typing import Final, Literal, Self, TypeAlias, get_args
 import msgspec
 
 from deltaic.errors import InvalidParameter
-from deltaic.protocol.parameters import shown
+from deltaic.protocol.parameters import shorten
 
 HEADER: Final = "delta-sharing-capabilities"
 FILE_ID_HASH_HEADER: Final = "fileidhash"
@@ -18,23 +18,22 @@ FileIdHash: TypeAlias = Literal["parquet", "delta"]
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What one request's capabilities header says; the defaults are those of a request without the header."""
+    """Capabilities of one request; the defaults apply without the header."""
 
     response_formats: tuple[ResponseFormat, ...] = ("parquet",)
-    """In the client's order, never empty. PROTOCOL.md: without the header the answer must be in parquet format."""
+    """In the client's order, never empty. PROTOCOL.md: without the header the response must be in parquet format."""
     reader_features: frozenset[str] = frozenset()
-    """Lower case, otherwise as sent; meaningful for the delta format only."""
+    """In lower case; used for the delta format only."""
     include_end_stream_action: bool = False
     async_query: bool = False
 
     @classmethod
     def parse(cls, header: str | None) -> Self:
-        """Read the header.
+        """Parse the header.
 
-        Spaces around anything are dropped (the reference loses such entries), unknown keys are ignored, of a repeated
-        key the last counts. Unknown formats beside a known one are ignored.
-
-        Raises InvalidParameter: formats are named, and none of them is known.
+        Spaces are ignored (the reference drops such entries), and so are unknown keys and unknown formats next to a
+        supported one. The last value of a repeated key counts. Raises InvalidParameter if there are formats, but no
+        supported one.
         """
         values: dict[str, list[str]] = {}
         for entry in (header or "").lower().split(";"):
@@ -50,8 +49,8 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, async_query: bool = False) -> str:
-    """Return the header of an answer; a client that is promised an `endStreamAction` by it must fail without one."""
-    # Python clients look for the letters "delta" in this header, so nothing else may contain them.
+    """Return the header of a response. A client fails if the header promises an `endStreamAction` that is missing."""
+    # Python clients search this header for "delta", so no other part may contain it.
     text = f"responseformat={response_format}"
     if end_stream_action:
         text += ";includeendstreamaction=true"
@@ -61,23 +60,23 @@ def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, a
 
 
 def file_id_hash(header: str | None) -> FileIdHash | None:
-    """Return the file id scheme asked for, to be echoed; None without the header.
+    """Return the requested file id scheme, which the response repeats; None without the header.
 
-    Raises InvalidParameter: the header is there, blank ones included, and names neither scheme.
+    Raises InvalidParameter for any other value, even an empty one.
     """
     if header is None:
         return None
-    if formats := _known([header.strip().lower()]):
+    if formats := _supported([header.strip().lower()]):
         return formats[0]
-    raise InvalidParameter(f"Unsupported fileidhash: '{shown(header)}'. Supported: parquet, delta")
+    raise InvalidParameter(f"Unsupported fileidhash: '{shorten(header)}'. Supported: parquet, delta")
 
 
 def _formats(names: list[str]) -> tuple[ResponseFormat, ...]:
-    formats = _known(names)
+    formats = _supported(names)
     if names and not formats:
-        raise InvalidParameter(f"Unsupported responseformat: '{shown(','.join(names))}'. Supported: parquet, delta")
+        raise InvalidParameter(f"Unsupported responseformat: '{shorten(','.join(names))}'. Supported: parquet, delta")
     return tuple(dict.fromkeys(formats)) or ("parquet",)
 
 
-def _known(names: list[str]) -> list[ResponseFormat]:
-    return [one for name in names for one in get_args(ResponseFormat) if one == name]
+def _supported(names: list[str]) -> list[ResponseFormat]:
+    return [supported for name in names for supported in get_args(ResponseFormat) if supported == name]

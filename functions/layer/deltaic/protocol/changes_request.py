@@ -1,9 +1,9 @@
-"""Decides which versions a change data feed request spans and, in the reference's order, what is refused.
+"""Parse and check requests for the change data feed, in the reference's order.
 
-The order in which it is checked, each step where its knowledge is at hand:
+The checks run in this order, because each needs the result of earlier steps:
 
      1. `ChangesRequest.parse`            maxFiles
-     2. the table is looked up            404
+     2. lookup of the table               404
      3. `TableGate.require_changes`       history sharing
      4. `capabilities.file_id_hash`       the header
      5. `span`                            one start, at most one end, numbers, timestamps
@@ -24,14 +24,14 @@ from deltaic.protocol.query_request import check_max_files, check_start
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Where a change feed starts and ends, each a version or a moment; no end means the latest version."""
+    """Start and end of a change feed, each a version or an instant; no end means the latest version."""
 
     start: int | Instant
     end: int | Instant | None
 
 
 class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Read Change Data Feed; the ends of the range are texts as sent until `span` reads them."""
+    """Read Change Data Feed; the ends of the range are unparsed text until `span` parses them."""
 
     starting_version: str | None
     starting_timestamp: str | None
@@ -44,9 +44,9 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read the query string; other parameters (`readChangeFeed` of Spark) are ignored.
+        """Parse the query string; other parameters (`readChangeFeed` of Spark) are ignored.
 
-        Raises InvalidParameter: `maxFiles` is no number or not positive.
+        Raises InvalidParameter if `maxFiles` is not a positive number.
         """
         max_files = number(query.get("maxFiles"), INT32_MAX)
         check_max_files(max_files)
@@ -63,36 +63,37 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def opts_into_end_stream(self) -> bool:
-        """Whether the parameters alone ask for an `endStreamAction`; other clients may not know that line."""
+        """Return whether the parameters alone request an `endStreamAction`, which older clients do not support."""
         return self.max_files is not None or self.page_token is not None
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """What may not change from page to page: every parameter but the page size and the token itself."""
+        """Return the parameters that must be equal on all pages: all but the page size and the token."""
         parameters = msgspec.to_builtins(self)
         return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 
     def span(self) -> Span:
-        """Return start and end as numbers and moments (step 5); raises `InvalidParameter`."""
-        for which, version, timestamp in (
+        """Return start and end as versions or instants (step 5); raises `InvalidParameter`."""
+        for side, version, timestamp in (
             ("starting", self.starting_version, self.starting_timestamp),
             ("ending", self.ending_version, self.ending_timestamp),
         ):
             if version is not None and timestamp is not None:
                 raise InvalidParameter(
-                    f"Multiple {which} arguments provided for CDF read. Please provide one of either "
-                    f"{which}Timestamp or {which}Version."
+                    f"Multiple {side} arguments provided for CDF read. Please provide one of either "
+                    f"{side}Timestamp or {side}Version."
                 )
-        start = _end_of_range("starting", self.starting_version, self.starting_timestamp)
+        start = _parse_end("starting", self.starting_version, self.starting_timestamp)
         if start is None:
             raise InvalidParameter("No startingVersion or startingTimestamp provided for CDF read.")
-        return Span(start, _end_of_range("ending", self.ending_version, self.ending_timestamp))
+        return Span(start, _parse_end("ending", self.ending_version, self.ending_timestamp))
 
     @staticmethod
     def check_range(gate: TableGate, start: int, end: int | None, latest: int) -> tuple[int, int]:
-        """Return the first and last version, inclusive; an end after the latest version is clipped (step 7).
+        """Return the first and last version, inclusive, the last limited to the latest version (step 7).
 
-        Raises InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
+        Raises InvalidParameter if the range starts after the latest version, after its end, or before the table's start
+        version.
         """
         check_start(start, latest)
         last = latest if end is None else min(end, latest)
@@ -104,14 +105,14 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
         return start, last
 
 
-def _end_of_range(which: str, version: str | None, timestamp: str | None) -> int | Instant | None:
+def _parse_end(side: str, version: str | None, timestamp: str | None) -> int | Instant | None:
     if timestamp is not None:
-        return parse_instant(timestamp, f"{which}Timestamp")
+        return parse_instant(timestamp, f"{side}Timestamp")
     if version is None:
         return None
     number_ = integer(version, INT64_MAX)
     if number_ is None:
-        raise InvalidParameter(f"{which}Version is not a valid number.")
+        raise InvalidParameter(f"{side}Version is not a valid number.")
     if number_ < 0:
-        raise InvalidParameter(f"{which}Version cannot be negative.")
+        raise InvalidParameter(f"{side}Version cannot be negative.")
     return number_

@@ -1,10 +1,10 @@
-"""The tokens that continue a request, each kind its own, and what a client is told when one does not fit.
+"""Seal and open tokens that continue a request, and raise the errors for invalid ones.
 
     list     the next page of a listing             one day      `invalid 'nextPageToken'`
     page     the next page of a query or changes    three days   messages of the reference
     refresh  new URLs for the same snapshot         one hour     messages of the reference
 
-Every token is bound to its recipient: another recipient's is as unreadable as a random text.
+Each token is bound to its recipient: for others it is as invalid as random text.
 """
 
 from datetime import timedelta
@@ -15,7 +15,7 @@ import msgspec
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.names import key
-from deltaic.protocol.parameters import shown
+from deltaic.protocol.parameters import shorten
 from deltaic.protocol.sealed_tokens import TokenContents, TokenSigner
 
 LIST_TTL: Final = timedelta(days=1)
@@ -23,11 +23,11 @@ PAGE_TTL: Final = timedelta(days=3)
 REFRESH_TTL: Final = timedelta(hours=1)
 
 ResumePoint: TypeAlias = tuple[int | str, ...]
-"""Where the next page starts, in the words of whoever plans pages."""
+"""Start of the next page, in the form that the caller uses."""
 
 
-class Listing(msgspec.Struct, frozen=True):
-    """The listing that a list token belongs to; share and schema in any spelling, empty where the call has none."""
+class ListingBinding(msgspec.Struct, frozen=True):
+    """Listing of a list token; share and schema in any spelling, empty if the call has none."""
 
     recipient: str
     call: str
@@ -37,53 +37,51 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class PageBinding(msgspec.Struct, frozen=True):
-    """The request that a page token continues: it must be the same on every page."""
+    """Request of a page token, which must be equal on every page."""
 
     recipient: str
     table_id: str
     call: str
-    """`query`, `changes`, or the id of the query whose result is paged."""
+    """`query`, `changes`, or the id of the query with the paged result."""
     parameters: str
-    """`tokens.checksum` of the request's `fingerprint`."""
+    """`sealed_tokens.checksum` of the request's `fingerprint`."""
     response_formats: tuple[ResponseFormat, ...]
-    """Those asked for: with the version pinned, the same ones choose the same format again."""
+    """Requested formats; for a pinned version, the same formats lead to the same choice."""
     file_id_hash: FileIdHash | None
-    """The header as sent: another scheme on a later page would give a file two ids."""
+    """Header as sent: another scheme on a later page would give a file two ids."""
     rights: str = ""
-    """What the recipient may see of the table, by name; empty for all of it."""
+    """Name of the recipient's rights to the table; empty for all of it."""
 
 
 class PageClaims(msgspec.Struct, frozen=True):
-    """What a page token, or a submitted query, pins: the versions that were found first, and where the page starts."""
+    """Pinned versions of a page token or submitted query, and the start of the page."""
 
     version: int
-    """The snapshot, or the first version of the range."""
+    """Version of the snapshot, or first version of the range."""
     end_version: int | None
-    """The last version of the range, inclusive; None for a snapshot."""
+    """Last version of the range, inclusive; None for a snapshot."""
     latest_version: int
-    """The table's latest version when the first page was answered."""
+    """Latest version of the table at the time of the first page."""
     response_format: ResponseFormat
-    """The first page's: what it was chosen for, later pages may no longer see."""
+    """Format of the first page; later pages may lack the facts that determined it."""
     log_id: str
-    """Names the log and the newest commit that is read: what is paged must not be rewritten in between."""
+    """Key of the log and of the newest commit that is read, which must not change between pages."""
     position: ResumePoint
-    """Empty at the very beginning, which is where a submitted query is pinned."""
+    """Empty at the beginning; a submitted query is pinned there."""
 
 
 class RefreshClaims(msgspec.Struct, frozen=True):
-    """The snapshot that a refresh token answers with again."""
+    """Snapshot that a refresh token requests again."""
 
     recipient: str
     table_id: str
     version: int
     log_id: str
-    """As in `PageClaims`."""
     rights: str = ""
-    """As in `PageBinding`."""
 
 
 class _ListClaims(msgspec.Struct, frozen=True):
-    listing: Listing
+    listing: ListingBinding
     after: str | None
 
 
@@ -96,17 +94,17 @@ _Claims = TypeVar("_Claims", _ListClaims, _SealedPage, RefreshClaims)
 
 
 def seal_list_token(
-    signer: TokenSigner, listing: Listing, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
+    signer: TokenSigner, listing: ListingBinding, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
 ) -> str:
-    """Return the token for the items strictly after the key `after`; None starts over (`maxResults=0`)."""
-    return _seal(signer, "list", _ListClaims(_keyed(listing), after), now, ttl)
+    """Return the token for the items after the key `after`; None starts from the beginning (`maxResults=0`)."""
+    return _seal(signer, "list", _ListClaims(_normalize(listing), after), now, ttl)
 
 
-def open_list_token(signer: TokenSigner, token: str, listing: Listing, *, now: float) -> str | None:
-    """Return the key after which the page starts; anything that does not fit raises `InvalidParameter`."""
+def open_list_token(signer: TokenSigner, token: str, listing: ListingBinding, *, now: float) -> str | None:
+    """Return the key after which the page starts; raises `InvalidParameter` for an invalid token."""
     contents = signer.open("list", token)
-    claims = _claims(contents, _ListClaims)
-    if contents is None or claims is None or contents.expired(now) or claims.listing != _keyed(listing):
+    claims = _decode_claims(contents, _ListClaims)
+    if contents is None or claims is None or contents.expired(now) or claims.listing != _normalize(listing):
         raise InvalidParameter("invalid 'nextPageToken'")
     return claims.after
 
@@ -119,11 +117,11 @@ def seal_page_token(
 
 
 def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> PageClaims:
-    """Return where the page starts; raises `InvalidParameter`, checks in the reference's order."""
+    """Return the start of the page; raises `InvalidParameter`, with checks in the reference's order."""
     contents = signer.open("page", token)
-    claims = _claims(contents, _SealedPage)
+    claims = _decode_claims(contents, _SealedPage)
     if contents is None or claims is None or claims.binding.recipient != binding.recipient:
-        raise InvalidParameter(f"Error decoding the page token: {shown(token)}.")
+        raise InvalidParameter(f"Error decoding the page token: {shorten(token)}.")
     if contents.expired(now):
         raise InvalidParameter("The page token has expired. Please restart the query.")
     if claims.binding.table_id != binding.table_id:
@@ -138,18 +136,18 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
 
 
 def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
-    """Return the token with which a client gets new URLs for the files of this very version."""
+    """Return the token with which a client requests new URLs for the files of this version."""
     return _seal(signer, "refresh", claims, now, ttl)
 
 
 def open_refresh_token(  # noqa: PLR0913 -- what it is bound to
     signer: TokenSigner, token: str, recipient: str, table_id: str, *, rights: str = "", now: float
 ) -> RefreshClaims:
-    """Return what to answer with again; raises `InvalidParameter`, checks in the reference's order."""
+    """Return the snapshot to answer with; raises `InvalidParameter`, with checks in the reference's order."""
     contents = signer.open("refresh", token)
-    claims = _claims(contents, RefreshClaims)
+    claims = _decode_claims(contents, RefreshClaims)
     if contents is None or claims is None or claims.recipient != recipient:
-        raise InvalidParameter(f"Error decoding refresh token: {shown(token)}.")
+        raise InvalidParameter(f"Error decoding refresh token: {shorten(token)}.")
     if contents.expired(now):
         raise InvalidParameter("The refresh token has expired. Please restart the query.")
     if claims.table_id != table_id:
@@ -158,22 +156,22 @@ def open_refresh_token(  # noqa: PLR0913 -- what it is bound to
     return claims
 
 
-def check_rights(pinned: str, found: str) -> None:
-    """Raise `InvalidParameter` if the recipient may see other rows by now: what was begun is not gone on with."""
-    if pinned != found:
+def check_rights(pinned: str, current: str) -> None:
+    """Raise `InvalidParameter` if the recipient's rights have changed since the query began."""
+    if pinned != current:
         raise InvalidParameter(
-            "What is shared with you of this table has changed since this query began. Please restart the query."
+            "Your access to this table has changed since this query began. Please restart the query."
         )
 
 
-def check_log(pinned: str, found: str) -> None:
-    """Raise `InvalidParameter` if the log that is read now has another id; `found` may be the beginning of one."""
-    if not pinned.startswith(found):
+def check_log(pinned: str, current: str) -> None:
+    """Raise `InvalidParameter` if the log has another id now; `current` can be the beginning of an id."""
+    if not pinned.startswith(current):
         raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 
 
-def _keyed(listing: Listing) -> Listing:
-    return Listing(listing.recipient, listing.call, key(listing.share), key(listing.schema))
+def _normalize(listing: ListingBinding) -> ListingBinding:
+    return ListingBinding(listing.recipient, listing.call, key(listing.share), key(listing.schema))
 
 
 def _seal(
@@ -182,8 +180,8 @@ def _seal(
     return signer.seal(kind, msgspec.to_builtins(claims), ttl=ttl, now=now)
 
 
-def _claims(contents: TokenContents | None, kind: type[_Claims]) -> _Claims | None:
-    """Return typed claims; a token of an earlier release, sealed with other claims, counts as unreadable."""
+def _decode_claims(contents: TokenContents | None, kind: type[_Claims]) -> _Claims | None:
+    """Return the claims of a token; None if they are invalid, for example of an earlier release."""
     if contents is None:
         return None
     try:

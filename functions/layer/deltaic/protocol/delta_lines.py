@@ -1,7 +1,7 @@
-"""The lines of an answer in delta format (PROTOCOL.md, "API Response Format in Delta").
+"""Lines of a response in delta format (PROTOCOL.md, "API Response Format in Delta").
 
-The client writes `deltaProtocol`, `deltaMetadata` and `deltaSingleAction` into a Delta log of its own and reads that
-with a Delta library, so they must be valid Delta actions whose features and properties agree.
+The client writes `deltaProtocol`, `deltaMetadata` and `deltaSingleAction` into a temporary Delta log and reads it with
+a Delta library. They must be valid Delta actions with consistent features and properties.
 """
 
 from collections.abc import Mapping
@@ -24,11 +24,10 @@ READER_PROPERTIES: Final = frozenset(
         "delta.rowTracking.materializedRowCommitVersionColumnName",
     )
 )
-"""The table properties, in lower case, that change how a recipient's Delta library reads; no other property leaves.
+"""Table properties, in lower case, that affect a recipient's Delta library; all others are omitted.
 
-In-commit timestamps stay behind: the client's own log has no commitInfo, and a library that believes the property
-looks there for the time of every commit. Lifetimes, checkpoint policy, constraints and the like are for writers, and a
-provider's own properties are nobody else's business.
+In-commit timestamps are omitted, because the client's log has no commitInfo, where a library would look for them. The
+other properties concern writers, or are private to the provider.
 """
 
 _TABLE_FEATURES_READER: Final = 3
@@ -36,10 +35,10 @@ _TABLE_FEATURES_WRITER: Final = 7
 
 
 def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
-    """Return the wrapped protocol action with lists that agree.
+    """Return the wrapped protocol action with consistent feature lists.
 
-    Delta's protocol, "Table Features": with reader version 3 there are both lists, with writer version 7 there is
-    `writerFeatures`, and every reader feature is a writer feature too. Libraries refuse a protocol that breaks this.
+    Delta's protocol, "Table Features": reader version 3 requires both lists, writer version 7 requires
+    `writerFeatures`, and each reader feature must also be a writer feature. Libraries reject any other protocol.
     """
     reader, writer = int(action.get("minReaderVersion", 1)), int(action.get("minWriterVersion", 2))
     wrapped: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
@@ -54,7 +53,7 @@ def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
 
 
 def metadata(table: WireMetadata) -> dict[str, Any]:
-    """Return the wrapped metaData action as logged, its properties cut down to `READER_PROPERTIES`."""
+    """Return the wrapped metaData action of the log, with only the properties in `READER_PROPERTIES`."""
     logged = table.raw
     fields = present(
         id=logged.get("id", table.id),
@@ -72,7 +71,7 @@ def metadata(table: WireMetadata) -> dict[str, Any]:
 def file(action: FileAction) -> dict[str, Any]:
     """Return the wrapped add, remove or cdc action.
 
-    A deletion vector on storage has an id of its own: Spark fails without it. Tags are the provider's and not sent.
+    Spark requires an id for a deletion vector in a file. Tags are private to the provider and omitted.
     """
     vector = action.deletion_vector
     wrapper = present(
@@ -86,14 +85,14 @@ def file(action: FileAction) -> dict[str, Any]:
 
 
 def _single_action(action: FileAction) -> dict[str, Any]:
-    place: dict[str, Any] = {
+    base: dict[str, Any] = {
         "path": action.url,
         "partitionValues": dict(action.partition_values),
         "size": action.size,
     }
     if action.kind == "cdf":
-        return {"cdc": {**place, "dataChange": False}}  # Delta's protocol: "should always be set to false"
-    rest = present(
+        return {"cdc": {**base, "dataChange": False}}  # Delta's protocol: "should always be set to false"
+    extra = present(
         dataChange=True,
         stats=None if action.kind == "remove" else action.stats,
         deletionVector=None if action.deletion_vector is None else _vector(action.deletion_vector),
@@ -102,9 +101,9 @@ def _single_action(action: FileAction) -> dict[str, Any]:
     )
     if action.kind == "remove":
         return {
-            "remove": {**place, "deletionTimestamp": action.modification_time, "extendedFileMetadata": True, **rest}
+            "remove": {**base, "deletionTimestamp": action.modification_time, "extendedFileMetadata": True, **extra}
         }
-    return {"add": {**place, "modificationTime": action.modification_time, **rest}}
+    return {"add": {**base, "modificationTime": action.modification_time, **extra}}
 
 
 def _vector(vector: WireDeletionVector) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""The requests for the files of a folder, by their names: a page of its listing, and URLs for some of them.
+"""Requests for the files of a folder: a page of its listing, and URLs for some files.
 
-They are this server's own, for recipients who cannot take credentials; OpenSharing has credentials alone.
+These requests are an extension of this server for recipients who cannot use credentials; OpenSharing defines only
+credentials.
 """
 
 import re
@@ -14,7 +15,7 @@ from deltaic.protocol.parameters import INT32_MAX, number
 from deltaic.protocol.request_body import Body
 
 MAX_FILES: Final = 1000
-"""Of a page, and of URLs in one answer: what S3 lists at once."""
+"""Limit for a page and for URLs in a response; S3 lists as many at a time."""
 MAX_KEY_BYTES: Final = 1024
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _DOTS: Final = frozenset({"", ".", ".."})
@@ -24,19 +25,19 @@ class FilesRequest(msgspec.Struct, frozen=True):
     """A page of a folder's listing."""
 
     prefix: str
-    """What the names begin with."""
+    """Prefix of the names."""
     delimiter: str
-    """A slash where one level is asked for; else empty."""
+    """A slash to list one level; else empty."""
     max_results: int
     page_token: str | None
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read `prefix`, `delimiter`, `maxResults` and `pageToken`; raises `InvalidParameter`."""
+        """Parse `prefix`, `delimiter`, `maxResults` and `pageToken`; raises `InvalidParameter`."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-        if not _DOTS.isdisjoint(prefix.split("/")[:-1]) or not _fits(prefix):
+        if not _DOTS.isdisjoint(prefix.split("/")[:-1]) or not _is_short_utf8(prefix):
             raise InvalidParameter(
-                "'prefix' must be the beginning of a file's name: no empty, '.' or '..' segment, and at most "
+                "'prefix' must be the beginning of a file name: no empty, '.' or '..' segment, and at most "
                 f"{MAX_KEY_BYTES} bytes"
             )
         if delimiter not in {"", "/"}:
@@ -50,36 +51,36 @@ class FilesRequest(msgspec.Struct, frozen=True):
 
 
 class UrlsRequest(msgspec.Struct, frozen=True):
-    """URLs for some files of a folder."""
+    """A request for URLs of some files in a folder."""
 
     names: tuple[str, ...]
-    """Each once, in the order asked for."""
+    """Distinct names in the requested order."""
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read `paths`; raises `MalformedRequest` and `InvalidParameter`, which tells the place of a wrong one."""
+        """Parse `paths`; raises `MalformedRequest`, or `InvalidParameter` with the index of an invalid path."""
         paths = Body.decode(content, "GetFileUrlsRequest").strings("paths")
         if not 1 <= len(paths) <= MAX_FILES:
-            raise InvalidParameter(f"'paths' must be an array of 1 to {MAX_FILES} names of files")
-        for place, path in enumerate(paths):
+            raise InvalidParameter(f"'paths' must be an array of 1 to {MAX_FILES} file names")
+        for index, path in enumerate(paths):
             if not is_name(path):
                 raise InvalidParameter(
-                    f"paths[{place}] names no file: a name has no empty, '.' or '..' segment, no slash at its ends, "
-                    f"no control character, and at most {MAX_KEY_BYTES} bytes in UTF-8"
+                    f"paths[{index}] is not a valid file name: use no empty, '.' or '..' segment, no slash at the "
+                    f"ends, no control character, and at most {MAX_KEY_BYTES} bytes in UTF-8"
                 )
         return cls(tuple(dict.fromkeys(paths)))
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a file can have a name, below its folder: whoever joins it to a directory stays in it.
+    """Return whether a text is a valid file name, which stays inside the folder when joined.
 
-    Other objects no client can ask for: what sends a URL follows the dots in it (`a//b`, `a/../b`), and no reader of
-    objects takes a control character.
+    Clients cannot request other objects: HTTP clients resolve the dots in a URL (`a//b`, `a/../b`), and object readers
+    reject control characters.
     """
-    return _DOTS.isdisjoint(text.split("/")) and _fits(text) and not _CONTROL.search(text)
+    return _DOTS.isdisjoint(text.split("/")) and _is_short_utf8(text) and not _CONTROL.search(text)
 
 
-def _fits(text: str) -> bool:
+def _is_short_utf8(text: str) -> bool:
     try:
         return len(text.encode()) <= MAX_KEY_BYTES
     except UnicodeEncodeError:

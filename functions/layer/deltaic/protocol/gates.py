@@ -1,4 +1,4 @@
-"""Decides what a table's entry in the catalog lets a request see: its history, and from which version on."""
+"""Check requests against a table's entry in the catalog: shared history and first shared version."""
 
 import msgspec
 
@@ -6,16 +6,16 @@ from deltaic.errors import InvalidParameter
 
 
 class TableGate(msgspec.Struct, frozen=True):
-    """What the provider allows of one table."""
+    """Access to the history of one table."""
 
     full_name: str
     """`share.schema.table`, spelled as in the request."""
     history_shared: bool
     start_version: int
-    """The first version that recipients may see; 0 for all."""
+    """First version that recipients may read; 0 for all."""
 
     def require_history(self) -> None:
-        """Refuse time travel, ranges and timestamps unless history is shared."""
+        """Reject time travel, ranges and timestamps unless history is shared."""
         if not self.history_shared:
             raise InvalidParameter(
                 "Reading table by version or timestamp is not supported because history sharing is not enabled on "
@@ -23,12 +23,12 @@ class TableGate(msgspec.Struct, frozen=True):
             )
 
     def require_changes(self) -> None:
-        """Refuse the change data feed unless history is shared."""
+        """Reject the change data feed unless history is shared."""
         if not self.history_shared:
             raise InvalidParameter(f"cdf is not enabled on table {self.full_name}")
 
     def require_credentials(self) -> None:
-        """Refuse directory credentials unless all of the history is shared, because they open the whole log."""
+        """Reject directory credentials unless all history is shared, because they give access to the complete log."""
         if not self.history_shared:
             raise InvalidParameter(
                 "Temporary table credentials are not supported because history sharing is not enabled on table: "
@@ -41,11 +41,11 @@ class TableGate(msgspec.Struct, frozen=True):
             )
 
     def check_version(self, version: int) -> None:
-        """Refuse data of a version, asked for or found by timestamp or latest, before the start version."""
+        """Reject a version before the start version, whether requested directly, by timestamp or as the latest."""
         if version < self.start_version:
             raise InvalidParameter(f"You can only query table data since version {self.start_version}.")
 
     def check_changes_version(self, version: int) -> None:
-        """Refuse changes that start before the start version."""
+        """Reject changes that start before the start version."""
         if version < self.start_version:
             raise InvalidParameter(f"You can only query table changes since version {self.start_version}.")

@@ -1,6 +1,6 @@
-"""The JSON answers of Iceberg's REST catalog (its OpenAPI document, `rest-catalog-open-api.yaml`), and its errors.
+"""JSON responses and errors of the Iceberg REST catalog (`rest-catalog-open-api.yaml`).
 
-Clients choose their exceptions by status and `type`: both are told as the catalogs that they know tell them.
+Clients choose their exceptions by HTTP status and `type`, so both are the same as in common catalogs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ ENDPOINTS: Final = (
     f"HEAD {_TABLE}",
     f"GET {_TABLE}/credentials",
 )
-"""What clients may ask for; without `metrics`, which they would send for nothing."""
+"""Supported endpoints; without `metrics`, so that clients do not send any."""
 
 _TYPES: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequestException",
@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 def config(share: str) -> bytes:
     """Return the configuration of a warehouse, which is a share."""
-    prefix = f"shares/{quote(share, safe='')}"  # clients put it into paths as it stands
+    prefix = f"shares/{quote(share, safe='')}"  # clients insert it into paths unchanged
     return encode({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": list(ENDPOINTS)})
 
 
@@ -58,35 +58,35 @@ def tables(schema: str, names: Iterable[str]) -> bytes:
 def loaded_table(
     metadata_location: str, metadata: bytes, settings: Mapping[str, str], credentials: Sequence[Mapping[str, Any]]
 ) -> bytes:
-    """Return the answer to loadTable; `metadata` is the document as it lies at its location, in JSON."""
-    place = encode({"metadata-location": metadata_location})[:-1]
+    """Return the response to loadTable; `metadata` is the JSON document at `metadata_location`."""
+    location = encode({"metadata-location": metadata_location})[:-1]
     access = encode({"config": settings, "storage-credentials": list(credentials)})[1:]
-    return place + b',"metadata":' + metadata + b"," + access
+    return location + b',"metadata":' + metadata + b"," + access
 
 
 def credential(prefix: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Return what reads everything below a prefix."""
+    """Return credentials for everything below a prefix."""
     return {"prefix": prefix, "config": dict(settings)}
 
 
-def credentials(one: Mapping[str, Any]) -> bytes:
-    """Return the answer to loadCredentials: a single one, since Iceberg's Java library takes no other number."""
-    return encode({"storage-credentials": [one]})
+def credentials(item: Mapping[str, Any]) -> bytes:
+    """Return the response to loadCredentials with one item; Iceberg's Java library supports only one."""
+    return encode({"storage-credentials": [item]})
 
 
 def signed_request(uri: str, headers: Mapping[str, str]) -> bytes:
-    """Return the answer of remote signing: where the request goes, and the headers that it needs beside its own."""
+    """Return the response to remote signing: the request's URI and the headers to add."""
     return encode({"uri": uri, "headers": {name: [value] for name, value in headers.items()}})
 
 
 def status(failure: DeltaicError) -> int:
-    """Return the status of a failure: 406 for a table that such clients cannot read, which is for good."""
+    """Return the HTTP status of a failure: 406 for a table that Iceberg clients can never read."""
     unreadable = isinstance(failure, UnsupportedOperation | TableUnreadable)
     return HTTPStatus.NOT_ACCEPTABLE if unreadable else failure.status
 
 
-def error(failure: DeltaicError, absent: str) -> bytes:
-    """Return the error object; `absent` is the type of what is not there."""
+def error(failure: DeltaicError, missing_type: str) -> bytes:
+    """Return the error object; `missing_type` is its type for a missing resource."""
     code = status(failure)
-    kind = absent if code == HTTPStatus.NOT_FOUND else _TYPES.get(HTTPStatus(code), "InternalServerError")
+    kind = missing_type if code == HTTPStatus.NOT_FOUND else _TYPES.get(HTTPStatus(code), "InternalServerError")
     return encode({"error": {"message": failure.message, "type": kind, "code": code}})

@@ -1,7 +1,7 @@
-"""Timestamps of the protocol as instants.
+"""Parse timestamps of the protocol.
 
-PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. As the reference does, any offset is
-accepted, and its absence is refused, because a server's own time zone is nobody's intention.
+PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. Like the reference, this module accepts
+any offset and requires one, because the server's local time zone is meaningless for clients.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from deltaic.errors import InvalidParameter
-from deltaic.protocol.parameters import shown
+from deltaic.protocol.parameters import shorten
 from deltaic.timestamps import format_ms
 
 _FORM: Final = re.compile(
@@ -25,19 +25,19 @@ _MAX_OFFSET_MINUTES: Final = 18 * 60
 
 
 class Instant(msgspec.Struct, frozen=True, order=True):
-    """One moment, exact to the nanosecond; the log's commit times are whole milliseconds."""
+    """A point in time with nanosecond precision; commit times of the log have milliseconds."""
 
     nanoseconds: int
     """Since 1970-01-01T00:00:00Z."""
 
     @property
     def floor_ms(self) -> int:
-        """The last whole millisecond not after it: compare with this for "at or before"."""
+        """The time rounded down to milliseconds, for "at or before"."""
         return self.nanoseconds // _NANOS_PER_MS
 
     @property
     def ceil_ms(self) -> int:
-        """The first whole millisecond not before it: compare with this for "at or after"."""
+        """The time rounded up to milliseconds, for "at or after"."""
         return -(-self.nanoseconds // _NANOS_PER_MS)
 
     def __str__(self) -> str:
@@ -45,19 +45,19 @@ class Instant(msgspec.Struct, frozen=True, order=True):
 
 
 def parse_instant(text: str, parameter: str) -> Instant:
-    """Return the instant that `text` names; raises InvalidParameter, which names the parameter as it was sent."""
+    """Parse a timestamp; raises InvalidParameter with the name of the parameter."""
     match = _FORM.fullmatch(text)
-    nanoseconds = _nanoseconds(match) if match else None
+    nanoseconds = _to_nanoseconds(match) if match else None
     if nanoseconds is None:
         raise InvalidParameter(
-            f"Invalid {parameter}: '{shown(text)}' is not an ISO 8601 date and time with an offset. "
+            f"Invalid {parameter}: '{shorten(text)}' is not an ISO 8601 date and time with an offset. "
             "Write it as in 2022-01-01T00:00:00Z."
         )
     return Instant(nanoseconds)
 
 
-def _nanoseconds(match: re.Match[str]) -> int | None:
-    """Return the moment of a well-formed text, or None where a field is out of range (month 13, minute 61)."""
+def _to_nanoseconds(match: re.Match[str]) -> int | None:
+    """Return the time of a well-formed text; None if a field is out of range (month 13, minute 61)."""
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     offset = int(match["offset_hour"] or 0) * 60 + int(match["offset_minute"] or 0)
     if hour > 23 or minute > 59 or second > 59 or int(match["offset_minute"] or 0) > 59 or offset > _MAX_OFFSET_MINUTES:  # noqa: PLR2004 -- the fields of a clock

@@ -1,6 +1,6 @@
-"""The JSON answers that are not NDJSON: listings, one share, credentials, errors.
+"""JSON responses other than NDJSON: listings, one share, credentials, errors.
 
-Each body is one line without a line feed, because the Python client parses the first line of a listing only.
+Each body is a single line without a line feed, because the Python client parses only the first line of a listing.
 """
 
 import json
@@ -14,7 +14,7 @@ NDJSON_TYPE = "application/x-ndjson; charset=utf-8"
 
 
 def listing(items: Sequence[bytes], next_page_token: str | None) -> bytes:
-    """Return a page of a listing of encoded items; the token is left out on the last page."""
+    """Return a page of encoded items; without a token it is the last page."""
     token = b"" if next_page_token is None else b',"nextPageToken":' + json.dumps(next_page_token).encode()
     return b'{"items":[' + b",".join(items) + b"]" + token + b"}"
 
@@ -28,13 +28,13 @@ def aws_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they a
     region: str,
     endpoint: str = "",
 ) -> dict[str, Any]:
-    """Return temporary credentials of AWS and, beside what the protocol names, where they are used.
+    """Return temporary AWS credentials, and the region and endpoint, which extend the protocol.
 
     `endpoint` is empty for AWS itself; `expires_at_ms` is since the epoch.
     """
     keys = {"accessKeyId": access_key_id, "secretAccessKey": secret_access_key, "sessionToken": session_token}
-    told = {"awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
-    return {**told, "endpoint": endpoint} if endpoint else told
+    body = {"awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
+    return {**body, "endpoint": endpoint} if endpoint else body
 
 
 def error(failure: DeltaicError) -> bytes:
@@ -48,5 +48,5 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """Return an object of the fields that are neither absent nor empty texts."""
+    """Return an object of the fields that are neither None nor empty."""
     return {name: value for name, value in fields.items() if value is not None and value != ""}

@@ -1,7 +1,8 @@
-"""The lines of an NDJSON answer, in both formats; the plain renderer that a fast one must equal.
+"""Lines of an NDJSON response in both formats; the faster renderer must return the same bytes.
 
-Answers consist of ASCII lines, each one JSON object with one key, each ended by a line feed. ASCII, because the Python
-client splits the body at U+2028 and its like, which JSON leaves unescaped. Absent things are left out, never null.
+A response is a sequence of ASCII lines, each a JSON object with one key, ended by a line feed. It is ASCII because the
+Python client also splits at U+2028 and similar characters, which JSON does not escape. Missing values are omitted,
+never null.
 """
 
 import json
@@ -16,16 +17,16 @@ from deltaic.protocol.wire_actions import FileAction, WireMetadata
 
 
 class EndStreamAction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The last line of an answer, for clients that asked for it."""
+    """Last line of a response, for clients that requested it."""
 
     refresh_token: str | None = None
     next_page_token: str | None = None
     min_url_expiration_timestamp: int | None = None
-    """Milliseconds at which the first of the answer's URLs dies; None without URLs."""
+    """Milliseconds at which the first URL of the response expires; None without URLs."""
     error_message: str | None = None
-    """Why the answer is not complete: the client must fail."""
+    """Cause of an incomplete response, at which the client must fail."""
     http_status_error_code: int | None = None
-    """The status that the failure would have had; Spark retries 429 and 5xx."""
+    """HTTP status of that failure; Spark retries 429 and 5xx."""
 
 
 def line(value: Mapping[str, Any]) -> bytes:
@@ -36,7 +37,7 @@ def line(value: Mapping[str, Any]) -> bytes:
 def protocol(
     response_format: ResponseFormat, delta_protocol: Mapping[str, Any] | None = None, *, version: int | None = None
 ) -> bytes:
-    """Return the protocol line; in delta format the log's, with `version` where it is asked for."""
+    """Return the protocol line; in delta format that of the log, with `version` if requested."""
     if response_format == "delta":
         return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
     return line({"protocol": parquet_lines.PROTOCOL})
@@ -50,17 +51,17 @@ def metadata(response_format: ResponseFormat, table: WireMetadata) -> bytes:
 
 
 def file(response_format: ResponseFormat, action: FileAction) -> bytes:
-    """Return one file's line: `file`, `add`, `cdf` or `remove` in parquet format, always `file` in delta format."""
+    """Return the line of one file: `file`, `add`, `cdf` or `remove` in parquet format, else `file`."""
     if response_format == "delta":
         return line({"file": delta_lines.file(action)})
     return line({action.kind: parquet_lines.file(action)})
 
 
 def end_stream_action(end: EndStreamAction) -> bytes:
-    """Return the endStreamAction line, the same in both formats; with nothing to say it is an empty object."""
+    """Return the endStreamAction line, the same in both formats; it can be an empty object."""
     return line({"endStreamAction": msgspec.to_builtins(end)})
 
 
 def query_status(query_id: str) -> bytes:
-    """Return the only line of an answer about a query that has no result yet."""
+    """Return the only line of a response about a pending query."""
     return line({"queryStatus": {"queryId": query_id, "status": "pending"}})

@@ -1,9 +1,9 @@
-"""Decides in which format a table is answered, or that this client would misread it in every format it asked for.
+"""Choose the response format, or reject a client that would misread the table in every requested format.
 
-PROTOCOL.md, "responseFormat": without a header the answer is in parquet format; a single format "the server must
-respect"; of a list, parquet may be used "if the table does not have any advanced features". So one requested format is
-honoured or refused, never swapped. Being refused is better than the silent alternative: Spark streams and change feeds
-ask for parquet outright, and would read deleted rows of a table with deletion vectors (decision 18).
+PROTOCOL.md, "responseFormat": without a header the response is in parquet format; a single format "the server must
+respect"; of a list, parquet may be used "if the table does not have any advanced features". So a single requested
+format is used or rejected, but never replaced. Rejecting is safer: Spark streams and change feeds request parquet, and
+would return deleted rows of a table with deletion vectors (decision 18).
 """
 
 from collections.abc import Iterable
@@ -15,24 +15,24 @@ from deltaic.protocol.clients import lacks_delta_format
 from deltaic.table_features import TABLE_FEATURES, Concerns
 
 HARMLESS: Final = frozenset(
-    one.name.lower() for one in TABLE_FEATURES if one.concerns in {Concerns.LOG, Concerns.WRITERS}
+    feature.name.lower() for feature in TABLE_FEATURES if feature.concerns in {Concerns.LOG, Concerns.WRITERS}
 )
-"""Features, in canonical spelling, that never refuse a client in either format."""
+"""Features in canonical spelling that never lead to a rejection."""
 
 SELF_CHECKED: Final = frozenset(
-    one.name.lower()
-    for one in TABLE_FEATURES
-    if one.concerns is Concerns.DATA and not one.announced and not one.final_name
+    feature.name.lower()
+    for feature in TABLE_FEATURES
+    if feature.concerns is Concerns.DATA and not feature.announced and not feature.final_name
 )
-"""Features that a delta-format client need not announce; every one that is not named here must be."""
+"""Features that a delta-format client need not announce; it must announce all others."""
 
-_DISPLAY: Final = {one.name.lower(): one.name for one in TABLE_FEATURES}
-# The text that the reference's clients look for in a refusal.
+_DISPLAY: Final = {feature.name.lower(): feature.name for feature in TABLE_FEATURES}
+# The reference's clients look for this text in an error.
 _REFUSED: Final = "Unsupported Delta Table Properties"
 
 
 def canonical(feature: str) -> str:
-    """Return the spelling in which a feature equals its preview: `typeWidening-preview` is `typewidening`."""
+    """Return the same spelling for a feature and its preview, for example `typewidening`."""
     return feature.strip().lower().removesuffix("-preview").removesuffix("-dev")
 
 
@@ -43,12 +43,12 @@ def choose_format(
     needed_for_delta: Iterable[str],
     user_agent: str = "",
 ) -> ResponseFormat:
-    """Return the format of the answer.
+    """Return the response format.
 
     `misread_as_parquet` are the table's live features that a client of the parquet format would misread, such as
-    deletion vectors; `needed_for_delta` are its live reader features, in any spelling: with any of them a client that
-    offers both formats gets delta, unless it does not announce them. `user_agent` serves the remedy alone. Raises
-    UnsupportedOperation where no format can carry the table to this client, naming features and remedy.
+    deletion vectors. `needed_for_delta` are its live reader features: with any of them, a client that supports both
+    formats gets delta, unless it does not announce them. `user_agent` only affects the remedy in the message. Raises
+    UnsupportedOperation, with features and remedy, if the client cannot read the table in any format.
     """
     misread, needed = _relevant(misread_as_parquet), _relevant(needed_for_delta)
     announced = {canonical(feature) for feature in capabilities.reader_features} | SELF_CHECKED

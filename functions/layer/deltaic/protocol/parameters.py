@@ -1,4 +1,4 @@
-"""The values of a query string, read as numbers and flags; of repeated parameters the last counts."""
+"""Parse query strings, and numbers and flags in them; the last value of a repeated parameter counts."""
 
 import re
 from typing import Final
@@ -12,14 +12,14 @@ NOT_A_NUMBER: Final = "expected a number but the string didn't have the appropri
 
 _INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
 _MAX_FIELDS: Final = 200
-_SHOWN: Final = 100
+_MAX_REPEATED: Final = 100
 
 
 def from_query_string(query_string: str | bytes) -> dict[str, str]:
     """Return the parameters of a raw query string, percent-decoded.
 
-    Of a repeated parameter the last value counts, which is also what `queryStringParameters` of an API Gateway event
-    holds. Bytes that are not UTF-8 become U+FFFD. More than 200 parameters raise `MalformedRequest`.
+    The last value of a repeated parameter counts, as in `queryStringParameters` of an API Gateway event. Bytes that are
+    not UTF-8 become U+FFFD. More than 200 parameters raise `MalformedRequest`.
     """
     text = query_string.decode("utf-8", "replace") if isinstance(query_string, bytes) else query_string
     try:
@@ -29,7 +29,7 @@ def from_query_string(query_string: str | bytes) -> dict[str, str]:
 
 
 def integer(text: str, limit: int) -> int | None:
-    """Return the signed decimal number that `text` is, or None if it is none or lies outside `-limit - 1..limit`."""
+    """Parse a signed decimal number; None if it is invalid or not in `-limit - 1..limit`."""
     match = _INTEGER.fullmatch(text)
     if match is None:
         return None
@@ -38,7 +38,7 @@ def integer(text: str, limit: int) -> int | None:
 
 
 def number(text: str | None, limit: int) -> int | None:
-    """Return the number a parameter holds, None for an absent one; anything else raises `InvalidParameter`."""
+    """Return the number of a parameter; None if absent. Raises `InvalidParameter` for other text."""
     if text is None:
         return None
     value = integer(text, limit)
@@ -48,10 +48,10 @@ def number(text: str | None, limit: int) -> int | None:
 
 
 def flag(text: str | None) -> bool:
-    """Return whether a boolean parameter says true, in any case (Python clients send `True`); all else is false."""
+    """Return whether a boolean parameter is `true` in any case (Python clients send `True`)."""
     return text is not None and text.strip().lower() == "true"
 
 
-def shown(text: str) -> str:
-    """Return what of a caller's own text an error message repeats: at most 100 characters."""
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+def shorten(text: str) -> str:
+    """Return at most 100 characters of a client's text, for error messages."""
+    return text if len(text) <= _MAX_REPEATED else text[:_MAX_REPEATED] + "..."

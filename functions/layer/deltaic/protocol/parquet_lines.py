@@ -1,4 +1,4 @@
-"""The lines of an answer in parquet format (PROTOCOL.md, "API Response Format in Parquet")."""
+"""Lines of a response in parquet format (PROTOCOL.md, "API Response Format in Parquet")."""
 
 from typing import Any, Final
 
@@ -12,20 +12,20 @@ _CHANGE_DATA_FEED: Final = "delta.enablechangedatafeed"
 
 
 def metadata(table: WireMetadata) -> dict[str, Any]:
-    """Return the Metadata object; of the table's properties only `enableChangeDataFeed` is defined for this format."""
+    """Return the Metadata object; this format defines only the table property `enableChangeDataFeed`."""
     return {
         "id": table.id,
         **present(name=table.name, description=table.description),
         "format": {"provider": "parquet"},
         "schemaString": table.schema_string,
         "partitionColumns": list(table.partition_columns),
-        "configuration": {"enableChangeDataFeed": "true"} if _serves_changes(table) else {},
+        "configuration": {"enableChangeDataFeed": "true"} if _shares_changes(table) else {},
         **placement(table),
     }
 
 
 def placement(table: WireMetadata) -> dict[str, Any]:
-    """Return the fields that both formats add to a table's metadata: version, totals and where it can be accessed."""
+    """Return the metadata fields of both formats: version, totals and locations."""
     return present(
         version=table.version,
         size=table.size,
@@ -36,8 +36,8 @@ def placement(table: WireMetadata) -> dict[str, Any]:
     )
 
 
-def refuse_deletion_vector() -> UnsupportedOperation:
-    """Return the error for a file with a deletion vector: without it, a client would read deleted rows."""
+def deletion_vector_error() -> UnsupportedOperation:
+    """Return the error for a file with a deletion vector, because the client would read deleted rows."""
     return UnsupportedOperation(
         "Unsupported Delta Table Properties: a file of this table has a deletion vector, which the parquet response "
         "format cannot express. Ask for the delta format, or ask the provider to purge the deletion vectors."
@@ -47,7 +47,7 @@ def refuse_deletion_vector() -> UnsupportedOperation:
 def file(action: FileAction) -> dict[str, Any]:
     """Return the File, Add File, CDF File or Remove File object; the last two have no statistics."""
     if action.deletion_vector is not None:
-        raise refuse_deletion_vector()
+        raise deletion_vector_error()
     return {
         "url": action.url,
         "id": action.id,
@@ -62,8 +62,8 @@ def file(action: FileAction) -> dict[str, Any]:
     }
 
 
-def _serves_changes(table: WireMetadata) -> bool:
-    """Return whether the feed is on and may be read: a client takes this flag for an invitation."""
+def _shares_changes(table: WireMetadata) -> bool:
+    """Return whether the change feed is enabled and shared; clients use the feed if this flag is set."""
     if not table.history_shared:
         return False
     return any(
@@ -73,5 +73,5 @@ def _serves_changes(table: WireMetadata) -> bool:
 
 
 def present(**fields: Any) -> dict[str, Any]:
-    """Return an object of the fields that are there."""
+    """Return an object of the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,14 +1,14 @@
-"""The body of a query and, in the reference's order, which bodies are refused.
+"""Parse and check the body of a query, in the reference's order.
 
-The order in which a query is checked, each step where its knowledge is at hand:
+The checks run in this order, because each needs the result of earlier steps:
 
      1. `QueryRequest.parse`         JSON; one of version, timestamp, startingVersion; signs; refresh and page tokens
      2. `capabilities.file_id_hash`  the header
-     3. the table is looked up       404
+     3. lookup of the table          404
      4. `check_gate`                 history sharing, start version, startingVersion <= endingVersion
      5. `continuations.open_page_token`, `open_refresh_token`
      6. `instant`, `check_range`     the timestamp's form; the range against the latest version
-     7. `TableGate.check_version`    the version that was found
+     7. `TableGate.check_version`    the resolved version
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from deltaic.protocol.gates import TableGate
 from deltaic.protocol.instants import Instant, parse_instant
 from deltaic.protocol.request_body import Body
 
-_NOT_OF_ALL_PAGES: Final = frozenset({
+_PAGE_FIELDS: Final = frozenset({
     "maxFiles", "pageToken", "includeRefreshToken", "namesRefreshToken", "refreshToken", "idempotencyKey",
 })  # fmt: skip
 
@@ -30,33 +30,33 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Read Data from a Table: a snapshot (latest, by version, by timestamp), or a range of data changes."""
 
     predicate_hints: tuple[str, ...]
-    """SQL, AND-ed; a hint."""
+    """SQL conditions joined by AND; a hint."""
     json_predicate_hints: str | None
-    """JSON in a string; a hint, so never looked into here."""
+    """JSON text; a hint, so it is not parsed here."""
     limit_hint: int | None
-    """Rows the client means to read, not negative; a hint."""
+    """Number of rows that the client needs, not negative; a hint."""
     version: int | None
     timestamp: str | None
-    """As sent; `instant` reads it."""
+    """As sent; `instant` parses it."""
     starting_version: int | None
     ending_version: int | None
-    """Inclusive; None unless `starting_version` is given, because it is ignored without one."""
+    """Inclusive; None without `starting_version`, because it is ignored then."""
     include_historical_protocol: bool
     max_files: int | None
-    """Page size asked for, positive; None when the client did not ask for pages."""
+    """Requested page size, positive; None if the client did not request pages."""
     page_token: str | None
     include_refresh_token: bool
     names_refresh_token: bool
-    """Whether `includeRefreshToken` is there at all, true or false."""
+    """Whether the body contains `includeRefreshToken`, true or false."""
     refresh_token: str | None
     idempotency_key: str | None
 
     @classmethod
     def parse(cls, content: bytes, *, async_query: bool = False) -> Self:
-        """Read a body; `async_query` is the capability of that name.
+        """Parse a body; `async_query` is the capability of that name.
 
-        Raises MalformedRequest for no JSON object or a field of the wrong type, InvalidParameter for fields that
-        exclude each other and numbers out of range.
+        Raises MalformedRequest if it is not a JSON object or a field has the wrong type, and InvalidParameter for
+        fields that exclude each other and numbers out of range.
         """
         body = Body.decode(content, "QueryTableRequest")
         limit = body.int64("limitHint")
@@ -83,48 +83,48 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_range(self) -> bool:
-        """Whether data changes since a version are asked for, and not a snapshot."""
+        """Return whether the request is for data changes and not for a snapshot."""
         return self.starting_version is not None
 
     @property
     def time_travels(self) -> bool:
-        """Whether anything but the latest snapshot is asked for."""
+        """Return whether the request is for anything but the latest snapshot."""
         return self.version is not None or self.timestamp is not None or self.starting_version is not None
 
     @property
     def opts_into_end_stream(self) -> bool:
-        """Whether the body alone asks for an `endStreamAction`; other clients may not know that line."""
+        """Return whether the body alone requests an `endStreamAction`, which older clients do not support."""
         return self.max_files is not None or self.page_token is not None or self.include_refresh_token
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """What may not change from page to page: every parameter but the page size and the tokens themselves."""
-        return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _NOT_OF_ALL_PAGES}
+        """Return the parameters that must be equal on all pages: all but the page size and the tokens."""
+        return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _PAGE_FIELDS}
 
     def _check(self, *, async_query: bool) -> None:
-        chosen = [item for item in (self.version, self.timestamp, self.starting_version) if item is not None]
-        if len(chosen) > 1:
+        selectors = [item for item in (self.version, self.timestamp, self.starting_version) if item is not None]
+        if len(selectors) > 1:
             raise InvalidParameter("Please only provide one of: version,timestamp,startingVersion")
         if self.version is not None and self.version < 0:
             raise InvalidParameter("table version cannot be negative.")
         if self.starting_version is not None and self.starting_version < 0:
             raise InvalidParameter("startingVersion cannot be negative.")
         check_max_files(self.max_files)
-        if chosen and self.include_refresh_token:
+        if selectors and self.include_refresh_token:
             raise InvalidParameter("includeRefreshToken cannot be used when querying a specific version.")
         if self.page_token is not None and self.include_refresh_token:
             raise InvalidParameter("includeRefreshToken must be used in the first page request.")
-        if chosen and self.refresh_token is not None:
+        if selectors and self.refresh_token is not None:
             raise InvalidParameter("refreshToken cannot be used when querying a specific version.")
         if self.page_token is not None and self.refresh_token is not None:
             raise InvalidParameter("refreshToken must be used in the first page request.")
-        # Spark says asyncquery=true with every call once it is told to, and gives no key to ranges, which it reads from
-        # the answer itself.
+        # With its async setting, Spark sends asyncquery=true in every request, but no key for ranges, which it
+        # reads synchronously.
         if async_query and self.idempotency_key is None and not self.is_range:
             raise InvalidParameter("idempotency_key is required for async query.")
 
     def check_gate(self, gate: TableGate) -> None:
-        """Refuse what the table's entry does not allow, and a range that ends before it starts (step 4)."""
+        """Reject what the table's entry does not allow, and a range that ends before it starts (step 4)."""
         if self.time_travels:
             gate.require_history()
         for version in (self.version, self.starting_version):
@@ -135,13 +135,13 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidParameter(f"startingVersion({start}) must be smaller than or equal to endingVersion({end}).")
 
     def instant(self) -> Instant | None:
-        """Return the moment asked for, if one was; raises `InvalidParameter` (step 6)."""
+        """Return the requested instant, if any; raises `InvalidParameter` (step 6)."""
         return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
 
     def check_range(self, latest: int) -> tuple[int, int]:
         """Return the first and the last version of a range query, inclusive (step 6).
 
-        Raises InvalidParameter: it starts or ends after the latest version. (Unlike here, /changes clips its end.)
+        Raises InvalidParameter if it starts or ends after the latest version. (/changes instead limits the end.)
         """
         start = self.starting_version or 0
         end = latest if self.ending_version is None else self.ending_version
@@ -155,7 +155,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_start(start: int, latest: int) -> None:
-    """Refuse a range, of /query or /changes, that starts after the latest version."""
+    """Reject a range, of /query or /changes, that starts after the latest version."""
     if start > latest:
         raise InvalidParameter(
             f"Provided Start version({start}) for reading change data is invalid. Start version cannot be greater "
@@ -164,6 +164,6 @@ def check_start(start: int, latest: int) -> None:
 
 
 def check_max_files(max_files: int | None) -> None:
-    """Refuse a page size that is not positive."""
+    """Reject a page size that is not positive."""
     if max_files is not None and max_files <= 0:
         raise InvalidParameter("maxFiles must be positive.")

@@ -1,7 +1,7 @@
-"""The JSON body of a request, read by the rules of protobuf's JSON mapping, which the reference server follows.
+"""Parse the JSON body of a request by the rules of protobuf's JSON mapping, as the reference does.
 
-Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null is absence, a 64-bit number may be
-a string. What has the wrong type is refused with `MalformedRequest` and the reference's wording.
+Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null means absent, and a 64-bit number can
+be a string. Wrong types raise `MalformedRequest` with the reference's wording.
 """
 
 from collections.abc import Mapping
@@ -10,24 +10,24 @@ from typing import Any, Final, Self
 import msgspec
 
 from deltaic.errors import MalformedRequest
-from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, integer, shown
+from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, integer, shorten
 
 _EXACT_FLOAT: Final = 2**53
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The fields of one request body, checked as they are asked for."""
+    """Fields of a request body, checked when they are read."""
 
     message: str
-    """The message's name in the reference's schema, which its error texts mention."""
+    """Name of the message in the reference's schema, for error messages."""
     fields: Mapping[str, Any]
     """By camelCase name; no nulls."""
 
     @classmethod
     def decode(cls, content: bytes, message: str, *, optional: bool = False) -> Self:
-        """Read a body; `optional` takes an empty one for `{}`.
+        """Decode a body; with `optional` an empty body equals `{}`.
 
-        Raises MalformedRequest: nothing, no JSON, or JSON that is not an object.
+        Raises MalformedRequest if the body is empty, not JSON, or not an object.
         """
         if not content.strip():
             if optional:
@@ -52,7 +52,7 @@ class Body(msgspec.Struct, frozen=True):
         raise MalformedRequest(f"Expected a string for field {name} of {self.message}")
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """Return a repeated string field; an absent one is empty."""
+        """Return a repeated string field; empty if absent."""
         value = self.fields.get(name, [])
         if not isinstance(value, list):
             raise MalformedRequest(f"Expected an array for repeated field {name} of {self.message}")
@@ -69,7 +69,7 @@ class Body(msgspec.Struct, frozen=True):
         return self._number(name, INT64_MAX, "Not an int64 value")
 
     def boolean(self, name: str) -> bool:
-        """Return a boolean field, false when absent; `"True"` counts as true."""
+        """Return a boolean field, false if absent; `"True"` counts as true."""
         value = self.fields.get(name, False)
         if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
             return value.strip().lower() == "true"
@@ -82,10 +82,10 @@ class Body(msgspec.Struct, frozen=True):
         if isinstance(value, str):
             number = integer(value, 10**20)
             if number is None:
-                raise MalformedRequest(f"Not a numeric value: {shown(value)} for field {name} of {self.message}")
+                raise MalformedRequest(f"Not a numeric value: {shorten(value)} for field {name} of {self.message}")
             value = number
         elif isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOAT:
-            value = int(value)  # protobuf's JSON mapping takes 1.0 and 1e3 for integers
+            value = int(value)  # protobuf's JSON mapping accepts 1.0 and 1e3 as integers
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -96,6 +96,6 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def camel_case(name: str) -> str:
-    """Return a snake_case name as JSON spells it; a camelCase one stays as it is."""
+    """Convert a snake_case name to camelCase, as JSON spells it."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

@@ -1,7 +1,7 @@
-"""The small requests of the protocol.
+"""Parse and check the small requests of the protocol.
 
-Every request is made by its `parse`, which does the checks that need nothing but the request, in the reference's
-order. Checks that need the table are methods; call them in the order in which their docstrings number them.
+`parse` runs the checks that need only the request, in the reference's order. Methods run the checks that need the
+table; call them in the order of the numbers in their docstrings.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,13 @@ class ListRequest(msgspec.Struct, frozen=True):
     """A page of shares, schemas or tables."""
 
     max_results: int
-    """0 to 500; 0 asks for no items and a token that points to the same place."""
+    """0 to 500; 0 requests no items, and a token for the same page."""
     page_token: str | None
-    """A signed list token, or None for the first page (an empty one is none: answers may carry an empty one)."""
+    """A list token; None for the first page. An empty token counts as None, because responses can contain one."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read `maxResults` and `pageToken`; raises `InvalidParameter`."""
+        """Parse `maxResults` and `pageToken`; raises `InvalidParameter`."""
         max_results = number(query.get("maxResults"), INT32_MAX)
         if max_results is None:
             max_results = MAX_RESULTS
@@ -45,17 +45,17 @@ class VersionRequest(msgspec.Struct, frozen=True):
     """Query Table Version: the latest version, or the first one at or after a timestamp."""
 
     starting_timestamp: str | None
-    """As sent; it is read by `starting_instant`, after the history gate, as the reference does."""
+    """As sent; `starting_instant` parses it after the history check, as the reference does."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read `startingTimestamp`; nothing to refuse yet."""
+        """Parse `startingTimestamp`."""
         return cls(query.get("startingTimestamp"))
 
     def starting_instant(self, gate: TableGate) -> Instant | None:
-        """Return the moment asked for, None for the latest version (1: after the table was found).
+        """Return the requested instant; None for the latest version (1: after the lookup of the table).
 
-        Raises InvalidParameter: the table's history is not shared, or the text is not a timestamp.
+        Raises InvalidParameter if the table's history is not shared, or the text is not a timestamp.
         """
         if self.starting_timestamp is None:
             return None
@@ -63,7 +63,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
         return parse_instant(self.starting_timestamp, "startingTimestamp")
 
     def check_version(self, gate: TableGate, version: int) -> None:
-        """Refuse a version, found by timestamp, before the table's start version (2: after resolution)."""
+        """Reject a version by timestamp that is before the table's start version (2: after resolution)."""
         if self.starting_timestamp is None or version >= gate.start_version:
             return
         instant = parse_instant(self.starting_timestamp, "startingTimestamp")
@@ -78,11 +78,11 @@ class MetadataRequest(msgspec.Struct, frozen=True):
 
     version: int | None
     timestamp: str | None
-    """As sent; `instant` reads it."""
+    """As sent; `instant` parses it."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read `version` and `timestamp`; raises `InvalidParameter` for both at once or a negative version."""
+        """Parse `version` and `timestamp`; raises `InvalidParameter` for both at once or a negative version."""
         version, timestamp = number(query.get("version"), INT64_MAX), query.get("timestamp")
         if version is not None and timestamp is not None:
             raise InvalidParameter("Please only provide one of: version,timestamp")
@@ -91,24 +91,24 @@ class MetadataRequest(msgspec.Struct, frozen=True):
         return cls(version, timestamp)
 
     def check_gate(self, gate: TableGate) -> None:
-        """Refuse versions and timestamps of a table whose history is not shared (1: after the table was found)."""
+        """Reject versions and timestamps if the table's history is not shared (1: after the lookup of the table)."""
         if self.version is not None or self.timestamp is not None:
             gate.require_history()
 
     def instant(self) -> Instant | None:
-        """Return the moment asked for, if one was; raises `InvalidParameter` (2: after the `fileidhash` header)."""
+        """Return the requested instant, if any; raises `InvalidParameter` (2: after the `fileidhash` header)."""
         return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
 
 
 class QueryResultRequest(msgspec.Struct, frozen=True):
-    """Get Query Info: poll an asynchronous query, or fetch the next page of its result."""
+    """Get Query Info: poll an asynchronous query, or read the next page of its result."""
 
     max_files: int | None
     page_token: str | None
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read the optional body; raises MalformedRequest, and InvalidParameter for `maxFiles` that is not positive."""
+        """Parse the optional body; raises MalformedRequest, or InvalidParameter if `maxFiles` is not positive."""
         body = Body.decode(content, "GetQueryInfoRequest", optional=True)
         max_files, page_token = body.int32("maxFiles"), body.string("pageToken")
         check_max_files(max_files)
@@ -116,16 +116,16 @@ class QueryResultRequest(msgspec.Struct, frozen=True):
 
 
 class CredentialsRequest(msgspec.Struct, frozen=True):
-    """Temporary table credentials: for the table's root, or for a location at or below one of its locations."""
+    """Temporary table credentials for the table's root, or for a location at or below one of its locations."""
 
     location: str | None
-    """As sent; whether it belongs to the table is decided where locations are understood."""
+    """As sent; the caller checks that it belongs to the table."""
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read the optional body; raises `MalformedRequest`.
+        """Parse the optional body; raises `MalformedRequest`.
 
-        The reference takes a body that is not JSON for one without a location and vends for the whole table: a
-        mistyped request must not get more than it asked for, so it is refused here.
+        The reference treats invalid JSON as a request without a location, and vends credentials for the complete table.
+        This server rejects it, so that an invalid request never gets more access than intended.
         """
         return cls(Body.decode(content, "GenerateTemporaryTableCredentialRequest", optional=True).string("location"))

@@ -1,11 +1,10 @@
-"""Page, list and refresh tokens, sealed: proof that this server issued them to this recipient.
+"""Seal page, list and refresh tokens, which prove that this server issued them to this recipient.
 
-A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([expiry, claims]) | zeros`; the MAC
-covers the token's kind too, so that no kind passes for another. What follows the MAC is filled up, so that its size
-does not tell how large its numbers are, and enciphered, since where a page starts counts files that its reader may not
-know of: with a key stream that the MAC chooses, so that equal streams mean equal contents (the construction of RFC
-5297, with HMAC and SHAKE-256 from the standard library in the place of AES). Tokens need no escaping in a query
-string, because Spark appends them as they are.
+A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([expiry, claims]) | zeros`. The MAC covers
+the kind of token, so that one kind cannot replace another. Padding hides the size of numbers. The contents are
+encrypted, because a start position reveals the number of files that the recipient may not know of. The key stream
+depends on the MAC, so equal streams mean equal contents (the construction of RFC 5297, with HMAC and SHAKE-256 from the
+standard library instead of AES). Tokens need no escaping in a query string, because Spark appends them unescaped.
 """
 
 import base64
@@ -30,25 +29,25 @@ _STREAM: Final = b"deltaic-token-2 stream\0"
 
 
 class TokenContents(msgspec.Struct, frozen=True):
-    """The contents of a token that this server issued; whether it still holds is for the reader to ask."""
+    """Contents of a token that this server issued; the caller checks its expiry."""
 
     claims: dict[str, Any]
-    """JSON values, as they were sealed; tuples come back as lists."""
+    """JSON values as sealed; tuples become lists."""
     expires_at: int
-    """Seconds since the epoch; the token holds until just before it."""
+    """Seconds since the epoch; the token is valid before this time."""
 
     def expired(self, now: float) -> bool:
-        """Return whether the token's time is over at `now`, in seconds since the epoch."""
+        """Return whether the token has expired at `now`, in seconds since the epoch."""
         return now >= self.expires_at
 
 
 class TokenSigner:
-    """Seals claims into tokens and opens tokens into claims, with one secret key."""
+    """Seals and opens tokens with one secret key."""
 
     __slots__ = ("_key", "_stream_key")
 
     def __init__(self, key: bytes) -> None:
-        """Take a key of at least 32 random bytes; a shorter one is the operator's mistake and raises `ValueError`."""
+        """Use a key of at least 32 random bytes; raises `ValueError` for a shorter one."""
         if len(key) < MIN_KEY_BYTES:
             raise ValueError(f"the token key has {len(key)} bytes; at least {MIN_KEY_BYTES} are needed")
         self._key = key
@@ -61,26 +60,26 @@ class TokenSigner:
         blob = len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
         blob += bytes(-len(blob) % _BLOCK)
         mac = self._mac(kind, blob)
-        return _encode(mac + self._ciphered(mac, blob))
+        return _encode(mac + self._apply_cipher(mac, blob))
 
     def open(self, kind: str, token: str) -> TokenContents | None:
-        """Return what a token holds, or None if it is not, to the letter, one that this key sealed as `kind`.
+        """Return the contents of a token; None unless this key sealed exactly this text as `kind`.
 
-        Whether it has expired is left to the caller, who may have to say so in the protocol's words.
+        The caller checks the expiry, because it may need the protocol's message for it.
         """
         content = _decode(token)
         if content is None:
             return None
         mac = content[:_MAC_BYTES]
-        blob = self._ciphered(mac, content[_MAC_BYTES:])
+        blob = self._apply_cipher(mac, content[_MAC_BYTES:])
         if not hmac.compare_digest(mac, self._mac(kind, blob)):
             return None
         end = _LENGTH_BYTES + int.from_bytes(blob[:_LENGTH_BYTES], "big")
         expires_at, claims = msgspec.msgpack.decode(blob[_LENGTH_BYTES:end], type=tuple[int, dict[str, Any]])
         return TokenContents(claims, expires_at)
 
-    def _ciphered(self, mac: bytes, blob: bytes) -> bytes:
-        """Encipher or decipher, which is the same."""
+    def _apply_cipher(self, mac: bytes, blob: bytes) -> bytes:
+        """Encrypt or decrypt, which is the same operation."""
         stream = hashlib.shake_256(self._stream_key + mac).digest(len(blob))
         return (int.from_bytes(blob, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(blob), "big")
 
@@ -89,8 +88,8 @@ class TokenSigner:
 
 
 def checksum(parameters: Mapping[str, object]) -> str:
-    """Return a short digest of request parameters; equal for equal parameters, whatever their order."""
-    canonical = json.dumps(parameters, sort_keys=True)  # ASCII: a client may send half a UTF-16 pair
+    """Return a short digest of request parameters, independent of their order."""
+    canonical = json.dumps(parameters, sort_keys=True)  # ASCII, because a client may send half a UTF-16 pair
     return _encode(hashlib.sha256(canonical.encode()).digest()[:16])
 
 
@@ -99,7 +98,7 @@ def _encode(content: bytes) -> str:
 
 
 def _decode(token: str) -> bytes | None:
-    """Return the bytes of a canonical encoding, None for any other text: no two texts stand for one token."""
+    """Return the bytes of a canonical encoding; None for any other text, so that each token has one text."""
     if len(token) > _MAX_TOKEN or not token.isascii():
         return None
     try:

@@ -1,7 +1,6 @@
-"""Tables and files on their way to the wire: what the renderers of both formats need to know, signed.
+"""Tables and files in the form that the renderers of both formats need, with signed URLs.
 
-Whoever answers a request converts the log's actions into these. Nothing here has been looked up, filtered or signed
-by the renderers: what stands in these values is what the client reads.
+Callers convert actions of the log to these values. The renderers do not look up, filter or sign anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +12,14 @@ import msgspec
 from deltaic.protocol.capabilities import FileIdHash
 
 ActionKind: TypeAlias = Literal["file", "add", "cdf", "remove"]
-"""`file`: a file of a snapshot. The others: changes of a commit; in delta format they become add, cdc and remove."""
+"""`file`: a file of a snapshot. The others: changes of a commit; in delta format add, cdc and remove."""
 
 
 def file_id(raw_path: str, scheme: FileIdHash) -> str:
-    """Return the id of a file: lower-case hex of MD5 (`parquet`) or SHA-256 (`delta`) of its path as logged.
+    """Return the id of a file: lower-case hex of MD5 (`parquet`) or SHA-256 (`delta`) of its path.
 
-    The path is the `path` of the log's action, neither decoded nor resolved, in UTF-8. This is the reference server's
-    rule, so that caches and streaming offsets of recipients survive a change of server.
+    The path is the `path` of the log's action, neither decoded nor resolved, in UTF-8. The reference server uses the
+    same rule, so recipients' caches and streaming offsets survive a change of server.
     """
     content = raw_path.encode("utf-8", "surrogatepass")
     if scheme == "parquet":
@@ -29,72 +28,70 @@ def file_id(raw_path: str, scheme: FileIdHash) -> str:
 
 
 class WireDeletionVector(msgspec.Struct, frozen=True):
-    """A deletion vector as the recipient may read it: a signed URL, or inline bytes."""
+    """A deletion vector for the recipient: a signed URL, or inline bytes."""
 
     storage_type: Literal["p", "i"]
-    """`p`: path; `i`: inline. The log's `u` must have been resolved and signed: Spark rejects it on the wire."""
+    """`p`: path; `i`: inline. The log's `u` must be resolved and signed, because Spark rejects it."""
     path_or_inline: str
-    """The signed URL of the deletion vector file (`p`), or the descriptor's own Z85 text, untouched (`i`)."""
+    """Signed URL of the deletion vector file (`p`), or the unchanged Z85 text (`i`)."""
     size_in_bytes: int
     cardinality: int
-    """Rows deleted."""
     offset: int | None = None
-    """Bytes into the file; None for inline ones."""
+    """Bytes into the file; None if inline."""
     file_id: str | None = None
-    """Required for `p`: `file_id` of the deletion vector file's path; other than the data file's id."""
+    """Required for `p`: `file_id` of the path of the deletion vector file, not of the data file."""
 
 
 class FileAction(msgspec.Struct, frozen=True):
-    """One data file, or one file of changes."""
+    """A data file or a change data file."""
 
     kind: ActionKind
     url: str
-    """Signed."""
+    """Signed URL."""
     id: str
     partition_values: Mapping[str, str | None]
-    """Physical column names and texts as logged; in the order to be written. In parquet format Spark looks every
-    partition column up, so it is named even where the log leaves it out."""
+    """Physical column names and values as logged, in the order of the output. In parquet format it must contain every
+    partition column, because Spark looks each up."""
     size: int
     """Bytes."""
     stats: str | None = None
-    """The statistics' JSON text, as logged; not written for `cdf` and `remove`."""
+    """JSON text of the statistics, as logged; omitted for `cdf` and `remove`."""
     version: int | None = None
-    """Commit version: required for changes; for a snapshot when it was asked for by version or timestamp."""
+    """Commit version: required for changes, and for a snapshot that was requested by version or timestamp."""
     timestamp: int | None = None
-    """Milliseconds of that commit; as `version`."""
+    """Commit time in milliseconds; present if `version` is."""
     expiration: int | None = None
-    """Milliseconds at which the URL (and the deletion vector's) dies."""
+    """Milliseconds at which the URLs expire."""
     modification_time: int = 0
     """Milliseconds; for `add` in delta format; for `remove` it is the deletion time."""
     deletion_vector: WireDeletionVector | None = None
     """Delta format only; never for `cdf`."""
     base_row_id: int | None = None
-    """Row tracking, with the next: delta format only."""
+    """Row tracking, like the next field: delta format only."""
     default_row_commit_version: int | None = None
 
 
 class WireMetadata(msgspec.Struct, frozen=True):
-    """What both formats say about a table."""
+    """Metadata of a table for both formats."""
 
     id: str
-    """The Delta table's own id (metaData.id), not the share's."""
+    """The Delta table's id (metaData.id), not the share's."""
     schema_string: str
-    """As logged, character by character: Spark compares it between /metadata and /query."""
+    """Exactly as logged: Spark compares it between /metadata and /query."""
     partition_columns: Sequence[str]
     configuration: Mapping[str, str]
-    """All table properties; each format decides which of them leave."""
+    """All table properties; each format sends some of them."""
     raw: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """The log's metaData action, complete; needed in delta format."""
+    """The log's complete metaData action; required in delta format."""
     name: str | None = None
     description: str | None = None
     history_shared: bool = False
-    """Whether the change data feed may be read; parquet format announces it only then."""
+    """Whether recipients may read the change data feed; parquet format announces it only then."""
     version: int | None = None
-    """The version that the metadata describes, where the request makes the answer say so."""
+    """Version of the metadata, if the response must contain it."""
     size: int | None = None
-    """Bytes of all live files."""
     num_files: int | None = None
     location: str | None = None
-    """Where configured, with the next two: the root, further locations, and `url` and `dir`."""
+    """If configured: the table's root; then further locations, and `url` and `dir`."""
     auxiliary_locations: Sequence[str] = ()
     access_modes: Sequence[str] = ()

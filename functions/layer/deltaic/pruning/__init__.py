@@ -1,20 +1,21 @@
-"""Decides which files may hold a row that a query asks for: the text of its hints in, a filter of files out.
+"""Select the files that may contain rows for a query's hints.
 
-A file is dropped only when what the log says of it proves that no row of it makes the hints true; whatever is not
-understood, not told or not certain keeps it. One hint, on a table partitioned by `day`, all the way down:
+A file is dropped only if the log proves that none of its rows can match; missing or unclear statistics keep it.
+Example: one hint for a table partitioned by `day`.
 
-    sql_hints, json_hints   "price < 5 AND NOT (day = DATE '2026-01-02')"
+    sql_hints, json_hints   parse "price < 5 AND NOT (day = DATE '2026-01-02')"
     expressions             And(price < '5', Not(day = '2026-01-02'))
-    binding, intervals      all of: price < [5, 5] on the axis of decimals; day <> [20455, 20455] on that of integers
+    predicate_binding,      all of: price < [5, 5] on the axis of decimals; day <> [20455, 20455] on that of integers
+      intervals
 
-    file   partition_facts     statistics_facts            column_tests: may some row pass?
+    file   partition_facts     statistics_facts            column_tests: may a row pass?
     a      day = 2026-01-01    3.00 <= price <= 9.00       day: yes; price: 3.00 < 5, yes           kept
-    b      day = 2026-01-02    (not looked at)             day: every row is the one excluded       dropped
+    b      day = 2026-01-02    (not read)                  day: no, every row has this day          dropped
     c      day = 2026-01-01    5.00 <= price <= 9.00       day: yes; price: 5.00 < 5, no            dropped
-    d      day = 2026-01-01    none                        day: yes; price: nothing is known        kept
+    d      day = 2026-01-01    none                        day: yes; price: unknown, yes            kept
 
-`skipper` goes from step to step. A NOT is moved inwards to the tests, each of which has an opposite of its own, so that
-"may some row pass?" is all that is ever asked and no answer is inverted. Nothing is known of the rest of the product.
+`skipper` runs these steps. NOT is moved inwards to the tests, each of which has an opposite, so that no result is ever
+inverted. The package does not depend on the rest of the product.
 """
 
 from collections.abc import Sequence
@@ -33,18 +34,18 @@ BEFORE_SNAPSHOT: Final = (
     "deltaic.pruning.sql_tree",
     "sqlglot.dialects.databricks",
 )
-"""Modules that are imported when the first hint comes; a snapshot of the process has them already."""
+"""Modules that the first hint imports; a SnapStart snapshot contains them already."""
 
 
-def predicate_of(sql_hints: Sequence[str], json_hints: str | None) -> "Expression | None":
-    """Return what `predicateHints` and `jsonPredicateHints` say together; None where they filter nothing.
+def parse_hints(sql_hints: Sequence[str], json_hints: str | None) -> "Expression | None":
+    """Return the predicate of `predicateHints` and `jsonPredicateHints`; None if they filter nothing.
 
-    Hints are best effort (PROTOCOL.md, "Read Data from a Table"): none is refused, and what cannot be read selects
-    everything.
+    Hints are best effort (PROTOCOL.md, "Read Data from a Table"): none raises an error, and an unreadable one selects
+    all rows.
     """
     if not sql_hints and not json_hints:
         return None
-    # Most queries carry no hints: they do not pay for the imports of the parsers.
+    # Most queries have no hints, so they should not import the parsers.
     from deltaic.pruning.expressions import conjunction
     from deltaic.pruning.json_hints import parse_json
     from deltaic.pruning.sql_hints import parse_sql
@@ -53,7 +54,7 @@ def predicate_of(sql_hints: Sequence[str], json_hints: str | None) -> "Expressio
 
 
 def file_filter(predicate: "Expression | None", metadata: "TableMetadata") -> "Skipper | None":
-    """Return what prunes by a predicate; None where every file is kept."""
+    """Return a filter of files by a predicate; None if it keeps every file."""
     if predicate is None:
         return None
     from deltaic.pruning.skipper import Skipper

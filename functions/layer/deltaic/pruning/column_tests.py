@@ -1,7 +1,7 @@
-"""Decides, for many files at once, whether bounds of a column leave room for a row that passes one test.
+"""Tests of a column's bounds in many files: may a file contain a row that passes?
 
-A test asks "may some row pass?", never "do all?": a negated test is another test, so that no answer is ever inverted.
-Bounds may be wider than the values and absent; then they leave more room.
+Each test asks whether some row may pass, never whether all do. A negated test is another test, so that no result is
+inverted. Bounds can be wider than the values, or missing; then more files pass.
 """
 
 from bisect import bisect_left
@@ -18,28 +18,28 @@ from deltaic.pruning.intervals import Interval
 from deltaic.pruning.values import EXACTLY, INT64, MAX_PRECISION, Axis
 
 Verdict: TypeAlias = pa.BooleanArray | bool
-"""An array without nulls, one value a file, or one bool for all of them."""
+"""An array without nulls with one value per file, or one bool for all files."""
 
-_FEW: Final = 16
-"""Values of an IN list up to which trying each beats a search per file."""
+_MAX_TRIED: Final = 16
+"""Up to this number of IN values, testing each is faster than a binary search per file."""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of one column in each file: nothing where `low` or `high` is None, or null.
+    """Facts about a column in each file; a bound that is None or null is unknown.
 
-    `low` and `high` lie on the axis of the column's type; every value that is neither null nor NaN is between them.
+    `low` and `high` are on the axis of the column's type; all values other than null and NaN are between them.
     """
 
     low: pa.Array | None
     high: pa.Array | None
     may_be_null: Verdict
     is_null: Verdict
-    """Every row is null, or there is no row."""
+    """Whether every row is null, or there is no row."""
     may_be_nan: bool
 
 
 def both(left: Verdict, right: Verdict) -> Verdict:
-    """Return where both hold."""
+    """Return the conjunction."""
     if isinstance(left, bool):
         return right if left else False
     if isinstance(right, bool):
@@ -48,7 +48,7 @@ def both(left: Verdict, right: Verdict) -> Verdict:
 
 
 def either(left: Verdict, right: Verdict) -> Verdict:
-    """Return where at least one holds."""
+    """Return the disjunction."""
     if isinstance(left, bool):
         return True if left else right
     if isinstance(right, bool):
@@ -57,15 +57,15 @@ def either(left: Verdict, right: Verdict) -> Verdict:
 
 
 def opposite(verdict: Verdict) -> Verdict:
-    """Return where it does not hold."""
+    """Return the negation."""
     return not verdict if isinstance(verdict, bool) else pc.invert(verdict)
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """A row's value is `<`, `<=`, `>`, `>=`, `=` or `<>` a literal; null passes none of them.
+    """The value is `<`, `<=`, `>`, `>=`, `=` or `<>` a literal; null passes none of them.
 
-    Spark holds NaN greater than everything and equal to itself, and writers may leave NaN out of their bounds, so a
-    column that may hold NaN passes every `>`, unless `no_nan`: NaN is excluded by another test of the same row.
+    Spark orders NaN above all numbers and equal to itself, and writers can omit NaN from bounds. So a column that may
+    contain NaN passes every `>`, unless `no_nan` says that another test of the same row excludes NaN.
     """
 
     operator: Literal["<", "<=", ">", ">=", "=", "<>"]
@@ -73,23 +73,23 @@ class Compare(msgspec.Struct, frozen=True):
     no_nan: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may hold a row that passes."""
-        low, high = _on(facts.low, self.literal.axis), _on(facts.high, self.literal.axis)
+        """Return which files may contain a row that passes."""
+        low, high = _to_axis(facts.low, self.literal.axis), _to_axis(facts.high, self.literal.axis)
         if self.operator in {"<", "<="}:
-            room = _beside(low, self.operator, self.literal.high)
+            verdict = _compare_bounds(low, self.operator, self.literal.high)
         elif self.operator in {">", ">="}:
-            room = _beside(high, self.operator, self.literal.low)
+            verdict = _compare_bounds(high, self.operator, self.literal.low)
         elif self.operator == "=":
-            room = both(_beside(low, "<=", self.literal.high), _beside(high, ">=", self.literal.low))
+            verdict = both(_compare_bounds(low, "<=", self.literal.high), _compare_bounds(high, ">=", self.literal.low))
         else:
-            room = opposite(_all_are(low, high, [self.literal.low])) if self.literal.is_point else True
+            verdict = opposite(_are_all_among(low, high, [self.literal.low])) if self.literal.is_point else True
         if facts.may_be_nan and not self.no_nan and self.operator in {">", ">=", "<>"}:
-            room = True
-        return both(room, opposite(facts.is_null))
+            verdict = True
+        return both(verdict, opposite(facts.is_null))
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """A row's value equals one of the literals: `lows` and `highs` are their ends on `axis`, both ascending."""
+    """The value equals one of the literals, whose ends on `axis` are `lows` and `highs`, both ascending."""
 
     axis: Axis
     lows: tuple[Any, ...]
@@ -97,97 +97,98 @@ class OneOf(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, literals: Sequence[Interval]) -> "OneOf":
-        """Return the test for literals that share an axis and were widened by one rule, so that both ends ascend."""
+        """Return the test for literals on the same axis that were widened equally, so both ends ascend."""
         lows, highs = {literal.low for literal in literals}, {literal.high for literal in literals}
         if len(lows) != len(highs):
             return cls(literals[0].axis, (min(lows),), (max(highs),))
         return cls(literals[0].axis, tuple(sorted(lows)), tuple(sorted(highs)))
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may hold a row that passes."""
-        low, high = _on(facts.low, self.axis), _on(facts.high, self.axis)
-        if len(self.lows) > _FEW and low is not None and high is not None:
+        """Return which files may contain a row that passes."""
+        low, high = _to_axis(facts.low, self.axis), _to_axis(facts.high, self.axis)
+        if len(self.lows) > _MAX_TRIED and low is not None and high is not None:
             return both(self._search(low, high), opposite(facts.is_null))
-        room: Verdict = False
+        verdict: Verdict = False
         for begin, end in zip(self.lows, self.highs, strict=True):
-            room = either(room, both(_beside(low, "<=", end), _beside(high, ">=", begin)))
-        return both(room, opposite(facts.is_null))
+            verdict = either(verdict, both(_compare_bounds(low, "<=", end), _compare_bounds(high, ">=", begin)))
+        return both(verdict, opposite(facts.is_null))
 
     def _search(self, low: pa.Array, high: pa.Array) -> pa.BooleanArray:
         lows, highs, count = self.lows, self.highs, len(self.lows)
 
-        def hit(least: Any, greatest: Any) -> bool:
+        def overlaps(least: Any, greatest: Any) -> bool:
             if least is None or greatest is None:
                 return True
-            # The first literal that does not end before the file begins: all later ones begin no sooner.
-            at = bisect_left(highs, least)
-            return at < count and bool(lows[at] <= greatest)
+            # The first literal that does not end below the file's minimum; all later ones have greater ends.
+            index = bisect_left(highs, least)
+            return index < count and bool(lows[index] <= greatest)
 
-        return pa.array(map(hit, low.to_pylist(), high.to_pylist()), pa.bool_())
+        return pa.array(map(overlaps, low.to_pylist(), high.to_pylist()), pa.bool_())
 
 
 class NoneOf(msgspec.Struct, frozen=True):
-    """A row's value is not null and differs from every one of `points` on `axis`."""
+    """The value is not null and differs from each of `points` on `axis`."""
 
     axis: Axis
     points: tuple[Any, ...]
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may hold a row that passes."""
-        room: Verdict = True
+        """Return which files may contain a row that passes."""
+        verdict: Verdict = True
         if not facts.may_be_nan:
-            room = opposite(_all_are(_on(facts.low, self.axis), _on(facts.high, self.axis), self.points))
-        return both(room, opposite(facts.is_null))
+            low, high = _to_axis(facts.low, self.axis), _to_axis(facts.high, self.axis)
+            verdict = opposite(_are_all_among(low, high, self.points))
+        return both(verdict, opposite(facts.is_null))
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """A row's string begins with `prefix`, or with `negated` does not; null passes neither."""
+    """The string starts with `prefix`, or with `negated` does not; null passes neither."""
 
     prefix: str
     negated: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may hold a row that passes."""
+        """Return which files may contain a row that passes."""
         low, high = facts.low, facts.high
         if self.negated:
-            # Between two strings with a prefix there are only strings with it.
-            room = True if low is None or high is None else opposite(both(self._starts(low), self._starts(high)))
+            # All strings between two strings with a prefix have that prefix.
+            verdict = True if low is None or high is None else opposite(both(self._starts(low), self._starts(high)))
         else:
             cut = None if low is None else pc.utf8_slice_codeunits(low, 0, len(self.prefix))
-            room = both(_beside(cut, "<=", self.prefix), _beside(high, ">=", self.prefix))
-        return both(room, opposite(facts.is_null))
+            verdict = both(_compare_bounds(cut, "<=", self.prefix), _compare_bounds(high, ">=", self.prefix))
+        return both(verdict, opposite(facts.is_null))
 
     def _starts(self, array: pa.Array) -> pa.BooleanArray:
         return pc.coalesce(pc.starts_with(array, pattern=self.prefix), False)
 
 
 class Null(msgspec.Struct, frozen=True):
-    """A row's value is null, or with `negated` is not."""
+    """The value is null, or with `negated` is not null."""
 
     negated: bool = False
 
     def may_pass(self, facts: Facts) -> Verdict:
-        """Return which files may hold a row that passes."""
+        """Return which files may contain a row that passes."""
         return opposite(facts.is_null) if self.negated else facts.may_be_null
 
 
 Test: TypeAlias = Compare | OneOf | NoneOf | Prefix | Null
 
 
-def _on(bounds: pa.Array | None, axis: Axis) -> pa.Array | None:
-    """Return bounds on the literal's axis: whole numbers and decimals become doubles beside a double."""
+def _to_axis(bounds: pa.Array | None, axis: Axis) -> pa.Array | None:
+    """Return bounds on the literal's axis: compared with doubles, integers and decimals become doubles."""
     if bounds is None or axis is not Axis.DOUBLE or pa.types.is_floating(bounds.type):
         return bounds
     return pc.cast(bounds, pa.float64(), safe=False)
 
 
-def _beside(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], value: Any) -> Verdict:
-    """Return where `bound operator value`, and where there is no bound."""
+def _compare_bounds(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], value: Any) -> Verdict:
+    """Return where `bound operator value` holds, or the bound is missing."""
     if bounds is None:
         return True
     if not isinstance(value, (str, float)):
-        step = _step(bounds.type, value, up=operator in {"<", ">="})
-        if isinstance(step, bool):  # beyond what the type holds: above everything, or below
+        step = _round_to_type(bounds.type, value, up=operator in {"<", ">="})
+        if isinstance(step, bool):  # outside the type's range
             return True if step == operator.startswith("<") else pc.is_null(bounds)
         value = step
     kernels = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
@@ -195,25 +196,25 @@ def _beside(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], va
     return pc.coalesce(verdict, True) if verdict.null_count else verdict
 
 
-def _step(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
-    """Return the nearest number that the type holds, above or below; True or False when it is beyond either end."""
+def _round_to_type(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
+    """Round a number up or down to the type; True above and False below the type's range."""
     if pa.types.is_integer(type_):
-        whole: int = ceil(value) if up else floor(value)
-        return whole if -INT64 <= whole < INT64 else whole > 0
+        rounded: int = ceil(value) if up else floor(value)
+        return rounded if -INT64 <= rounded < INT64 else rounded > 0
     scale = type_.scale if pa.types.is_decimal(type_) else 0
     decimal = Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if up else ROUND_FLOOR, EXACTLY)
     limit = Decimal(1).scaleb(MAX_PRECISION - scale)
     return decimal if -limit < decimal < limit else decimal > 0
 
 
-def _all_are(low: pa.Array | None, high: pa.Array | None, points: Sequence[Any]) -> Verdict:
-    """Return where the bounds are one value, and it is among the points."""
+def _are_all_among(low: pa.Array | None, high: pa.Array | None, points: Sequence[Any]) -> Verdict:
+    """Return where both bounds are the same value, and it is one of the points."""
     if low is None or high is None:
         return False
     if pa.types.is_integer(low.type) or pa.types.is_decimal(low.type):
-        steps = [_step(low.type, point, up=True) for point in points]
+        steps = [_round_to_type(low.type, point, up=True) for point in points]
         points = [
             step for step, point in zip(steps, points, strict=True) if not isinstance(step, bool) and step == point
         ]
-    among = pc.is_in(low, value_set=pa.array(points, low.type))
-    return pc.and_(among, pc.coalesce(pc.equal(low, high), False))
+    matches = pc.is_in(low, value_set=pa.array(points, low.type))
+    return pc.and_(matches, pc.coalesce(pc.equal(low, high), False))

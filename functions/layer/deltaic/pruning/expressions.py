@@ -1,9 +1,8 @@
-"""A query predicate, whichever language it was written in: one tree of frozen nodes.
+"""Query predicates of all languages as one tree of frozen nodes.
 
-`sql_hints` and `json_hints` parse into it; `skipper` asks of each file whether it may hold a row for which the tree is
-true. The meaning is SQL's three-valued logic, where only true selects a row. Type names are those
-of a Delta schema: boolean, byte, short, integer, long, float, double, decimal(p,s), string, date, timestamp,
-timestamp_ntz, binary.
+`sql_hints` and `json_hints` parse into it, and `skipper` asks for each file whether it may contain a row for which the
+tree is true. It has SQL's three-valued logic, where only true selects a row. Type names are those of a Delta schema:
+boolean, byte, short, integer, long, float, double, decimal(p,s), string, date, timestamp, timestamp_ntz, binary.
 """
 
 from typing import Literal as OneOf
@@ -12,14 +11,14 @@ from typing import TypeAlias
 import msgspec
 
 Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
-"""`<=>` is null-safe equality: null equals null, and the answer is never null."""
+"""`<=>` is null-safe equality: null equals null, and the result is never null."""
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column by its logical name, nested ones by one element a level; names match whatever their case.
+    """A column by its logical name, with one element per level; names are case-insensitive.
 
-    `type` is what the predicate says that the column is, None where it says nothing; one that is not the column's own
-    tells of a cast. An element may hold dots that were meant as levels: JSON hints have one name only.
+    `type` is the type in the predicate, None without one. If it is not the column's own type, the client omitted a
+    cast. An element can contain dots that separate levels, because JSON hints have a single name.
     """
 
     path: tuple[str, ...]
@@ -27,12 +26,12 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Literal(msgspec.Struct, frozen=True):
-    """A constant as text that is still to be read as `type`; no text means null, whatever the type."""
+    """A constant: text to parse as `type`. None means null, whatever the type."""
 
     text: str | None
     type: str
-    within: int = 0
-    """Microseconds by which a time may be off, either way: some clients cut what their users wrote."""
+    tolerance: int = 0
+    """Microseconds by which a time can be off, in both directions, because some clients round times."""
 
 
 class Cast(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ Operand: TypeAlias = Column | Cast | Literal
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """`left operator right`, in the order in which it was written."""
+    """`left operator right`, in the written order."""
 
     operator: Operator
     left: Operand
@@ -54,53 +53,53 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class In(msgspec.Struct, frozen=True):
-    """Equality with any of `values`; null as SQL has it."""
+    """Equality with any of `values`; null as in SQL."""
 
     operand: Operand
     values: tuple[Literal, ...]
 
 
 class StartsWith(msgspec.Struct, frozen=True):
-    """The string begins with `prefix`, case-sensitively."""
+    """The string starts with `prefix`, case-sensitively."""
 
     operand: Column
     prefix: str
 
 
 class IsNull(msgspec.Struct, frozen=True):
-    """The operand is null; never null itself."""
+    """The operand is null; the result is never null."""
 
     operand: Operand
 
 
 class And(msgspec.Struct, frozen=True):
-    """All children, by three-valued logic."""
+    """Conjunction of all children in three-valued logic."""
 
     children: tuple["Expression", ...]
 
 
 class Or(msgspec.Struct, frozen=True):
-    """Any child, by three-valued logic."""
+    """Disjunction of all children in three-valued logic."""
 
     children: tuple["Expression", ...]
 
 
 class Not(msgspec.Struct, frozen=True):
-    """The opposite; of null, null."""
+    """Negation; null for null."""
 
     operand: "Expression"
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A part that was not understood: it may be true, false or null for any row, and so may its opposite."""
+    """An unsupported part, which can be true, false or null for any row, and so can its negation."""
 
 
 Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull | And | Or | Not | Unknown
-"""A column or a literal stands alone where it is boolean."""
+"""A boolean column or literal is an expression by itself."""
 
 
 def conjunction(*predicates: Expression | None) -> Expression | None:
-    """Return the conjunction of what is there; None, which selects everything, when nothing is."""
+    """Return the conjunction of the predicates that are not None; None, which selects all rows, without any."""
     present = tuple(predicate for predicate in predicates if predicate is not None)
     if len(present) > 1:
         return And(present)

@@ -1,7 +1,7 @@
-"""Decides where a literal lies on a column's axis: SQL's type coercion, widened wherever engines or zones differ.
+"""Convert a literal to an interval on a column's axis, by SQL's type coercion.
 
-A literal becomes a closed interval that holds its value under every reading; no interval means that the comparison
-cannot be decided. Spark's rules are the ones followed, because Spark is the client that sends most hints.
+The interval contains the literal's value for every engine and time zone; None means that the comparison is undecidable.
+The rules are Spark's, because Spark sends most hints.
 """
 
 from decimal import Decimal
@@ -32,11 +32,11 @@ from deltaic.pruning.values import (
 )
 
 _FLOAT_DIGITS = 15
-"""Decimal digits that survive a trip through a double, in which some writers put decimal statistics."""
+"""Decimal digits that a double preserves; some writers store decimal statistics as doubles."""
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """All values that a literal may stand for, both ends included, on `axis`."""
+    """Range of a literal's possible values on `axis`, both ends included."""
 
     axis: Axis
     low: Any
@@ -44,138 +44,137 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def is_point(self) -> bool:
-        """Whether the literal has one value for sure."""
+        """Return whether the literal has exactly one possible value."""
         return bool(self.low == self.high)
 
-    def spread(self, by: Any) -> "Interval":
-        """Return the interval with `by` more at either end."""
+    def widen(self, by: Any) -> "Interval":
+        """Return the interval extended by `by` at both ends."""
         if isinstance(by, Decimal):
             return Interval(self.axis, EXACTLY.subtract(self.low, by), EXACTLY.add(self.high, by))
         return Interval(self.axis, self.low - by, self.high + by)
 
 
 def interval(literal: Literal, column: ColumnType) -> Interval | None:
-    """Return where a non-null literal lies, compared with a column of that type."""
+    """Return the possible values of a non-null literal, compared with a column of this type."""
     text = literal.text
     if text is None:
         return None
     type_ = column_type(literal.type)
     if column.name in INTEGER_BITS:
-        return _beside_integer(text, type_, column)
+        return _integer_interval(text, type_, column)
     if column.name == "decimal":
-        return _beside_decimal(text, type_, column)
+        return _decimal_interval(text, type_, column)
     if column.name in {"float", "double"}:
-        return _beside_double(text, type_, column)
+        return _double_interval(text, type_, column)
     if column.name in {"date", "timestamp", "timestamp_ntz"}:
-        return _beside_time(text, type_, column, literal.within)
+        return _time_interval(text, type_, column, literal.tolerance)
     if column.name == "boolean" and type_.name in {"boolean", "string"}:
         bit = boolean(text)
         return None if bit is None else Interval(Axis.WHOLE, bit, bit)
-    # Any other type beside a string column would have the column converted, which follows no order.
+    # For any other literal, SQL converts a string column, and the conversion does not preserve the order.
     return Interval(Axis.TEXT, text, text) if column.name == type_.name == "string" and is_utf8(text) else None
 
 
-def for_statistics(exact: Interval, column: ColumnType) -> Interval:
-    """Widen the interval by what statistics may be off.
+def widen_for_statistics(exact: Interval, column: ColumnType) -> Interval:
+    """Widen the interval by the possible error of statistics.
 
-    Spark cuts timestamps to milliseconds, maxima too; some writers send decimals through doubles.
+    Spark rounds timestamps down to milliseconds, even maxima; some writers store decimals as doubles.
     """
     if column.name in {"timestamp", "timestamp_ntz"}:
-        return exact.spread(999)
+        return exact.widen(999)
     if column.name == "decimal" and exact.axis is Axis.DECIMAL and column.precision > _FLOAT_DIGITS:
-        return exact.spread(EXACTLY.multiply(max(exact.low.copy_abs(), exact.high.copy_abs()), Decimal("1e-15")))
+        return exact.widen(EXACTLY.multiply(max(exact.low.copy_abs(), exact.high.copy_abs()), Decimal("1e-15")))
     return exact
 
 
-def _number(text: str, type_: ColumnType) -> Decimal | None:
-    """Read a numeric literal that is valid for its own type."""
+def _parse_number(text: str, type_: ColumnType) -> Decimal | None:
+    """Parse a numeric literal; None if it is invalid for its own type."""
     number = exact(text)
     if number is None:
         return None
     if type_.name in INTEGER_BITS:
-        whole = integer(text)
+        integer_value = integer(text)
         limit = 1 << INTEGER_BITS[type_.name]
-        return number if whole is not None and -limit <= whole < limit else None
+        return number if integer_value is not None and -limit <= integer_value < limit else None
     if type_.name == "decimal":
-        digits, scale = _shape(number)
+        digits, scale = _count_digits(number)
         return number if scale <= type_.scale and digits <= type_.precision - type_.scale else None
     return None
 
 
-def _shape(number: Decimal) -> tuple[int, int]:
-    """Return the digits before the point and those after it."""
+def _count_digits(number: Decimal) -> tuple[int, int]:
     _, digits, exponent = number.normalize(EXACTLY).as_tuple()
     return max(len(digits) + int(exponent), 0), max(-int(exponent), 0)
 
 
-def _beside_integer(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
+def _integer_interval(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
     if type_.name == "double":
         value = double(text)
-        # The column becomes a double, which rounds above 2**53; an engine that compares exactly agrees within an ulp.
-        return None if value is None else _ulp(Interval(Axis.DOUBLE, value, value))
-    # A string becomes what the column is; out of range that is null to some and an error to others.
-    number = _number(text, column if type_.name == "string" else type_)
+        # The column is converted to double, which rounds above 2**53; exact comparison differs by at most one ulp.
+        return None if value is None else _widen_by_ulp(Interval(Axis.DOUBLE, value, value))
+    # A string is converted to the column's type; out of range, engines return null or fail.
+    number = _parse_number(text, column if type_.name == "string" else type_)
     if number is None or 20 + type_.scale > MAX_PRECISION:
         return None
-    point = int(number) if _shape(number)[1] == 0 else Fraction(number)
+    point = int(number) if _count_digits(number)[1] == 0 else Fraction(number)
     return Interval(Axis.WHOLE, point, point)
 
 
-def _beside_decimal(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
+def _decimal_interval(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
     if type_.name in {"double", "float", "string"}:
         value = double(text)
         if value is None or isinf(value):
             return None
-        # The column becomes a double, and conversions differ in the last digits.
-        return _ulp(Interval(Axis.DOUBLE, value, value).spread(abs(value) * 1e-13))
-    number = _number(text, type_)
+        # The column is converted to double, and conversions differ in the last digits.
+        return _widen_by_ulp(Interval(Axis.DOUBLE, value, value).widen(abs(value) * 1e-13))
+    number = _parse_number(text, type_)
     if number is None:
         return None
-    digits, scale = _shape(number)
+    digits, scale = _count_digits(number)
     if max(digits, column.precision - column.scale) + max(scale, column.scale) > MAX_PRECISION:
-        return None  # the common type would round
+        return None  # the common type rounds
     return Interval(Axis.DECIMAL, number, number)
 
 
-def _beside_double(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
+def _double_interval(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
     value = double(text)
-    if value is None or not (_number(text, type_) is not None or type_.name in {"float", "double", "string"}):
+    if value is None or not (_parse_number(text, type_) is not None or type_.name in {"float", "double", "string"}):
         return None
     bounds = Interval(Axis.DOUBLE, value, value)
     if type_.name not in {"float", "double"} and not isinf(value) and exact(text) != Decimal(value):
-        bounds = _ulp(bounds)
+        bounds = _widen_by_ulp(bounds)
     if "float" in {type_.name, column.name}:
-        # Some engines compare as doubles, some as floats.
+        # Some engines compare doubles, some floats.
         rounded = single(value)
         return None if rounded is None else Interval(Axis.DOUBLE, min(bounds.low, rounded), max(bounds.high, rounded))
     return bounds
 
 
-def _ulp(found: Interval) -> Interval:
-    return Interval(found.axis, nextafter(found.low, -inf), nextafter(found.high, inf))
+def _widen_by_ulp(bounds: Interval) -> Interval:
+    return Interval(bounds.axis, nextafter(bounds.low, -inf), nextafter(bounds.high, inf))
 
 
-def _beside_time(text: str, type_: ColumnType, column: ColumnType, within: int) -> Interval | None:
+def _time_interval(text: str, type_: ColumnType, column: ColumnType, tolerance: int) -> Interval | None:
     if column.name == "date" and type_.name in {"date", "string"}:
         day = days(text)
         return None if day is None else Interval(Axis.WHOLE, day, day)
-    moment = microseconds(text) if type_.name in {"date", "timestamp", "timestamp_ntz", "string"} else None
-    if moment is None or (type_.name in {"date", "timestamp_ntz"} and moment[1]):
+    timestamp = microseconds(text) if type_.name in {"date", "timestamp", "timestamp_ntz", "string"} else None
+    if timestamp is None or (type_.name in {"date", "timestamp_ntz"} and timestamp[1]):
         return None
-    spread = _zone_spread(type_.name, column.name, zoned=moment[1])
-    found = Interval(Axis.WHOLE, moment[0], moment[0]).spread(spread + within)
+    widen = _zone_spread(type_.name, column.name, zoned=timestamp[1])
+    bounds = Interval(Axis.WHOLE, timestamp[0], timestamp[0]).widen(widen + tolerance)
     if column.name != "date":
-        return found
-    return Interval(Axis.WHOLE, Fraction(found.low, MICROSECONDS_A_DAY), Fraction(found.high, MICROSECONDS_A_DAY))
+        return bounds
+    return Interval(Axis.WHOLE, Fraction(bounds.low, MICROSECONDS_A_DAY), Fraction(bounds.high, MICROSECONDS_A_DAY))
 
 
 def _zone_spread(literal: str, column: str, *, zoned: bool) -> int:
-    """Return how far the client's zone, which is not sent, may move the literal against the column.
+    """Return by how many microseconds the client's unknown time zone can shift the literal against the column.
 
-    Within one zone, wall clocks can still jump by up to a day, so two local times do not cancel out.
+    Local clocks of one zone can jump by up to a day, so two local times do not cancel out.
     """
     if column == "timestamp":
         return 0 if zoned else ANY_ZONE
-    if literal == "timestamp":  # beside a wall clock, which the client's zone turns into an instant
+    if literal == "timestamp":  # the client's zone converts the column's local time to an instant
         return ANY_ZONE if zoned else 2 * ANY_ZONE
     return ANY_ZONE if zoned else 0

@@ -1,12 +1,12 @@
-"""Parses `jsonPredicateHints` into an expression; what it cannot read selects everything.
+"""Parse `jsonPredicateHints` into an expression; an unreadable hint selects all rows.
 
-PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises. A node that is not
-understood becomes Unknown, and what stands beside it still prunes.
+PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises an error. An unsupported
+node becomes Unknown, and the other nodes still prune.
 
-A hint stands for everything that its user may have written (decision 7), and Spark's connector writes less than it was
-given (`OpConverter` of its client, up to 1.4.1): times are cut to milliseconds, towards zero; null becomes the text
-`null`, a null time the epoch; of casts within casts only the innermost is left, and what a literal was compared with
-then has another type than the literal; bytes that are no UTF-8 become U+FFFD.
+A hint must keep the rows of every query that could have produced it (decision 7). Spark's connector loses details
+(`OpConverter` of its client, up to 1.4.1): it rounds times towards zero to milliseconds; it sends null as the text
+`null`, and a null time as the epoch; it sends only the innermost of nested casts, so a literal can have another type
+than the column; it replaces bytes that are not UTF-8 by U+FFFD.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ _TYPES: Final = {
     "double": "double",
     "timestamp": "timestamp",
 }
-# The last two are not in the protocol; clients that have them mean what their names say.
+# The last two are not in the protocol, but some clients send them.
 _COMPARISONS: Final[dict[str, Operator]] = {
     "equal": "=",
     "lessThan": "<",
@@ -54,7 +54,7 @@ _COMPARISONS: Final[dict[str, Operator]] = {
 }
 _PAIR: Final = 2
 _CUT: Final = 999
-"""Microseconds that a time loses when it is cut to milliseconds."""
+"""Microseconds that a time can lose when it is rounded to milliseconds."""
 _NULL: Final = "null"
 _NULL_TIME: Final = "1970-01-01T00:00:00Z"
 _REPLACED: Final = "\ufffd"
@@ -65,23 +65,23 @@ class _UnreadableNode(Exception):
 
 
 class _TooDeep(Exception):
-    """The tree is deeper than any client builds."""
+    """The tree is deeper than any client creates."""
 
 
 def parse_json(hint: str) -> Expression | None:
-    """Return the predicate, or None when the hint filters nothing: empty, over 1 MiB, over 100 levels, or not JSON."""
+    """Return the predicate; None if the hint is empty, over 1 MiB, deeper than 100 levels, or not JSON."""
     if not hint.strip() or len(hint) > MAX_BYTES:
         return None
     try:
         text = hint.encode()
         if len(text) > MAX_BYTES:
             return None
-        return _node(msgspec.json.decode(text), 1)
+        return _parse_node(msgspec.json.decode(text), 1)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, _TooDeep):
         return None
 
 
-def _node(node: Any, depth: int) -> Expression:
+def _parse_node(node: Any, depth: int) -> Expression:
     if depth > MAX_DEPTH:
         raise _TooDeep
     if not isinstance(node, dict):
@@ -96,23 +96,23 @@ def _node(node: Any, depth: int) -> Expression:
         return Unknown()
 
 
-def _children(node: dict[str, Any], *counts: int) -> list[Any]:
+def _read_children(node: dict[str, Any], *counts: int) -> list[Any]:
     children = node.get("children")
     if not isinstance(children, list) or (counts and len(children) not in counts):
         raise _UnreadableNode
     return children
 
 
-def _leaf(node: Any) -> Column | Literal:
+def _parse_leaf(node: Any) -> Column | Literal:
     op = node.get("op") if isinstance(node, dict) else None
     if op == "column":
-        return _column(node, 0)
+        return _parse_column(node, 0)
     if op == "literal":
-        return _literal(node, 0)
+        return _parse_literal(node, 0)
     raise _UnreadableNode
 
 
-def _type(node: dict[str, Any]) -> str | None:
+def _read_type(node: dict[str, Any]) -> str | None:
     name = node.get("valueType")
     if name is None:
         return None
@@ -121,16 +121,16 @@ def _type(node: dict[str, Any]) -> str | None:
     return _TYPES[name.lower()]
 
 
-def _column(node: dict[str, Any], _: int) -> Column:
+def _parse_column(node: dict[str, Any], _: int) -> Column:
     name = node.get("name")
     if not isinstance(name, str) or not name:
         raise _UnreadableNode
-    return Column((name,), _type(node))
+    return Column((name,), _read_type(node))
 
 
-def _literal(node: dict[str, Any], _: int) -> Literal:
-    value, type_ = node.get("value"), _type(node)
-    # "value" is a string on the wire; a bare JSON scalar has one reading too, but null may be an absent value.
+def _parse_literal(node: dict[str, Any], _: int) -> Literal:
+    value, type_ = node.get("value"), _read_type(node)
+    # The protocol sends "value" as a string; other JSON scalars are unambiguous too, except null.
     if isinstance(value, bool):
         value = "true" if value else "false"
     elif isinstance(value, int):
@@ -146,62 +146,62 @@ def _may_be_null(leaf: Column | Literal) -> bool:
     return leaf.text == _NULL or (leaf.type == "timestamp" and leaf.text == _NULL_TIME)
 
 
-def _same_type(*leaves: Column | Literal) -> None:
-    """Refuse operands of different types, as the reference does: a cast between them was left out."""
+def _check_same_type(*leaves: Column | Literal) -> None:
+    """Reject operands of different types, as the reference does, because a cast was omitted."""
     if len({leaf.type for leaf in leaves if leaf.type is not None}) > 1:
         raise _UnreadableNode
 
 
-def _comparison(node: dict[str, Any], _: int) -> Expression:
-    left, right = map(_leaf, _children(node, _PAIR))
-    _same_type(left, right)
+def _parse_comparison(node: dict[str, Any], _: int) -> Expression:
+    left, right = map(_parse_leaf, _read_children(node, _PAIR))
+    _check_same_type(left, right)
     operator = _COMPARISONS[node["op"]]
     if operator == "<=>" and (_may_be_null(left) or _may_be_null(right)):
         raise _UnreadableNode
     return Comparison(operator, left, right)
 
 
-def _is_null(node: dict[str, Any], _: int) -> Expression:
-    (operand,) = map(_leaf, _children(node, 1))
+def _parse_is_null(node: dict[str, Any], _: int) -> Expression:
+    (operand,) = map(_parse_leaf, _read_children(node, 1))
     return Unknown() if _may_be_null(operand) else IsNull(operand)
 
 
-def _in(node: dict[str, Any], _: int) -> Expression:
-    leaves = list(map(_leaf, _children(node)))
-    _same_type(*leaves)
+def _parse_in(node: dict[str, Any], _: int) -> Expression:
+    leaves = list(map(_parse_leaf, _read_children(node)))
+    _check_same_type(*leaves)
     literals = tuple(value for value in leaves[1:] if isinstance(value, Literal))
     if not literals or len(literals) < len(leaves) - 1:
         raise _UnreadableNode
     return In(leaves[0], literals)
 
 
-def _starts_with(node: dict[str, Any], _: int) -> Expression:
-    column, prefix = map(_leaf, _children(node, _PAIR))
+def _parse_starts_with(node: dict[str, Any], _: int) -> Expression:
+    column, prefix = map(_parse_leaf, _read_children(node, _PAIR))
     if not isinstance(column, Column) or not isinstance(prefix, Literal) or prefix.text is None:
         raise _UnreadableNode
     return StartsWith(column, prefix.text) if prefix.type == "string" else Unknown()
 
 
-def _junction(node: dict[str, Any], depth: int) -> Expression:
-    children = tuple(_node(child, depth + 1) for child in _children(node))
+def _parse_junction(node: dict[str, Any], depth: int) -> Expression:
+    children = tuple(_parse_node(child, depth + 1) for child in _read_children(node))
     if not children:
         return Unknown()
     return And(children) if node["op"] == "and" else Or(children)
 
 
-def _not(node: dict[str, Any], depth: int) -> Expression:
-    (operand,) = _children(node, 1)
-    return Not(_node(operand, depth + 1))
+def _parse_not(node: dict[str, Any], depth: int) -> Expression:
+    (operand,) = _read_children(node, 1)
+    return Not(_parse_node(operand, depth + 1))
 
 
 _READERS: Final[dict[str, Callable[[dict[str, Any], int], Expression]]] = {
-    **dict.fromkeys(_COMPARISONS, _comparison),
-    "column": _column,
-    "literal": _literal,
-    "isNull": _is_null,
-    "in": _in,
-    "startsWith": _starts_with,
-    "and": _junction,
-    "or": _junction,
-    "not": _not,
+    **dict.fromkeys(_COMPARISONS, _parse_comparison),
+    "column": _parse_column,
+    "literal": _parse_literal,
+    "isNull": _parse_is_null,
+    "in": _parse_in,
+    "startsWith": _parse_starts_with,
+    "and": _parse_junction,
+    "or": _parse_junction,
+    "not": _parse_not,
 }

@@ -1,7 +1,6 @@
-"""Facts that a file's partition values tell of its partition columns: one point, or null, or nothing.
+"""Facts about partition columns from a file's partition values: one value, null, or nothing.
 
-Delta protocol, "Partition Value Serialization". A table has few distinct values, so they are looked at once each and
-the answers spread over the files.
+Delta protocol, "Partition Value Serialization". A table has few distinct values, so each is evaluated once.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_po
 
 
 class AbsentValue(Enum):
-    """A partition column that a file's map does not name, which says nothing."""
+    """The partition column is missing in a file's map, so nothing is known about its value."""
 
     ABSENT = 0
 
@@ -26,7 +25,7 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
-    """Return one key's value for each file; None where some file has no map, not this key, or has it twice."""
+    """Return the values of one key; None if a file has no map, not this key, or has it twice."""
     count = len(maps)
     if maps.null_count or not count:
         return None
@@ -39,43 +38,43 @@ def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
     if sizes["min"].as_py() != size:
         return None
     keys, items = maps.keys.slice(start, end - start), maps.items.slice(start, end - start)
-    named = pc.equal(keys, name)
-    if named.true_count != count or named.slice(0, size).true_count != 1:
+    matches = pc.equal(keys, name)
+    if matches.true_count != count or matches.slice(0, size).true_count != 1:
         return None
     if size == 1:
         return items
-    # The key stands at one place in the first file's map: if each mark repeats at the next file, it does in all.
-    repeats = pc.equal(named.slice(size), named.slice(0, len(named) - size))
-    return pc.filter(items, named) if repeats.true_count == len(repeats) else None
+    # The key has one position in the first file's map; check that all files have it at the same position.
+    repeats = pc.equal(matches.slice(size), matches.slice(0, len(matches) - size))
+    return pc.filter(items, matches) if repeats.true_count == len(repeats) else None
 
 
 def values_of_any_shape(maps: pa.MapArray, name: str) -> list[Raw]:
-    """Return one key's value for each file, slowly, and where it is absent."""
+    """Return the values of one key for maps of any shape; slower than `values`."""
     return [dict(pairs or ()).get(name, AbsentValue.ABSENT) for pairs in maps.to_pylist()]
 
 
 def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
-    """Return what partition values say about a column of that type."""
+    """Return the facts about a column of this type from its partition values."""
     lows: list[Any] = []
     highs: list[Any] = []
     may_be_null, is_null = [], []
     for raw in raws:
-        null, text = _null_and_text(raw, type_)
+        null, text = _interpret(raw, type_)
         point = None if text is None else partition_point(text, type_)
         lows.append(point and point[0])
         highs.append(point and point[1])
         unreadable = isinstance(raw, AbsentValue) or (text is not None and point is None)
         may_be_null.append(null or unreadable)
         is_null.append(null and text is None)
-    low, high = _array(lows, type_), _array(highs, type_)
-    # NaN has no point, so nothing is known of it: it passes every test already.
+    low, high = _to_array(lows, type_), _to_array(highs, type_)
+    # NaN has no bounds, so it already passes every test.
     return Facts(low, high, pa.array(may_be_null, pa.bool_()), pa.array(is_null, pa.bool_()), may_be_nan=False)
 
 
-def _null_and_text(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
-    """Return whether the value may be null, and the text that it may be otherwise.
+def _interpret(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
+    """Return whether the value may be null, and its text if it may be another value.
 
-    An empty string is null by the protocol; Spark's own reader, and its name for null in folders, may be a string.
+    By the protocol an empty string is null; but for Spark's reader it can be a string, as can Hive's name for null.
     """
     if isinstance(raw, AbsentValue):
         return False, None
@@ -86,7 +85,7 @@ def _null_and_text(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
     return False, raw
 
 
-def _array(values: list[Any], type_: ColumnType) -> pa.Array | None:
+def _to_array(values: list[Any], type_: ColumnType) -> pa.Array | None:
     kinds = {
         Axis.WHOLE: pa.int64(),
         Axis.DOUBLE: pa.float64(),
@@ -97,5 +96,5 @@ def _array(values: list[Any], type_: ColumnType) -> pa.Array | None:
         return None
     try:
         return pa.array(values, kinds[type_.axis])
-    except (pa.ArrowInvalid, OverflowError):  # a value that the type does not hold
+    except (pa.ArrowInvalid, OverflowError):  # a value out of the type's range
         return None

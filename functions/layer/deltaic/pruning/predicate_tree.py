@@ -1,6 +1,6 @@
-"""Combines tests of columns: a tree without NOT, flat, and reduced to what can be decided.
+"""Combine column tests to a flat tree without NOT.
 
-True stands for a part that excludes no file, False for one that excludes all.
+True is a part that excludes no file, False one that excludes all.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,20 +17,20 @@ from deltaic.pruning.values import Axis
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """One test of one column."""
+    """Test of a column."""
 
     column: TableColumn
     test: Test
 
 
 class AllOf(msgspec.Struct, frozen=True):
-    """Every child."""
+    """Conjunction of its children."""
 
     children: tuple["Node", ...]
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """At least one child."""
+    """Disjunction of its children."""
 
     children: tuple["Node", ...]
 
@@ -38,23 +38,23 @@ class AnyOf(msgspec.Struct, frozen=True):
 Node: TypeAlias = bool | Leaf | AllOf | AnyOf
 
 MAX_LEAVES: Final = 256
-"""Tests that are worth their time for every file; a predicate with more keeps what a part of it decides."""
+"""Maximum number of tests per file; further tests of a predicate are ignored."""
 
 
 def all_of(nodes: Iterable[Node]) -> Node:
-    """Return the conjunction, flat and without what is always true."""
-    flat = _flat(nodes, AllOf, nothing=True)
-    return flat if isinstance(flat, bool) else _only_or(_inequalities_joined(flat), AllOf)
+    """Return the conjunction, flat and without parts that are always true."""
+    flat = _flatten(nodes, AllOf, nothing=True)
+    return flat if isinstance(flat, bool) else _simplify(_join_inequalities(flat), AllOf)
 
 
 def any_of(nodes: Iterable[Node]) -> Node:
-    """Return the disjunction, flat, with equalities of one column as one test."""
-    flat = _flat(nodes, AnyOf, nothing=False)
-    return flat if isinstance(flat, bool) else _only_or(_equalities_joined(flat), AnyOf)
+    """Return the disjunction, flat, with equalities of the same column joined to one test."""
+    flat = _flatten(nodes, AnyOf, nothing=False)
+    return flat if isinstance(flat, bool) else _simplify(_join_equalities(flat), AnyOf)
 
 
-def _flat(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
-    """Return the parts of a junction, or what it comes to where one part decides it or none is left."""
+def _flatten(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
+    """Return the parts of a junction, or its result if one part decides it or no part remains."""
     flat: list[Node] = []
     for node in nodes:
         if node is (not nothing):
@@ -63,12 +63,12 @@ def _flat(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bo
     return flat or nothing
 
 
-def _only_or(nodes: list[Node], kind: type[AllOf] | type[AnyOf]) -> Node:
+def _simplify(nodes: list[Node], kind: type[AllOf] | type[AnyOf]) -> Node:
     return nodes[0] if len(nodes) == 1 else kind(tuple(nodes))
 
 
 def map_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
-    """Return the tree with other nodes in the place of its tests."""
+    """Return the tree with each test replaced."""
     if isinstance(node, Leaf):
         return change(node)
     if isinstance(node, bool):
@@ -76,34 +76,34 @@ def map_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
     return (all_of if isinstance(node, AllOf) else any_of)([map_leaves(child, change) for child in node.children])
 
 
-def _equalities_joined(nodes: list[Node]) -> list[Node]:
-    others, groups = _grouped(nodes, "=")
-    for (column, _), found in groups.items():
-        others.append(Leaf(column, OneOf.of(found) if len(found) > 1 else Compare("=", found[0])))
-    return others
+def _join_equalities(nodes: list[Node]) -> list[Node]:
+    remaining, groups = _group_literals(nodes, "=")
+    for (column, _), literals in groups.items():
+        remaining.append(Leaf(column, OneOf.of(literals) if len(literals) > 1 else Compare("=", literals[0])))
+    return remaining
 
 
-def _inequalities_joined(nodes: list[Node]) -> list[Node]:
-    others, groups = _grouped(nodes, "<>")
-    for (column, axis), found in groups.items():
-        # A literal that is not known to a point excludes no file.
-        points = tuple(dict.fromkeys(literal.low for literal in found if literal.is_point))
-        others.append(Leaf(column, NoneOf(axis, points) if len(found) > 1 else Compare("<>", found[0])))
-    return others
+def _join_inequalities(nodes: list[Node]) -> list[Node]:
+    remaining, groups = _group_literals(nodes, "<>")
+    for (column, axis), literals in groups.items():
+        # A literal that is not exact excludes no file.
+        points = tuple(dict.fromkeys(literal.low for literal in literals if literal.is_point))
+        remaining.append(Leaf(column, NoneOf(axis, points) if len(literals) > 1 else Compare("<>", literals[0])))
+    return remaining
 
 
-def _grouped(
+def _group_literals(
     nodes: list[Node], operator: Literal["=", "<>"]
 ) -> tuple[list[Node], dict[tuple[TableColumn, Axis], list[Interval]]]:
-    """Return all other nodes, and the literals of comparisons by this operator, by column and axis."""
-    others: list[Node] = []
+    """Return the literals of comparisons with this operator, by column and axis, and all other nodes."""
+    remaining: list[Node] = []
     groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
     for node in nodes:
         if isinstance(node, Leaf) and isinstance(node.test, Compare) and node.test.operator == operator:
             groups.setdefault((node.column, node.test.literal.axis), []).append(node.test.literal)
         else:
-            others.append(node)
-    return others, groups
+            remaining.append(node)
+    return remaining, groups
 
 
 def leaves(node: Node) -> Iterator[Leaf]:
@@ -115,8 +115,8 @@ def leaves(node: Node) -> Iterator[Leaf]:
             yield from leaves(child)
 
 
-def without_nan(node: Node) -> Node:
-    """Tell the tests of a float column that a sibling, which the same row must pass, fails for NaN."""
+def mark_nan_excluded(node: Node) -> Node:
+    """Set `no_nan` for tests of float columns if another test of the same conjunction excludes NaN."""
     if not isinstance(node, AllOf):
         return node
     capped = {
@@ -138,12 +138,12 @@ def without_nan(node: Node) -> Node:
     )
 
 
-def affordable(node: Node) -> Node:
-    """Return the tree with no more than MAX_LEAVES tests, each of which is made for every file."""
-    places = count()
+def limit_leaves(node: Node) -> Node:
+    """Return the tree with at most MAX_LEAVES tests, because each runs for every file."""
+    counter = count()
 
-    def spend(leaf: Leaf) -> Node:
-        # A conjunct less keeps more files, a disjunction with one dropped keeps all.
-        return leaf if next(places) < MAX_LEAVES else True
+    def keep_or_drop(leaf: Leaf) -> Node:
+        # True is safe: it makes a conjunction keep more files, and a disjunction keep all.
+        return leaf if next(counter) < MAX_LEAVES else True
 
-    return map_leaves(node, spend)
+    return map_leaves(node, keep_or_drop)

@@ -1,7 +1,6 @@
-"""Predicates without their values, for those who may know which columns are asked for but not what is looked for.
+"""Format predicates without their values, for logs that may show columns but not literals.
 
-A column is named as the table has it; what the table does not have is as much the reader's text as a literal is, and
-becomes `?` like one.
+A known column has its name in the table; an unknown name is the recipient's text, so it becomes `?` like a literal.
 """
 
 from typing import Final
@@ -23,44 +22,44 @@ from deltaic.pruning.expressions import (
 )
 
 _VALUE: Final = "?"
-_LONGEST: Final = 1000
-"""Characters; a longer one ends in dots."""
+_MAX_LENGTH: Final = 1000
+"""Characters; a longer text is cut and ends in dots."""
 
 
 def redacted_predicate(predicate: Expression, metadata: TableMetadata) -> str:
-    """Return columns and operators, such as `day = ? AND site IN (?)`, and none of the values."""
+    """Return columns and operators, such as `day = ? AND site IN (?)`, without the values."""
     columns = Columns(metadata)
     try:
-        text = _redacted(predicate, columns)
+        text = _redact(predicate, columns)
     except RecursionError:
         return _VALUE
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."
 
 
-def _redacted(part: Expression | Cast, columns: Columns) -> str:
+def _redact(part: Expression | Cast, columns: Columns) -> str:
     match part:
         case Column(path):
             return ".".join(path).lower() if columns.find(path) is not None else _VALUE
         case Literal() | Unknown():
             return _VALUE
         case Cast(operand, _):
-            return _redacted(operand, columns)
+            return _redact(operand, columns)
         case Comparison(operator, left, right):
-            return f"{_redacted(left, columns)} {operator} {_redacted(right, columns)}"
+            return f"{_redact(left, columns)} {operator} {_redact(right, columns)}"
         case In(operand, _):
-            return f"{_redacted(operand, columns)} IN ({_VALUE})"
+            return f"{_redact(operand, columns)} IN ({_VALUE})"
         case StartsWith(operand, _):
-            return f"{_redacted(operand, columns)} LIKE {_VALUE}"
+            return f"{_redact(operand, columns)} LIKE {_VALUE}"
         case IsNull(operand):
-            return f"{_redacted(operand, columns)} IS NULL"
+            return f"{_redact(operand, columns)} IS NULL"
         case Not(operand):
-            return f"NOT ({_redacted(operand, columns)})"
+            return f"NOT ({_redact(operand, columns)})"
         case And(children):
-            return " AND ".join(_inner(child, columns) for child in children)
+            return " AND ".join(_redact_child(child, columns) for child in children)
         case Or(children):
-            return " OR ".join(_inner(child, columns) for child in children)
+            return " OR ".join(_redact_child(child, columns) for child in children)
 
 
-def _inner(part: Expression, columns: Columns) -> str:
-    text = _redacted(part, columns)
+def _redact_child(part: Expression, columns: Columns) -> str:
+    text = _redact(part, columns)
     return f"({text})" if isinstance(part, And | Or) and len(part.children) > 1 else text

@@ -1,6 +1,6 @@
-"""Decides which files may hold rows that a query asks for: partition values, then typed statistics, then JSON.
+"""Filter files by a predicate: by partition values, then typed statistics, then JSON statistics.
 
-A file is dropped only when no row of it can make the predicate true; whatever cannot be decided keeps the file.
+A file is dropped only if none of its rows can make the predicate true.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,22 +18,22 @@ from deltaic.pruning.partition_facts import facts as partition_facts
 from deltaic.pruning.partition_facts import values as values_of
 from deltaic.pruning.predicate_binding import PredicateBinder
 from deltaic.pruning.predicate_tree import AllOf, Leaf, Node, all_of, leaves, map_leaves
-from deltaic.pruning.statistics_facts import JsonStatistics, are_whole, from_structs, named_leaves
+from deltaic.pruning.statistics_facts import JsonStatistics, are_complete, find_leaves, from_structs
 
-_MAX_REMEMBERED: Final = 100_000
-"""Distinct partition values whose answers are kept."""
+_MAX_ANSWERS: Final = 100_000
+"""Number of distinct partition values whose results are cached."""
 
 
 class Skipper:
-    """Implements `deltaic.delta.file_filter.FileFilter` for one predicate and one table.
+    """`deltaic.delta.file_filter.FileFilter` for one predicate and one table.
 
-    Answers for partition values are remembered, so one object serves all batches of a query; it may be shared by
-    threads. No method raises for what a log may hold.
+    Results for partition values are cached, so use one object for all batches of a query; threads can share it. No
+    method raises an error for the contents of a log.
     """
 
     def __init__(self, expression: Expression, metadata: TableMetadata) -> None:
         bound = PredicateBinder(Columns(metadata)).bind(expression)
-        # With every test of statistics passed.
+        # Assumes that every test of statistics passes.
         self._partitions = map_leaves(bound, lambda leaf: leaf if leaf.column.is_partition else True)
         self._statistics = _with_statistics(bound)
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
@@ -42,104 +42,106 @@ class Skipper:
         self._all_columns = tuple(dict.fromkeys(leaf.column for leaf in leaves(bound)))
         table = (metadata.schema_string, tuple(metadata.partition_columns), frozenset(metadata.configuration.items()))
         self._identity = (expression, table)
-        self._remembered: dict[int, _PartitionAnswers] = {}
+        self._answers: dict[int, _PartitionAnswers] = {}
 
     @property
     def identity(self) -> Hashable:
-        """The predicate, and the schema that its columns are found in."""
+        """The predicate and the schema."""
         return self._identity
 
     @property
     def keeps_everything(self) -> bool:
-        """Whether no file can be dropped, so that the filter need not be applied at all."""
+        """Return whether no file can be dropped, so that the filter is not needed."""
         return self._partitions is True and self._statistics is True
 
     @property
     def needs_statistics(self) -> bool:
-        """False when partition values alone decide."""
+        """Return whether statistics can change the result."""
         return bool(self._columns)
 
     @property
     def needs_partition_values(self) -> bool:
-        """False when the predicate is about other columns alone."""
+        """Return whether partition values can change the result."""
         return self._partitions is not True or any(column.is_partition for column in self._all_columns)
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        """Decide about row groups by statistics, in JSON, that hold for all their files, partition columns included."""
+        """Filter row groups by JSON statistics that hold for all their files, with partition columns."""
         if not self._all_columns:
-            return _spread(self._bound is not False, len(statistics))
-        facts = self._of_bounds.facts(statistics)
-        return _spread(_evaluate(self._bound, lambda leaf: leaf.test.may_pass(facts[leaf.column])), len(statistics))
+            return _to_array(self._bound is not False, len(statistics))
+        facts = self._bounds_reader.facts(statistics)
+        return _to_array(_evaluate(self._bound, lambda leaf: leaf.test.may_pass(facts[leaf.column])), len(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        """Decide by partition values (`map<string,string>`)."""
-        return _spread(self._by_values(self._partitions, partition_values, {}), len(partition_values))
+        """Filter by partition values (`map<string,string>`)."""
+        return _to_array(self._evaluate_partitions(self._partitions, partition_values, {}), len(partition_values))
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
-        """Name the leaves of `stats_parsed` to read, such as `minValues.price`; empty: they cannot help."""
-        return named_leaves(stats_parsed, self._columns)
+        """Return the leaves of `stats_parsed` to read, such as `minValues.price`; empty if they cannot help."""
+        return find_leaves(stats_parsed, self._columns)
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
-        """Decide by partition values and those leaves (other leaves are absent from the struct)."""
+        """Filter by partition values and by those leaves; the struct has no other leaves."""
         facts = from_structs(stats_parsed, self._columns)
-        return self._by_facts(facts, partition_values)
+        return self._filter_by_facts(facts, partition_values)
 
-    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
-        """Tell whether those leaves say everything of these files."""
-        return are_whole(stats_parsed, self._columns)
+    def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
+        """Return whether those leaves are complete for these files."""
+        return are_complete(stats_parsed, self._columns)
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
-        """Decide by partition values and the raw statistics; a null or unreadable value keeps the file."""
+        """Filter by partition values and JSON statistics; null or invalid statistics keep the file."""
         if not self._columns:
-            return _spread(self._statistics is not False, len(stats))
-        return self._by_facts(self._of_files.facts(stats), partition_values)
+            return _to_array(self._statistics is not False, len(stats))
+        return self._filter_by_facts(self._statistics_reader.facts(stats), partition_values)
 
     @cached_property
-    def _of_bounds(self) -> JsonStatistics:
-        # What reads them takes a while to make, and most predicates have no partition columns.
-        return self._of_files if self._all_columns == self._columns else JsonStatistics(self._all_columns)
+    def _bounds_reader(self) -> JsonStatistics:
+        # Share the reader, which is slow to create; most predicates have no partition columns.
+        return self._statistics_reader if self._all_columns == self._columns else JsonStatistics(self._all_columns)
 
     @cached_property
-    def _of_files(self) -> JsonStatistics:
+    def _statistics_reader(self) -> JsonStatistics:
         return JsonStatistics(self._columns)
 
-    def _by_facts(self, facts: dict[TableColumn, Facts], partition_values: pa.MapArray) -> pa.BooleanArray:
-        read: dict[str, pa.StringArray | None] = {}
+    def _filter_by_facts(self, facts: dict[TableColumn, Facts], partition_values: pa.MapArray) -> pa.BooleanArray:
+        columns_read: dict[str, pa.StringArray | None] = {}
 
-        def look(leaf: Leaf) -> Verdict:
+        def evaluate_leaf(leaf: Leaf) -> Verdict:
             if leaf.column.is_partition:
-                return self._by_values(leaf, partition_values, read)
+                return self._evaluate_partitions(leaf, partition_values, columns_read)
             return leaf.test.may_pass(facts[leaf.column])
 
-        return _spread(_evaluate(self._statistics, look), len(partition_values))
+        return _to_array(_evaluate(self._statistics, evaluate_leaf), len(partition_values))
 
-    def _by_values(self, node: Node, maps: pa.MapArray, read: dict[str, pa.StringArray | None]) -> Verdict:
-        """Evaluate a tree of partition columns: once a distinct value, and for the files only what must be combined."""
+    def _evaluate_partitions(
+        self, node: Node, maps: pa.MapArray, columns_read: dict[str, pa.StringArray | None]
+    ) -> Verdict:
+        """Evaluate tests of partition columns once for each distinct value, and combine them for each file."""
         columns = {leaf.column for leaf in leaves(node)}
         if len(columns) != 1:
-            return _evaluate(node, lambda leaf: self._by_values(leaf, maps, read))
+            return _evaluate(node, lambda leaf: self._evaluate_partitions(leaf, maps, columns_read))
         (column,) = columns
         name = column.path[0]
-        if name not in read:
-            read[name] = values_of(maps, name)
-        values = read[name]
+        if name not in columns_read:
+            columns_read[name] = values_of(maps, name)
+        values = columns_read[name]
         if values is None:
             return _decide(node, values_of_any_shape(maps, name), column)
-        known = self._remembered.get(id(node))
-        if known is None or len(known.values) > _MAX_REMEMBERED:
-            known = _PartitionAnswers.of(node, column)
-        verdict, self._remembered[id(node)] = known.verdicts(values)
+        answers = self._answers.get(id(node))
+        if answers is None or len(answers.values) > _MAX_ANSWERS:
+            answers = _PartitionAnswers.of(node, column)
+        verdict, self._answers[id(node)] = answers.verdicts(values)
         return verdict
 
 
-def _spread(verdict: Verdict, count: int) -> pa.BooleanArray:
+def _to_array(verdict: Verdict, count: int) -> pa.BooleanArray:
     if not isinstance(verdict, bool):
         return verdict
     return pc.cast(pa.repeat(pa.scalar(verdict), count), pa.bool_())
 
 
 class _PartitionAnswers(NamedTuple):
-    """A tree's answers for the values of one partition column seen so far; never changed, so threads may share it."""
+    """Results of a tree for the values of one partition column; immutable, so threads can share it."""
 
     node: Node
     column: TableColumn
@@ -151,18 +153,18 @@ class _PartitionAnswers(NamedTuple):
         return cls(node, column, pa.array([], pa.string()), pa.array([], pa.bool_()))
 
     def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_PartitionAnswers"]:
-        """Return the answers for values, and what is known afterwards."""
+        """Return the results for values, and the extended cache."""
         if not len(self.values):
             encoded = pc.dictionary_encode(values, "encode")
-            learned = self._learn(pc.cast(encoded.dictionary, pa.string()))
-            return pc.take(learned.answers, encoded.indices), learned
-        places = pc.index_in(values, value_set=self.values)
-        if not places.null_count:
-            return pc.take(self.answers, places), self
-        learned = self._learn(pc.unique(pc.filter(values, pc.is_null(places))))
-        return pc.take(learned.answers, pc.index_in(values, value_set=learned.values)), learned
+            extended = self._extend(pc.cast(encoded.dictionary, pa.string()))
+            return pc.take(extended.answers, encoded.indices), extended
+        indices = pc.index_in(values, value_set=self.values)
+        if not indices.null_count:
+            return pc.take(self.answers, indices), self
+        extended = self._extend(pc.unique(pc.filter(values, pc.is_null(indices))))
+        return pc.take(extended.answers, pc.index_in(values, value_set=extended.values)), extended
 
-    def _learn(self, values: pa.StringArray) -> "_PartitionAnswers":
+    def _extend(self, values: pa.StringArray) -> "_PartitionAnswers":
         answers = _decide(self.node, values.to_pylist(), self.column)
         return self._replace(
             values=pa.concat_arrays([self.values, values]), answers=pa.concat_arrays([self.answers, answers])
@@ -171,25 +173,25 @@ class _PartitionAnswers(NamedTuple):
 
 def _decide(node: Node, raws: Sequence[Raw], column: TableColumn) -> pa.BooleanArray:
     facts = partition_facts(raws, column.type)
-    return _spread(_evaluate(node, lambda leaf: leaf.test.may_pass(facts)), len(raws))
+    return _to_array(_evaluate(node, lambda leaf: leaf.test.may_pass(facts)), len(raws))
 
 
-def _evaluate(node: Node, look: Callable[[Leaf], Verdict]) -> Verdict:
+def _evaluate(node: Node, evaluate_leaf: Callable[[Leaf], Verdict]) -> Verdict:
     if isinstance(node, bool):
         return node
     if isinstance(node, Leaf):
-        return look(node)
+        return evaluate_leaf(node)
     verdict: Verdict = isinstance(node, AllOf)
     join = both if isinstance(node, AllOf) else either
     for child in node.children:
         if verdict is (not isinstance(node, AllOf)):
             return verdict
-        verdict = join(verdict, _evaluate(child, look))
+        verdict = join(verdict, _evaluate(child, evaluate_leaf))
     return verdict
 
 
 def _with_statistics(node: Node) -> Node:
-    """Return the tree without the conjuncts that partition values have decided before statistics are read."""
+    """Return the tree without conjuncts that only need partition values."""
     if isinstance(node, AllOf):
         return all_of([_with_statistics(child) for child in node.children])
     return node if any(not leaf.column.is_partition for leaf in leaves(node)) else True

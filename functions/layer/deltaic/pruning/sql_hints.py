@@ -1,8 +1,8 @@
-"""Parses `predicateHints` into an expression; a hint that cannot be read selects everything.
+"""Parse `predicateHints` into an expression; an unreadable hint selects all rows.
 
-PROTOCOL.md, "SQL Expressions for Filtering": hints are joined by AND and best effort, so nothing here raises. They are
-parsed as Spark does, with a parser that is imported only when a hint is there, for it takes longer to import than all
-the rest. A part that is not understood becomes Unknown, and what stands beside it still prunes.
+PROTOCOL.md, "SQL Expressions for Filtering": hints are joined by AND and best effort, so nothing here raises an error.
+They are parsed like Spark SQL. The parser is imported only if there is a hint, because its import is slow. An
+unsupported part becomes Unknown, and the other parts still prune.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 MAX_CHARACTERS: Final = 64 * 1024
-"""Of all hints together: a parser at 10 us a character must not hold an answer for a second."""
+"""Limit for all hints together: at 10 us per character, parsing takes less than a second."""
 
 _PLAIN_ESCAPES: Final = frozenset("\\'\"%_nrt")
-"""Escapes that mean the same to every version of Spark and to the parser."""
+"""Escapes with the same meaning in all versions of Spark and in the parser."""
 
 
 def parse_sql(hints: Sequence[str]) -> Expression | None:
-    """Return the conjunction of the hints, or None when they filter nothing: absent, too long, or none is readable."""
+    """Return the conjunction of the hints; None if they are missing, too long, or all unreadable."""
     texts = [hint for hint in hints if isinstance(hint, str) and hint.strip()]
     if not texts or sum(map(len, texts)) > MAX_CHARACTERS:
         return None
@@ -44,30 +44,30 @@ def _parse(text: str) -> Expression:
         trees = dialect.parser(error_level=ErrorLevel.RAISE).parse_into(exp.Condition, tokens, text)
         if len(trees) != 1 or trees[0] is None:
             return Unknown()
-        return expression(trees[0], _trusted(text, tokens))
+        return expression(trees[0], _literal_test(text, tokens))
     except (SqlglotError, RecursionError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        # The parser is large, and a hint may be any text at all: what trips it is a hint that is not understood.
+        # The parser is large and a hint can be any text, so every error means an unsupported hint.
         return Unknown()
 
 
-def _trusted(text: str, tokens: "Sequence[Token]") -> Callable[[Any], bool]:
-    """Return the test of a string literal: false where clients disagree on what was written.
+def _literal_test(text: str, tokens: "Sequence[Token]") -> Callable[[Any], bool]:
+    """Return a test of string literals that is false if clients may interpret the literal differently.
 
-    Double quotes hold a string in Spark and a column in the SQL standard; octal, unicode and unknown escapes depend on
-    the version and the configuration of Spark.
+    Double quotes delimit a string in Spark and a column in standard SQL. Octal, unicode and unknown escapes depend on
+    the version and configuration of Spark.
     """
     from sqlglot.tokenizer_core import TokenType
 
-    doubted = set()
+    ambiguous = set()
     for token in tokens:
         if token.token_type == TokenType.STRING:
             raw = text[token.start : token.end + 1]
-            if not raw.startswith("'") or not _plain(raw):
-                doubted.add(token.text)
-    return lambda literal: literal.this not in doubted
+            if not raw.startswith("'") or not _has_plain_escapes(raw):
+                ambiguous.add(token.text)
+    return lambda literal: literal.this not in ambiguous
 
 
-def _plain(raw: str) -> bool:
+def _has_plain_escapes(raw: str) -> bool:
     position = raw.find("\\")
     while position >= 0:
         if raw[position + 1 : position + 2] not in _PLAIN_ESCAPES:

@@ -1,6 +1,7 @@
-"""Literals of a parsed SQL tree: its text and the type that Spark gives it.
+"""Literals of a parsed SQL tree, with text and type as in Spark.
 
-Imported by `sql_tree` alone, after the parser. What would round, wrap or depend on a configuration is misread.
+Only `sql_tree` imports this, after the parser. A literal that would round, overflow or need the configuration is
+refused.
 """
 
 from collections.abc import Callable
@@ -30,33 +31,33 @@ _TYPES: Final = {
 _NULL: Final = Literal(None, "string")
 
 Trust = Callable[[Any], bool]
-"""The test of a string literal that is false where it may mean something else."""
+"""Test of a string literal; false if it can have another meaning."""
 
 
-class Misread(Exception):
-    """The node has no meaning here."""
+class UnsupportedSql(Exception):
+    """The SQL node is not supported."""
 
 
-def only(node: Any, *known: str) -> None:
-    """Refuse a node with an argument that is not known, which may turn its meaning around."""
-    if any(value for name, value in node.args.items() if name not in known):
-        raise Misread
+def check_arguments(node: Any, *supported: str) -> None:
+    """Raise UnsupportedSql for a node with other arguments, which could invert its meaning."""
+    if any(value for name, value in node.args.items() if name not in supported):
+        raise UnsupportedSql
 
 
 def type_name(node: Any) -> str:
-    """Return the name that a Delta schema has for a type."""
+    """Return the Delta schema name of a SQL type."""
     name = node.this.name
     arguments = [int(str(argument.this.this)) for argument in node.expressions]
     if name == "DECIMAL":
         precision, scale = (*arguments, 10, 0)[:2] if not arguments else (*arguments, 0)[:2]
         return f"decimal({precision},{scale})"
     if arguments or name not in _TYPES:
-        raise Misread
+        raise UnsupportedSql
     return _TYPES[name]
 
 
 def literal(node: Any, trusted: Trust) -> Literal:
-    """Return the constant that a node is; Misread when it is anything else, or one that is not trusted."""
+    """Return the constant of a node; raises UnsupportedSql for other nodes and untrusted strings."""
     if isinstance(node, exp.Paren):
         return literal(node.this, trusted)
     if isinstance(node, exp.Null):
@@ -66,14 +67,14 @@ def literal(node: Any, trusted: Trust) -> Literal:
     if isinstance(node, exp.Neg):
         number = literal(node.this, trusted)
         if number.text is None or number.text.startswith("-") or not _is_number(number.type):
-            raise Misread
+            raise UnsupportedSql
         return Literal("-" + number.text, number.type)
     if isinstance(node, exp.Cast):
-        only(node, "this", "to", "safe")
+        check_arguments(node, "this", "to", "safe")
         return _cast(literal(node.this, trusted), type_name(node.to))
     if isinstance(node, exp.Literal) and (not node.is_string or trusted(node)):
         return Literal(str(node.this), "string") if node.is_string else _number(str(node.this))
-    raise Misread
+    raise UnsupportedSql
 
 
 def _is_number(type_: str) -> bool:
@@ -81,11 +82,11 @@ def _is_number(type_: str) -> bool:
 
 
 def _number(text: str) -> Literal:
-    """Type a number as Spark does: integer or long if it fits, double with an exponent, else decimal."""
+    """Return a number with its Spark type: integer or long if it fits, double with an exponent, else decimal."""
     if "e" in text.lower():
         return Literal(text, "double")
     if not text.isascii() or not text.replace(".", "", 1).isdigit():
-        raise Misread
+        raise UnsupportedSql
     digits = Decimal(text).as_tuple()
     scale = -int(digits.exponent)
     precision = max(len(digits.digits), scale)
@@ -94,12 +95,12 @@ def _number(text: str) -> Literal:
             if abs(int(text)) < 1 << INTEGER_BITS[type_]:
                 return Literal(text, type_)
     if precision > MAX_PRECISION:
-        raise Misread
+        raise UnsupportedSql
     return Literal(text, f"decimal({precision},{scale})")
 
 
 def _cast(literal: Literal, type_: str) -> Literal:
-    """Convert a literal where that keeps its value; what would round, wrap or depend on a configuration is misread."""
+    """Convert a literal if that preserves its value."""
     if literal.text is None or literal.type == type_:
         return Literal(literal.text, type_)
     numeric = _is_number(literal.type) and literal.type not in {"float", "double"}
@@ -111,4 +112,4 @@ def _cast(literal: Literal, type_: str) -> Literal:
         return Literal(literal.text, type_)
     if numeric and type_.startswith("decimal"):
         return Literal(literal.text, type_)
-    raise Misread
+    raise UnsupportedSql

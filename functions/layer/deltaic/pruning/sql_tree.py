@@ -1,7 +1,7 @@
-"""Turns a parsed SQL tree into an expression: the grammar of the protocol and what clients write besides.
+"""Convert a parsed SQL tree to an expression.
 
-Imported by `sql_hints` alone, after the parser: everything here is a node of sqlglot's tree on one side and of ours on
-the other. An argument that is not known (a negated LIKE, a subquery in IN) makes the node Unknown, never ignored.
+Only `sql_hints` imports this module, after the parser. A node with an unsupported argument (a negated LIKE, a subquery
+in IN) becomes Unknown; it is never ignored.
 """
 
 from typing import Any, Final
@@ -24,7 +24,7 @@ from deltaic.pruning.expressions import (
     StartsWith,
     Unknown,
 )
-from deltaic.pruning.sql_literals import Misread, Trust, literal, only, type_name
+from deltaic.pruning.sql_literals import Trust, UnsupportedSql, check_arguments, literal, type_name
 
 _COMPARISONS: Final[dict[type[exp.Expression], Operator]] = {
     exp.EQ: "=",
@@ -38,14 +38,14 @@ _COMPARISONS: Final[dict[type[exp.Expression], Operator]] = {
 
 
 def expression(node: Any, trusted: Trust) -> Expression:
-    """Return what a parsed condition means; `trusted` is false for string literals that may mean something else."""
+    """Return the expression of a parsed condition; `trusted` is false for ambiguous string literals."""
     try:
-        return _expression(node, trusted)
-    except Misread:
+        return _convert(node, trusted)
+    except UnsupportedSql:
         return Unknown()
 
 
-def _expression(node: Any, trusted: Trust) -> Expression:
+def _convert(node: Any, trusted: Trust) -> Expression:
     if isinstance(node, exp.Paren):
         return expression(node.this, trusted)
     if isinstance(node, (exp.And, exp.Or)):
@@ -54,15 +54,15 @@ def _expression(node: Any, trusted: Trust) -> Expression:
     if isinstance(node, exp.Not):
         return Not(expression(node.this, trusted))
     if type(node) in _COMPARISONS:
-        only(node, "this", "expression")
-        return _comparison(_COMPARISONS[type(node)], node, trusted)
+        check_arguments(node, "this", "expression")
+        return _convert_comparison(_COMPARISONS[type(node)], node, trusted)
     if isinstance(node, exp.NullSafeNEQ):
-        only(node, "this", "expression")
-        return Not(_comparison("<=>", node, trusted))
+        check_arguments(node, "this", "expression")
+        return Not(_convert_comparison("<=>", node, trusted))
     if isinstance(node, exp.Between):
-        only(node, "this", "low", "high")
-        operand = _operand(node.this, trusted)
-        low, high = _bound(node.args["low"], trusted), _bound(node.args["high"], trusted)
+        check_arguments(node, "this", "low", "high")
+        operand = _convert_operand(node.this, trusted)
+        low, high = _convert_bound(node.args["low"], trusted), _convert_bound(node.args["high"], trusted)
         return And(
             (
                 Unknown() if low is None else Comparison(">=", operand, low),
@@ -70,65 +70,65 @@ def _expression(node: Any, trusted: Trust) -> Expression:
             )
         )
     if isinstance(node, exp.In):
-        only(node, "this", "expressions")
+        check_arguments(node, "this", "expressions")
         if not node.expressions:
-            raise Misread
-        return In(_operand(node.this, trusted), tuple(literal(value, trusted) for value in node.expressions))
+            raise UnsupportedSql
+        return In(_convert_operand(node.this, trusted), tuple(literal(value, trusted) for value in node.expressions))
     if isinstance(node, exp.Is):
-        only(node, "this", "expression")
-        return _is(node, trusted)
+        check_arguments(node, "this", "expression")
+        return _convert_is(node, trusted)
     if isinstance(node, (exp.Like, exp.Escape, exp.StartsWith)):
-        return _like(node, trusted)
+        return _convert_like(node, trusted)
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in {"isnull", "isnotnull"}:
         (argument,) = node.expressions
-        test = IsNull(_operand(argument, trusted))
+        test = IsNull(_convert_operand(argument, trusted))
         return test if str(node.this).lower() == "isnull" else Not(test)
-    operand = _operand(node, trusted)
+    operand = _convert_operand(node, trusted)
     return Unknown() if isinstance(operand, Cast) else operand
 
 
-def _comparison(operator: Operator, node: Any, trusted: Trust) -> Comparison:
-    return Comparison(operator, _operand(node.this, trusted), _operand(node.expression, trusted))
+def _convert_comparison(operator: Operator, node: Any, trusted: Trust) -> Comparison:
+    return Comparison(operator, _convert_operand(node.this, trusted), _convert_operand(node.expression, trusted))
 
 
-def _bound(node: Any, trusted: Trust) -> Operand | None:
+def _convert_bound(node: Any, trusted: Trust) -> Operand | None:
     try:
-        return _operand(node, trusted)
-    except Misread:
+        return _convert_operand(node, trusted)
+    except UnsupportedSql:
         return None
 
 
-def _is(node: Any, trusted: Trust) -> Expression:
+def _convert_is(node: Any, trusted: Trust) -> Expression:
     if isinstance(node.expression, exp.Null):
-        return IsNull(_operand(node.this, trusted))
+        return IsNull(_convert_operand(node.this, trusted))
     if isinstance(node.expression, exp.Boolean):
-        return _comparison("<=>", node, trusted)
-    raise Misread
+        return _convert_comparison("<=>", node, trusted)
+    raise UnsupportedSql
 
 
-def _like(node: Any, trusted: Trust) -> Expression:
+def _convert_like(node: Any, trusted: Trust) -> Expression:
     escape, like = "\\", node
     if isinstance(node, exp.Escape):
         escape, like = str(node.expression.this), node.this
-    only(like, "this", "expression", "negate")
-    column, pattern = _operand(like.this, trusted), literal(like.expression, trusted)
+    check_arguments(like, "this", "expression", "negate")
+    column, pattern = _convert_operand(like.this, trusted), literal(like.expression, trusted)
     if not isinstance(column, Column) or pattern.type != "string" or pattern.text is None:
-        raise Misread
+        raise UnsupportedSql
     if isinstance(like, exp.StartsWith):
         return StartsWith(column, pattern.text)
     if not isinstance(like, exp.Like) or len(escape) != 1:
-        raise Misread
-    test = _pattern(column, pattern.text, escape)
+        raise UnsupportedSql
+    test = _convert_pattern(column, pattern.text, escape)
     return Not(test) if like.args.get("negate") else test
 
 
-def _pattern(column: Column, pattern: str, escape: str) -> Expression:
+def _convert_pattern(column: Column, pattern: str, escape: str) -> Expression:
     prefix, position = "", 0
     while position < len(pattern) and pattern[position] not in "%_":
         if pattern[position] == escape:
             position += 1
             if pattern[position : position + 1] not in ("%", "_", escape):
-                raise Misread
+                raise UnsupportedSql
         prefix += pattern[position]
         position += 1
     if position == len(pattern):
@@ -138,30 +138,30 @@ def _pattern(column: Column, pattern: str, escape: str) -> Expression:
     return And((StartsWith(column, prefix), Unknown()))
 
 
-def _operand(node: Any, trusted: Trust) -> Operand:
+def _convert_operand(node: Any, trusted: Trust) -> Operand:
     if isinstance(node, exp.Paren):
-        return _operand(node.this, trusted)
+        return _convert_operand(node.this, trusted)
     if isinstance(node, (exp.Column, exp.Dot)):
-        return _column(node)
+        return _convert_column(node)
     if isinstance(node, exp.Cast) and isinstance(node.this, (exp.Column, exp.Dot)):
-        only(node, "this", "to", "safe")
-        return Cast(_column(node.this), type_name(node.to))
+        check_arguments(node, "this", "to", "safe")
+        return Cast(_convert_column(node.this), type_name(node.to))
     return literal(node, trusted)
 
 
-def _column(node: Any) -> Column:
-    path = _path(node)
-    # Spark's connector writes `partitionValues.day` for the partition column `day`; a struct may have that name too.
+def _convert_column(node: Any) -> Column:
+    path = _column_path(node)
+    # Spark's connector writes `partitionValues.day` for the partition column `day`; a struct can have that name too.
     if len(path) > 1 and path[0] == "partitionValues":
-        raise Misread
+        raise UnsupportedSql
     return Column(path)
 
 
-def _path(node: Any) -> tuple[str, ...]:
+def _column_path(node: Any) -> tuple[str, ...]:
     if isinstance(node, exp.Dot):
-        return (*_path(node.this), *_path(node.expression))
+        return (*_column_path(node.this), *_column_path(node.expression))
     if isinstance(node, exp.Identifier):
         return (str(node.this),)
     if isinstance(node, exp.Column) and all(isinstance(part, exp.Identifier) for part in node.parts):
         return tuple(str(part.this) for part in node.parts)
-    raise Misread
+    raise UnsupportedSql

@@ -1,7 +1,7 @@
-"""Bounds that hold, from minimum and maximum as writers store them.
+"""Convert stored minima and maxima to valid bounds.
 
-Maxima of strings may be cut, with or without something appended; timestamps, dates and numbers come as JSON text of
-several makes. A bound that cannot be read is null: it bounds nothing.
+Writers cut maxima of strings, with or without an appended character, and format timestamps, dates and numbers
+differently in JSON. An invalid bound becomes null, which means no bound.
 """
 
 from collections.abc import Callable
@@ -28,20 +28,20 @@ from deltaic.pruning.values import (
 )
 
 _CUT: Final = 32
-"""Characters at which Spark cuts strings by default; nobody is known to cut sooner without appending something."""
+"""Spark's default length of cut strings; writers that cut at fewer characters append one."""
 _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
-"""What writers append to a cut maximum, and what became of half a surrogate pair before it."""
+"""Characters that writers append to a cut maximum, and replacements of half a surrogate pair before them."""
 _WHOLE_TIME: Final = len("YYYY-MM-DDThh:mm:ss")
 _MINUTE: Final = 60_000_000
 _WHOLE_OFFSETS: Final = 78_796_800 * 1_000_000
-"""1972-07-01T00:00:00Z in microseconds since the epoch: since then all zones are whole minutes away from UTC."""
+"""1972-07-01T00:00:00Z in microseconds since the epoch: since then all UTC offsets are whole minutes."""
 _LAST: Final = 0x10FFFF
-_NAMED: Final = {"Infinity": inf, "-Infinity": -inf}
+_INFINITIES: Final = {"Infinity": inf, "-Infinity": -inf}
 _SURROGATES: Final = range(0xD800, 0xE000)
 
 
 def json_type(type_: ColumnType) -> Any:
-    """Return what a bound of that type is decoded as: decimals never go through a double."""
+    """Return the type for decoding a JSON bound; decimals are never decoded as doubles."""
     if type_.name in {"date", "timestamp", "timestamp_ntz"}:
         return str
     if type_.name == "boolean":
@@ -56,20 +56,19 @@ def json_type(type_: ColumnType) -> Any:
     return kinds[type_.axis]
 
 
-def above(maximum: str) -> str | None:
-    """Return a string that no value exceeds, given a maximum that may be cut; None when there is none.
+def upper_bound(maximum: str) -> str | None:
+    """Return a string that no value exceeds, from a maximum that may be cut; None if there is none.
 
-    Spark keeps 32 characters and appends U+FFFD (older) or the last code point, after half a surrogate pair where the
-    cut fell into one: not always an upper bound in the order of UTF-8. So every value that begins like the maximum is
-    allowed.
+    Spark keeps 32 characters and appends U+FFFD (older) or the last code point, possibly after half a surrogate pair.
+    That is not always an upper bound in the order of UTF-8, so every value with the same prefix is allowed.
     """
     if len(maximum) < _CUT and not maximum.endswith(_APPENDED):
         return maximum
-    return following(maximum.rstrip("".join(_APPENDED)))
+    return least_above_prefix(maximum.rstrip("".join(_APPENDED)))
 
 
-def following(begin: str) -> str | None:
-    """Return the least string above all that begin so; None when there is none."""
+def least_above_prefix(begin: str) -> str | None:
+    """Return the smallest string above all strings with a prefix; None if there is none."""
     while begin and ord(begin[-1]) == _LAST:
         begin = begin[:-1]
     if not begin:
@@ -79,51 +78,51 @@ def following(begin: str) -> str | None:
 
 
 def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Return bounds on the type's axis from values as JSON has them; None when they bound nothing."""
-    return _widen_old_times(_as_written(values, type_, upper=upper), type_, upper=upper)
+    """Return bounds on the type's axis from JSON values; None if there are no bounds."""
+    return _widen_old_times(_parse_bounds(values, type_, upper=upper), type_, upper=upper)
 
 
-def _as_written(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
+def _parse_bounds(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     if type_.axis is None:
         return None
     if type_.axis is Axis.TEXT:
-        return pa.array([None if v is None else above(v) for v in values] if upper else values, pa.string())
+        return pa.array([None if v is None else upper_bound(v) for v in values] if upper else values, pa.string())
     if type_.axis is Axis.DOUBLE:
-        numbers = [v if type(v) is not str else _NAMED.get(v) for v in values]
+        numbers = [v if type(v) is not str else _INFINITIES.get(v) for v in values]
         if type_.name == "float":
             numbers = [single(v) if v else v for v in numbers]
-        found = pa.array(numbers, pa.float64())
-        return _as_of_a_float(found, upper=upper) if type_.was_float else found
+        doubles = pa.array(numbers, pa.float64())
+        return _widen_to_float32(doubles, upper=upper) if type_.was_float else doubles
     if type_.axis is Axis.DECIMAL:
-        return _decimals(values, type_.scale, upper=upper)
-    return _wholes(values, type_, upper=upper)
+        return _parse_decimals(values, type_.scale, upper=upper)
+    return _parse_integers(values, type_, upper=upper)
 
 
-def exactly(values: list[Any], type_: ColumnType) -> pa.Array | None:
-    """Return what bounds in JSON say in their column's type; null where they cannot be said so, or only by widening.
+def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
+    """Return JSON bounds in the type of their column; null for a bound that is not exactly representable.
 
-    None for types without bounds in Delta's statistics, booleans among them. `from_typed` makes of a bound what
-    `from_json` makes of its text; a maximum that was cut stays so.
+    None for types without bounds in Delta's statistics, including boolean. `from_typed` returns for each bound the same
+    as `from_json` for its text; a cut maximum stays cut.
     """
     if type_.axis is None or type_.name == "boolean":
         return None
     if type_.axis is Axis.TEXT:
         return pa.array(values, pa.string())
-    low, high = _as_written(values, type_, upper=False), _as_written(values, type_, upper=True)
+    low, high = _parse_bounds(values, type_, upper=False), _parse_bounds(values, type_, upper=True)
     if low is None or high is None:
         return None
     return in_type(pc.if_else(pc.equal(low, high), low, pa.scalar(None, low.type)), type_)
 
 
 def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
-    """Return values that lie on a type's axis as Arrow has that type; null where it does not hold them."""
-    nothing = pa.scalar(None, points.type)
+    """Convert values on a type's axis to the Arrow type; null if out of range."""
+    null = pa.scalar(None, points.type)
     if type_.name in {"byte", "short", "integer"}:
         limit = 1 << INTEGER_BITS[type_.name]
-        points = pc.if_else(pc.and_(pc.greater_equal(points, -limit), pc.less(points, limit)), points, nothing)
+        points = pc.if_else(pc.and_(pc.greater_equal(points, -limit), pc.less(points, limit)), points, null)
     if type_.name == "decimal" and type_.precision < MAX_PRECISION:
         end = pa.scalar(Decimal(1).scaleb(type_.precision - type_.scale), points.type)
-        points = pc.if_else(pc.less(pc.abs(points), end), points, nothing)
+        points = pc.if_else(pc.less(pc.abs(points), end), points, null)
     kinds = {
         "byte": pa.int8(),
         "short": pa.int16(),
@@ -139,39 +138,40 @@ def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
     return pc.cast(points, kinds.get(type_.name, points.type))
 
 
-def _as_of_a_float(doubles: pa.Array, *, upper: bool) -> pa.Array:
-    """Widen bounds by the floats that their digits stand for: 0.1 is one that is greater than the double of that name.
+def _widen_to_float32(doubles: pa.Array, *, upper: bool) -> pa.Array:
+    """Widen bounds by the floats with the same digits; the float 0.1 is greater than the double 0.1.
 
-    They lie in the files as floats, which become doubles when they are read. What is beyond all floats was a double.
+    Files store these values as floats, which readers convert to doubles. A bound outside the range of floats was a
+    double.
     """
     floats = pc.cast(pc.cast(doubles, pa.float32(), safe=False), pa.float64())
     widens = pc.greater(floats, doubles) if upper else pc.less(floats, doubles)
     return pc.if_else(pc.and_(widens, pc.is_finite(floats)), floats, doubles)
 
 
-def _decimals(values: list[Any], scale: int, *, upper: bool) -> pa.Array:
+def _parse_decimals(values: list[Any], scale: int, *, upper: bool) -> pa.Array:
     kind = pa.decimal128(MAX_PRECISION, scale)
     try:
         return pa.array(values, kind)
-    except pa.ArrowInvalid:  # more digits than the type has: a writer that went through a double
-        return pa.array([_rounded(value, scale, upper=upper) for value in values], kind)
+    except pa.ArrowInvalid:  # more digits than the type, because the writer used a double
+        return pa.array([_round(value, scale, upper=upper) for value in values], kind)
 
 
-def _rounded(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | None:
+def _round(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | None:
     if value is None or not value.is_finite() or value.adjusted() >= MAX_PRECISION - scale - 1:
         return None
     return value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if upper else ROUND_FLOOR, EXACTLY)
 
 
-def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
+def _parse_integers(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     if type_.name in {"date", "timestamp", "timestamp_ntz"}:
         kind = {"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")}
         texts = pa.array(values, pa.string())
-        # Arrow takes a time of which something is missing for one that is whole.
+        # Arrow accepts incomplete times and fills in the missing parts.
         if type_.name == "date" or not pc.less(pc.utf8_length(texts), _WHOLE_TIME).true_count:
             with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-                return _as_whole(pc.cast(texts, kind[type_.name]))
-        read = days if type_.name == "date" else _moment(type_.name, upper=upper)
+                return _to_int64(pc.cast(texts, kind[type_.name]))
+        read = days if type_.name == "date" else _time_parser(type_.name, upper=upper)
         return pa.array([read(v) if v else None for v in values], pa.int64())
     if type_.name == "boolean":
         return pc.cast(pa.array(values, pa.bool_()), pa.int64())
@@ -179,72 +179,72 @@ def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | 
 
 
 def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Widen instants before mid-1972 by a minute: older Spark writes local mean time with an offset in whole minutes.
+    """Widen instants before mid-1972 by a minute, because older Spark rounds local mean time offsets to minutes.
 
-    Typed statistics are made from that JSON, and no longer show which offset it named.
+    Typed statistics are created from that JSON, and no longer contain the offset.
     """
     if bounds is None or type_.name != "timestamp":
         return bounds
-    # Arrow wraps around instead of failing, so the least bounds are raised to what a minute can be taken from.
-    moved = pc.add(bounds, _MINUTE) if upper else pc.subtract(pc.max_element_wise(bounds, _MINUTE - INT64), _MINUTE)
-    return pc.if_else(pc.less(bounds, _WHOLE_OFFSETS), moved, bounds)
+    # Arrow overflows silently, so raise the smallest bounds before the subtraction.
+    widened = pc.add(bounds, _MINUTE) if upper else pc.subtract(pc.max_element_wise(bounds, _MINUTE - INT64), _MINUTE)
+    return pc.if_else(pc.less(bounds, _WHOLE_OFFSETS), widened, bounds)
 
 
 def integers(values: list[int | None]) -> pa.Array:
-    """Return an int64 array, null where a number is too large to be of any column."""
+    """Return an int64 array, null if a number is out of range."""
     try:
         return pa.array(values, pa.int64())
     except OverflowError:
         return pa.array([v if v is not None and -INT64 <= v < INT64 else None for v in values], pa.int64())
 
 
-def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:
+def _time_parser(type_: str, *, upper: bool) -> Callable[[str], int | None]:
     def read(text: str) -> int | None:
-        found = microseconds(text)
-        if found is None:
+        timestamp = microseconds(text)
+        if timestamp is None:
             return None
-        moment, zoned = found
-        spread = 0 if zoned == (type_ == "timestamp") else ANY_ZONE
-        if len(text) <= len("YYYY-MM-DD") and upper:  # a date: the column was widened, or its times were cut
+        instant, has_offset = timestamp
+        spread = 0 if has_offset == (type_ == "timestamp") else ANY_ZONE
+        if len(text) <= len("YYYY-MM-DD") and upper:  # a date, if the column was widened or its times were cut
             spread += MICROSECONDS_A_DAY
-        return moment + spread if upper else moment - spread
+        return instant + spread if upper else instant - spread
 
     return read
 
 
-def _as_whole(array: pa.Array) -> pa.Array:
+def _to_int64(array: pa.Array) -> pa.Array:
     if pa.types.is_date32(array.type):
         array = pc.cast(array, pa.int32())
     return pc.cast(array, pa.int64())
 
 
 def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Return bounds on the type's axis from a leaf of typed statistics; None when its type says nothing of use.
+    """Return bounds on the type's axis from a leaf of typed statistics; None for an unsupported type.
 
-    The leaf may be narrower than the column, where the column was widened since.
+    The leaf's type can be narrower than the column's, if the column was widened since.
     """
     try:
-        return _widen_old_times(_typed(array, type_, upper=upper), type_, upper=upper)
+        return _widen_old_times(_convert_typed(array, type_, upper=upper), type_, upper=upper)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
 
 
 def is_text(stored: pa.DataType) -> bool:
-    """Return whether bounds of this type are text that can be read."""
+    """Return whether bounds of this type are readable text."""
     return pa.types.is_string(stored) or pa.types.is_large_string(stored)
 
 
-def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
+def _convert_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
     stored = array.type
     if type_.axis is Axis.TEXT and is_text(stored):
         texts = pc.cast(array, pa.string())
-        return _typed_texts(texts) if upper else texts
+        return _convert_typed_texts(texts) if upper else texts
     if type_.axis is Axis.DOUBLE and (pa.types.is_floating(stored) or pa.types.is_integer(stored)):
         numbers = pc.cast(array, pa.float64(), safe=False)
         if type_.name == "float":
             numbers = pc.cast(pc.cast(numbers, pa.float32(), safe=False), pa.float64())
         if type_.was_float:
-            numbers = _as_of_a_float(numbers, upper=upper)
+            numbers = _widen_to_float32(numbers, upper=upper)
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(stored) or pa.types.is_integer(stored)):
         return pc.cast(array, pa.decimal128(MAX_PRECISION, type_.scale))
@@ -253,19 +253,19 @@ def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | Non
     if type_.name in {"byte", "short", "integer", "long"} and pa.types.is_integer(stored):
         return pc.cast(array, pa.int64())
     if type_.name == "date" and pa.types.is_date32(stored):
-        return _as_whole(array)
+        return _to_int64(array)
     if type_.name == "timestamp_ntz" and pa.types.is_date32(stored):
-        return _as_whole(pc.cast(array, pa.timestamp("us")))
+        return _to_int64(pc.cast(array, pa.timestamp("us")))
     if type_.name in {"timestamp", "timestamp_ntz"} and pa.types.is_timestamp(stored) and stored.unit in {"us", "ms"}:
-        # Nanoseconds may come from INT96, where far dates have wrapped around.
-        return _as_whole(pc.cast(array, pa.timestamp("us", stored.tz)))
+        # Nanoseconds can come from INT96, in which distant dates overflow.
+        return _to_int64(pc.cast(array, pa.timestamp("us", stored.tz)))
     return None
 
 
-def _typed_texts(array: pa.StringArray) -> pa.StringArray:
-    doubted = pc.greater_equal(pc.utf8_length(array), _CUT)
+def _convert_typed_texts(array: pa.StringArray) -> pa.StringArray:
+    possibly_cut = pc.greater_equal(pc.utf8_length(array), _CUT)
     for end in _APPENDED:
-        doubted = pc.or_(doubted, pc.ends_with(array, end))
-    if not doubted.true_count:
+        possibly_cut = pc.or_(possibly_cut, pc.ends_with(array, end))
+    if not possibly_cut.true_count:
         return array
-    return pa.array([None if value is None else above(value) for value in array.to_pylist()], pa.string())
+    return pa.array([None if value is None else upper_bound(value) for value in array.to_pylist()], pa.string())

@@ -1,7 +1,7 @@
-"""Turns text into values that can be compared: column types, literals, partition values, dates and times.
+"""Parse text to comparable values: column types, literals, partition values, dates and times.
 
-Every value of a column lies on one of four axes. What a text cannot say for certain becomes an interval (a time
-without a zone) or nothing at all: pruning then keeps the file.
+Each value is on one of four axes. Ambiguous text (a time without a zone) becomes an interval, and unreadable text None;
+pruning then keeps the file.
 """
 
 import re
@@ -17,19 +17,19 @@ import msgspec
 
 
 class Axis(Enum):
-    """How values are held and ordered."""
+    """Type and order of comparable values."""
 
     WHOLE = "whole"
     """int64: integers, booleans (0, 1), dates (days since the epoch), timestamps (microseconds since the epoch)."""
     DECIMAL = "decimal"
     DOUBLE = "double"
     TEXT = "text"
-    """By code point, which is the byte order of UTF-8."""
+    """Ordered by code point, which is the byte order of UTF-8."""
 
 
 MICROSECONDS_A_DAY: Final = 86_400_000_000
 ANY_ZONE: Final = 18 * 3_600_000_000
-"""Microseconds by which local time may differ from UTC, either way: what Java allows as an offset."""
+"""Maximum difference of local time and UTC in microseconds, as in Java."""
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 INTEGER_BITS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
@@ -44,26 +44,26 @@ _TIMESTAMP: Final = re.compile(
 )
 _NOT_FINITE: Final = {"inf": inf, "infinity": inf, "+infinity": inf, "-infinity": -inf, "-inf": -inf}
 INT64: Final = 1 << 63
-"""Integers from minus this up to this, without it, fit into 64 bits."""
+"""64-bit integers are at least minus this number and less than it."""
 MAX_PRECISION: Final = 38
 EXACTLY: Final = Context(prec=200)
-"""Computes with decimals without the rounding to 28 digits of the default context."""
+"""Decimal context without the default rounding to 28 digits."""
 MAX_TEXT: Final = 128
-"""Characters of a number, date or time that are worth parsing."""
+"""Maximum number of characters of a number, date or time."""
 
 
 class ColumnType(msgspec.Struct, frozen=True):
-    """A type of a Delta schema; names without an axis (binary, array, variant) can be tested for null only."""
+    """A type of a Delta schema; types without an axis (binary, array, variant) support only null tests."""
 
     name: str
     precision: int = 0
     scale: int = 0
     was_float: bool = False
-    """A double that was widened: bounds may have been written as those of a float, with fewer digits."""
+    """Whether a double was widened from float, so bounds may have only the digits of a float."""
 
     @property
     def axis(self) -> Axis | None:
-        """Where values lie; None when they cannot be compared."""
+        """Axis of the values; None if they are not comparable."""
         if self.name in {"integer", "long", "short", "byte", "boolean", "date", "timestamp", "timestamp_ntz"}:
             return Axis.WHOLE
         return {"decimal": Axis.DECIMAL, "float": Axis.DOUBLE, "double": Axis.DOUBLE, "string": Axis.TEXT}.get(
@@ -72,38 +72,38 @@ class ColumnType(msgspec.Struct, frozen=True):
 
 
 def column_type(name: str) -> ColumnType:
-    """Read a primitive type's name as it stands in a schema."""
-    found = _DECIMAL_TYPE.fullmatch(name)
-    if found:
-        precision, scale = int(found[1]), int(found[2])
+    """Parse the name of a primitive type in a schema."""
+    match = _DECIMAL_TYPE.fullmatch(name)
+    if match:
+        precision, scale = int(match[1]), int(match[2])
         return ColumnType("decimal", precision, scale) if scale <= precision <= MAX_PRECISION else ColumnType("?")
     return ColumnType("decimal", 10, 0) if name == "decimal" else ColumnType(name)
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text holds no half of a surrogate pair, which JSON and SQL let through and Arrow does not."""
+    """Return whether a text has no unpaired surrogate, which JSON and SQL allow and Arrow rejects."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def integer(text: str) -> int | None:
-    """Read an integer of any size."""
+    """Parse an integer of any size."""
     return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def exact(text: str) -> Decimal | None:
-    """Read a decimal number without going through binary floating point."""
+    """Parse a decimal number without binary floating point."""
     return Decimal(text) if len(text) <= MAX_TEXT and _DECIMAL.fullmatch(text) else None
 
 
 def double(text: str) -> float | None:
-    """Read a number or a named infinity; None for NaN, which no interval holds."""
+    """Parse a number or a named infinity; None for NaN, which no interval contains."""
     if len(text) <= MAX_TEXT and _DECIMAL.fullmatch(text):
         return float(text)
     return _NOT_FINITE.get(text.lower())
 
 
 def single(value: float) -> float | None:
-    """Round to the nearest float of 32 bits; None where it does not fit."""
+    """Round to the nearest 32-bit float; None if it is out of range."""
     if isnan(value):
         return None
     try:
@@ -113,25 +113,25 @@ def single(value: float) -> float | None:
 
 
 def boolean(text: str) -> int | None:
-    """Read true or false, whatever the case, as 1 or 0."""
+    """Parse true or false in any case, as 1 or 0."""
     return {"true": 1, "false": 0}.get(text.lower())
 
 
 def days(text: str) -> int | None:
-    """Read `YYYY-MM-DD` as days since the epoch; years 1 to 9999."""
-    found = _DATE.fullmatch(text)
-    if found is None:
+    """Parse `YYYY-MM-DD` as days since the epoch; years 1 to 9999."""
+    match = _DATE.fullmatch(text)
+    if match is None:
         return None
     try:
-        return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - _EPOCH
+        return date(int(match[1]), int(match[2]), int(match[3])).toordinal() - _EPOCH
     except ValueError:
         return None
 
 
 def microseconds(text: str) -> tuple[int, bool] | None:
-    """Read a date or a date and time as microseconds since the epoch, and whether it names its offset from UTC.
+    """Parse a date or time as microseconds since the epoch, and return whether it has a UTC offset.
 
-    Without an offset the number is that of the same wall clock in UTC. At most six digits of a second.
+    Without an offset, the number is that of the same local time in UTC. Seconds have at most six decimals.
     """
     match = _TIMESTAMP.fullmatch(text)
     day = days(match[1]) if match else None
@@ -150,19 +150,19 @@ Value = int | Decimal | float | str
 
 
 def partition_point(text: str, type_: ColumnType) -> tuple[Value, Value] | None:
-    """Read a partition value as the least and the greatest value that it can stand for; None when it is unreadable.
+    """Parse a partition value to its smallest and largest possible value; None if it is invalid.
 
-    Delta protocol, "Partition Value Serialization". A timestamp without a zone is one of whoever wrote it.
+    Delta protocol, "Partition Value Serialization". A timestamp without a zone is in the writer's unknown zone.
     """
     point: Value | None
     if type_.name in INTEGER_BITS:
         point = integer(text)
     elif type_.name in {"timestamp", "timestamp_ntz"}:
-        moment = microseconds(text)
-        if moment is None:
+        timestamp = microseconds(text)
+        if timestamp is None:
             return None
-        spread = 0 if moment[1] == (type_.name == "timestamp") else ANY_ZONE
-        return moment[0] - spread, moment[0] + spread
+        spread = 0 if timestamp[1] == (type_.name == "timestamp") else ANY_ZONE
+        return timestamp[0] - spread, timestamp[0] + spread
     elif type_.name == "float":
         wide = double(text)
         point = None if wide is None else single(wide)

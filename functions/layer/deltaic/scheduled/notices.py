@@ -81,7 +81,7 @@ def send_change_notices(
 
 def _changed_events(tables: Sequence[Table], segment: Segment, previous: int | None) -> list[BusEvent]:
     # A table that was created again has the same version numbers, but other commit times.
-    created_ms = segment.own.modified if segment.own else 0
+    created_ms = segment.commit_file.modified if segment.commit_file else 0
     return [
         BusEvent(
             CHANGED,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from deltaic.catalog.items import Named, Schema, Share, Table
 from deltaic.protocol import json_bodies
-from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
+from deltaic.protocol.continuations import ListingBinding, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
@@ -24,7 +24,7 @@ _Item = TypeVar("_Item", bound=Named)
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
     """Return the page of shares granted to the caller; none at all is an empty list."""
     read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
-    return page_of(sharing, request, Listing(caller.recipient_id, "shares"), read, _share)
+    return page_of(sharing, request, ListingBinding(caller.recipient_id, "shares"), read, _share)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
@@ -35,19 +35,19 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the share's schemas; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
-    return page_of(sharing, request, Listing(caller.recipient_id, "schemas", share), read, _schema)
+    return page_of(sharing, request, ListingBinding(caller.recipient_id, "schemas", share), read, _schema)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
     """Return the page of the schema's tables; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, schema)
-    return page_of(sharing, request, Listing(caller.recipient_id, "tables", share, schema), read, _table)
+    return page_of(sharing, request, ListingBinding(caller.recipient_id, "tables", share, schema), read, _table)
 
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the tables of all schemas of the share; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, None)
-    listing = Listing(caller.recipient_id, "all-tables", share)
+    listing = ListingBinding(caller.recipient_id, "all-tables", share)
     return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
 
@@ -67,7 +67,7 @@ def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_
 def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they are rendered
     sharing: Sharing,
     request: ListRequest,
-    listing: Listing,
+    listing: ListingBinding,
     read: Callable[[str | None, int], Sequence[_Item]],
     render: Callable[[_Item], Mapping[str, Any]],
     key: Callable[[_Item], str] = attrgetter("key"),

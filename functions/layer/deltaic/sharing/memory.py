@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltaic.lru import Lru, Room
+from deltaic.lru import Lru, MemoryBudget
 
 if TYPE_CHECKING:
     from deltaic.delta.cache import SnapshotCache
@@ -32,7 +32,7 @@ class Memory:
     @cached_property
     def iceberg(self) -> Lru[Hashable, Any]:
         """Metadata that was made for Iceberg's clients, and the indexes of its files."""
-        return Lru(Room(self._room))
+        return Lru(MemoryBudget(self._room))
 
     @cached_property
     def lines(self) -> "LineCache":

@@ -22,7 +22,7 @@ from deltaic.protocol.continuations import (
 )
 from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
-from deltaic.pruning import file_filter, predicate_of
+from deltaic.pruning import file_filter, parse_hints
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.context import SharedTable, Sharing
@@ -90,7 +90,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         snapshot, response_format = self._resolve(claims, start)
         visibility = visibility_of(self.table.rights, snapshot.metadata)
         style = self._style(snapshot, response_format, visibility)
-        predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
+        predicate = parse_hints(self.request.predicate_hints, self.request.json_predicate_hints)
         if predicate is not None:
             from deltaic.pruning.redacted_predicate import redacted_predicate
 
@@ -143,14 +143,14 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
         """Return the snapshot, as the page that starts there needs it, and the format."""
         if claims is not None:
-            snapshot = self.log.snapshot(claims.version, at=start).with_commits()
+            snapshot = self.log.snapshot(claims.version, at=start).load_commits()
             check_log(claims.log_id, snapshot.log_id)
         elif self.request.refresh_token is not None:
             pinned = self._refreshed(self.request.refresh_token)
-            snapshot = self.log.snapshot(pinned.version).with_commits()
+            snapshot = self.log.snapshot(pinned.version).load_commits()
             check_log(pinned.log_id, snapshot.log_id)
         else:
-            snapshot = find(self.log, self.request.version, self.request.instant()).with_commits()
+            snapshot = find(self.log, self.request.version, self.request.instant()).load_commits()
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 

@@ -26,7 +26,7 @@ from deltaic.aws_codes import THROTTLED
 from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.endpoints import dns_suffix
 from deltaic.storage.signing import authorization
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -108,9 +108,9 @@ class AwsClient:
         timeouts: Timeouts,
         credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
-        """Prepare to call a service in its region, or whoever answers at `endpoint`; raises as `web_address` does."""
+        """Prepare to call a service in its region, or at `endpoint`; raises as `parse_endpoint` does."""
         self._idle: list[HTTPConnection] = []
-        place = web_address(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
+        place = parse_endpoint(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
         self.service = service
         self.timeouts = timeouts
         self._region = region

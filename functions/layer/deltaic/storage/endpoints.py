@@ -9,7 +9,7 @@ import msgspec
 
 from deltaic.settings import settings
 from deltaic.storage.locations import access_point
-from deltaic.urls import DEFAULT_PORTS, web_address
+from deltaic.urls import DEFAULT_PORTS, parse_endpoint
 
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
@@ -79,7 +79,7 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
         return Origin("https", host, host, "/")
     if not endpoint:
         endpoint = f"https://s3.{dual}{storage.region}.{dns_suffix(storage.region)}"
-    parts = web_address(endpoint)
+    parts = parse_endpoint(endpoint)
     netloc = parts.netloc.rpartition("@")[2]
     root = parts.path.rstrip("/")
     in_host = (
@@ -105,7 +105,7 @@ def store_name(endpoint: str) -> str:
 
     if not endpoint or is_aws(endpoint):
         return AWS
-    parts = web_address(endpoint)
+    parts = parse_endpoint(endpoint)
     host = (parts.hostname or "").rstrip(".")
     with suppress(ValueError, OSError):  # a name, not an address; inet_aton reads 127.1, as clients do
         address = ip_address(host if ":" in host else inet_ntoa(inet_aton(host)))

@@ -18,7 +18,7 @@ import msgspec
 from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.logical_files import vector_id
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, version_prefix
-from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
+from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_DEFAULT, parse_interval
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import LogFile, TableStore
@@ -111,7 +111,7 @@ def create_checkpoint(store: TableStore, segment: Segment, now_ms: int) -> NewCh
         names = [file.name for file in written.checkpoint.files] if written.checkpoint else []
         if names != [path.rpartition("/")[2]] or written.commits:
             raise UnsupportedOperation(f"deltalake wrote no checkpoint of version {segment.version}")
-        retention = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
+        retention = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_DEFAULT)
         tombstones_until = now_ms - retention // timedelta(milliseconds=1)
         if difference := expected.difference_from(LogState.read(copy, written), tombstones_until):
             raise UnsupportedOperation(f"deltalake's checkpoint differs from the log: {difference}")

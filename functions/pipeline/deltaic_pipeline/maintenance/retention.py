@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.items import Table
 from deltaic.catalog.submitted_queries import LIFE
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
+from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_DEFAULT, parse_interval
 from deltaic.errors import MalformedRequest
 from deltaic.protocol.continuations import PAGE_TTL, REFRESH_TTL
 from deltaic.storage.locations import Location
@@ -87,7 +87,7 @@ def entries_of(admin: "CatalogAdmin", location: str) -> Entries:
 def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta | None = None) -> tuple[timedelta, str]:
     """Return for how long a version stays in use after the next one has come, and what decides it."""
     answers = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
-    kept = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_UNSAID)
+    kept = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
     longest = max(answers, kept, least or timedelta(0))
     if longest == least:
         return longest, "--keep"

@@ -14,10 +14,10 @@ from itertools import chain, islice
 from typing import IO
 
 from deltaic.delta.commit_changes import FileChange, commit_changes
-from deltaic.delta.commits import slices, windows
+from deltaic.delta.commits import to_slices, to_windows
 from deltaic.delta.deletion_vectors import DeletionVector, file_path
 from deltaic.delta.log_files import read_all_listed
-from deltaic.delta.paths import Commit, read_listing
+from deltaic.delta.paths import CommitFile, read_listing
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore
@@ -92,7 +92,7 @@ def needed(store: TableStore, locations: TableLocations, readers: Sequence[Reade
     if first < newest.version:
         others.update(_digests(_live(Snapshot(store, find_segment(store, max(first, oldest)))), locations))
     commits = [one for one in chain(listing.commits.values(), listing.compactions) if one.end >= first_commit]
-    for window in windows(commits, COMMITS_AT_ONCE):
+    for window in to_windows(commits, COMMITS_AT_ONCE):
         contents = read_all_listed(store, [commit.file for commit in window])
         for commit, content in zip(window, contents, strict=True):
             others.update(_digests(_named(content, commit), locations))
@@ -131,8 +131,8 @@ def _live(snapshot: Snapshot) -> Iterator[Named]:
             yield path, None if vector is None else (vector["storageType"], vector["pathOrInlineDv"])
 
 
-def _named(content: bytes, commit: Commit) -> Iterator[Named]:
-    for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in slices(content)):
+def _named(content: bytes, commit: CommitFile) -> Iterator[Named]:
+    for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in to_slices(content)):
         if isinstance(change, FileChange):
             vector: DeletionVector | None = getattr(change.action, "deletion_vector", None)
             yield change.action.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)

@@ -16,7 +16,7 @@ from deltaic.catalog.items import Storage, now
 from deltaic.catalog.writes import Writes
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
-from deltaic.urls import web_address
+from deltaic.urls import parse_endpoint
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -171,7 +171,7 @@ def check_storage_name(name: str) -> str:
 
 def checked_endpoint(endpoint: str) -> str:
     """Return the address of a store without a slash at its end; raises InvalidParameter."""
-    if endpoint and "@" in web_address(endpoint).netloc:
+    if endpoint and "@" in parse_endpoint(endpoint).netloc:
         raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
     return endpoint.rstrip("/")
 

@@ -1,14 +1,14 @@
-"""Reads the files of a checkpoint as Arrow batches, reading as few bytes as a filter allows.
+"""Read the files of a checkpoint as Arrow batches, with as few bytes as the filter allows.
 
-A query for `region = 'EU'` over a checkpoint of two row groups:
+Example: a query for `region = 'EU'` over a checkpoint of two row groups.
 
-    parquet_file        the footer of the part, by one request
-    part_summary        row group 1 holds only `US`: it is not fetched
-    partition_codes     row group 2: each combination of partition values once, and a code for each row
-    row_selection       the rows whose partition values and typed statistics pass the filter
-    parquet_scan        the other columns, only if a row was selected
-    add_rows            these rows in the schema of `file_batches`, whatever types the writer chose
+    parquet_file        reads the footer of the part, with one request
+    part_summary        shows that row group 1 contains only `US`, so it is not fetched
+    partition_codes     encodes row group 2: each combination of partition values once, and a code for each row
+    row_selection       selects the rows whose partition values and typed statistics pass the filter
+    parquet_scan        reads the other columns, only if a row was selected
+    add_rows            returns these rows in the schema of `file_batches`, whatever types the writer used
 
-`row_group_cache` keeps decoded row groups between requests, `filter_cache` the rows that a filter selected. `order`
-defines the order of files and where a page continues. What a row means is decided by `deltaic.delta`, not here.
+`row_group_cache` keeps decoded row groups between requests, `filter_cache` the rows that a filter selected.
+`file_order` defines the order of files and the position of a page. `deltaic.delta` interprets the rows.
 """

@@ -1,6 +1,6 @@
-"""A part of a checkpoint, and what it tells as a whole: how many files it adds, their bytes, its few other actions.
+"""Parts of a checkpoint, with their number of adds, the size of the added files, and their other actions.
 
-A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of its files are live is not its business.
+A part is a Parquet file, or the adds in a JSON manifest. Parts do not know which of their files are live.
 """
 
 from collections.abc import Sequence
@@ -21,44 +21,44 @@ from deltaic.delta.store import TableStore
 
 
 class ParquetPart(msgspec.Struct, dict=True):
-    """A Parquet file that may hold add rows."""
+    """A Parquet file that can contain adds."""
 
     store: TableStore
     path: str
     size: int | None
-    """Bytes, where the log tells."""
+    """Bytes, if the log states them."""
     identity: str
-    """Names this very file, across requests."""
+    """Key of this file across requests."""
     footer_bytes: int = FOOTER
-    """Bytes to ask for at first, from the end of the file."""
+    """Bytes to read first, from the end of the file."""
     summary: PartSummary | None = None
-    """What the log tells of it."""
-    _opened: ParquetFile | None = None
+    """Summary in the log, if any."""
+    _file: ParquetFile | None = None
 
     @property
     def file(self) -> ParquetFile:
-        """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
-        if self._opened is None:
+        """The file with its footer, opened at first use; raises TableUnreadable if it is missing or corrupt."""
+        if self._file is None:
             with reading(self.path):
-                self._opened = ParquetFile(self.store, self.path, self.size, self.footer_bytes)
-        return self._opened
+                self._file = ParquetFile(self.store, self.path, self.size, self.footer_bytes)
+        return self._file
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Tell, by the summary or the footer, whether some row has a deletion vector; yes where neither says."""
+        """Return whether a row has a deletion vector, by summary or footer; true if neither states it."""
         if self.summary is not None:
             return self.summary.num_deletion_vectors > 0
         return any(count != 0 for count in self.file.counts("add.deletionVector.storageType"))
 
     def groups_of_adds(self) -> list[int]:
-        """Return the row groups that may hold adds, by the summary or the footer."""
+        """Return the row groups that can contain adds, by the summary or footer."""
         if self.summary is not None:
             return list(range(len(self.summary.row_groups)))
         return [group for group, count in enumerate(self.file.counts("add.path")) if count != 0]
 
     @property
     def num_adds(self) -> int | None:
-        """How many rows are adds, by the summary or the footer; None where the footer does not say."""
+        """Number of adds, by the summary or footer; None if the footer does not state it."""
         if self.summary is not None:
             return self.summary.num_adds
         counts = self.file.counts("add.path")
@@ -66,7 +66,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @cached_property
     def size_of_adds(self) -> int | None:
-        """Bytes of all files that the part adds; None where the sizes stand in other rows than the footer counts."""
+        """Total bytes of the added files; None if sizes and paths are not in the same rows."""
         if self.summary is not None:
             return self.summary.size_of_adds
         file, groups = self.file, list(range(self.file.footer.num_row_groups))
@@ -75,18 +75,18 @@ class ParquetPart(msgspec.Struct, dict=True):
         with reading(self.path):
             cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
             for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves)):
-                sizes = pc.struct_field(batch.column("add"), ["size"])  # null where no file is added
+                sizes = pc.struct_field(batch.column("add"), ["size"])  # null in rows that are not adds
                 rows += len(sizes) - sizes.null_count
                 total += pc.sum(sizes).as_py() or 0
         return total if rows == self.num_adds else None
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes that stay in memory with this part."""
-        return (self._opened.held_bytes if self._opened else 0) + (self.summary.nbytes if self.summary else 0)
+    def cached_bytes(self) -> int:
+        """Return the number of bytes that this part keeps in memory."""
+        return (self._file.cached_bytes if self._file else 0) + (self.summary.nbytes if self.summary else 0)
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
-        """Return all actions of these kinds as plain values; only for kinds that are few."""
+        """Return all actions of these kinds as plain values; use it only for rare kinds."""
         actions: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         with reading(self.path):
             leaves = self.file.leaves(*kinds)
@@ -104,51 +104,51 @@ class ParquetPart(msgspec.Struct, dict=True):
                         column = child(batch, kind)
                         if column is not None and column.null_count < len(column):
                             if not pa.types.is_struct(column.type):
-                                raise ValueError(f"{kind} is no struct")
+                                raise ValueError(f"{kind} is not a struct")
                             actions[kind] += pc.drop_null(column).to_pylist()
         return actions
 
 
 class LinesPart(msgspec.Struct, frozen=True, dict=True):
-    """The adds that stand in a JSON manifest itself."""
+    """The adds in a JSON manifest."""
 
     files: pa.RecordBatch
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Tell whether some row has a deletion vector."""
+        """Return whether a row has a deletion vector."""
         vectors = self.files["deletionVector"]
         return bool(vectors.null_count < len(vectors))
 
     @property
     def num_adds(self) -> int:
-        """How many rows are adds."""
+        """Number of adds."""
         return len(self.files)
 
     @cached_property
     def size_of_adds(self) -> int:
-        """Bytes of all files that the part adds."""
+        """Total bytes of the added files."""
         return int(pc.sum(self.files["size"]).as_py() or 0)
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes that stay in memory with this part."""
+    def cached_bytes(self) -> int:
+        """Return the number of bytes that this part keeps in memory."""
         return int(self.files.get_total_buffer_size())
 
 
 Part = ParquetPart | LinesPart
 
 
-def bounded_groups(parts: Sequence[Part], wanted: FileFilter | None) -> list[list[int] | None]:
-    """Return for each part the row groups that may hold adds that a filter keeps, by the summaries of all at once.
+def bounded_groups(parts: Sequence[Part], file_filter: FileFilter | None) -> list[list[int] | None]:
+    """Return for each part the row groups that pass the filter's bounds, by the summaries.
 
-    None for a part that has no summary, and for all without a filter.
+    None for a part without a summary, and for all parts without a filter.
     """
     summaries = [part.summary if isinstance(part, ParquetPart) else None for part in parts]
-    told = [summary.statistics for summary in summaries if summary is not None]
-    if wanted is None or not told:
+    statistics = [summary.statistics for summary in summaries if summary is not None]
+    if file_filter is None or not statistics:
         return [None] * len(parts)
-    keeps = iter(wanted.by_bounds(pa.concat_arrays(told)).to_pylist())
+    keeps = iter(file_filter.by_bounds(pa.concat_arrays(statistics)).to_pylist())
     return [
         None
         if summary is None

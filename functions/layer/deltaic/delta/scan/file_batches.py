@@ -1,4 +1,4 @@
-"""The shape in which live files travel from the log to the wire: Arrow batches of one schema, and where they stand."""
+"""Arrow batches of live files, and positions in the order of files."""
 
 from typing import NamedTuple, Self
 
@@ -18,46 +18,44 @@ DELETION_VECTOR = pa.struct(
 FILE_SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
-        # Physical column names, raw strings as they stand in the log; a null value is a null partition value.
+        # Physical column names, strings unchanged from the log; a null value is a null partition value.
         pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
         pa.field("size", pa.int64()),
         pa.field("modificationTime", pa.int64()),
-        # The JSON string of the log, or one rebuilt from typed statistics; null when there is none.
+        # JSON of the log, or created from typed statistics; null without statistics.
         pa.field("stats", pa.string()),
         pa.field("deletionVector", DELETION_VECTOR),
         pa.field("baseRowId", pa.int64()),
         pa.field("defaultRowCommitVersion", pa.int64()),
     ]
 )
-"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is raw, as it stands in the log.
+"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is unchanged from the log.
 
-`tags` and `clusteringProvider` are not here: they concern writers, no line of an answer has them, and some checkpoints
-hold a lot of them. Nor is `dataChange`: it says what a commit did, writers of checkpoints overwrite it (Spark with
-false), and whoever reads a whole version sees every file as new data.
+`tags` and `clusteringProvider` are omitted: only writers need them, and some checkpoints contain many. `dataChange` is
+omitted too: checkpoint writers overwrite it, and for a reader of a version every file is new data.
 """
 
 
 class Position(NamedTuple):
-    """Where a row stands in the order of files of one version."""
+    """Position of a row in the order of files of a version."""
 
     base: str
-    """Identity of the checkpoint that the order rests on; empty for none."""
+    """Identity of the checkpoint that determines the order; empty for none."""
     part: int
-    """0 is the commits after the checkpoint, n the checkpoint's n-th part."""
+    """0 for the commits after the checkpoint, n for the n-th part of the checkpoint."""
     row_group: int
     row: int
 
 
 class FileBatch(msgspec.Struct, frozen=True):
-    """Some live files, and where they stand."""
+    """Some live files and their positions."""
 
     files: pa.RecordBatch
-    """FILE_SCHEMA."""
     start: Position
-    """Where the first row stood that was looked at for this batch."""
-    looked_at: int
+    """Position of the first scanned row."""
+    num_scanned: int
     rows: pa.UInt64Array | None
-    """Which of the rows looked at are in `files`; None for all."""
+    """Offsets of the rows of `files` within the scanned rows; None for all."""
 
     @property
     def nbytes(self) -> int:
@@ -65,7 +63,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size()) + (0 if self.rows is None else int(self.rows.nbytes))
 
     def slice(self, first: int, count: int) -> Self:
-        """Return some of the files, as if no more had been looked at than up to the next of them."""
+        """Return `count` files from `first` on, with positions as if the scan ended before the next file."""
         if first == 0 and count >= self.files.num_rows:
             return self
         end = self.position(first + count).row
@@ -73,8 +71,8 @@ class FileBatch(msgspec.Struct, frozen=True):
         return type(self)(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
 
     def position(self, row: int) -> Position:
-        """Return where row `row` of `files` stands; `files.num_rows` gives where the next batch starts."""
+        """Return the position of row `row` of `files`; for `files.num_rows`, the start of the next batch."""
         if row >= self.files.num_rows:
-            return self.start._replace(row=self.start.row + self.looked_at)
+            return self.start._replace(row=self.start.row + self.num_scanned)
         offset = row if self.rows is None else self.rows[row].as_py()
         return self.start._replace(row=self.start.row + offset)

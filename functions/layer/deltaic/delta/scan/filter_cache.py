@@ -1,7 +1,7 @@
-"""Keeps what filtered readings found: the few rows of a checkpoint's row group that a filter chose.
+"""Cache of filter results: the few rows of a checkpoint's row group that a filter keeps.
 
-They are kept as the checkpoint has them, before newer commits are looked at, so that what they answer stays right in
-every version that stands on that checkpoint. A filter that keeps many rows of a row group is not worth the room.
+Results are cached before newer commits are applied, so they are valid for every version with the same checkpoint. A
+filter that keeps many rows of a row group is not cached.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -16,19 +16,18 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.row_group_cache import PartCache
 
 _MOST_ROWS: Final = 4096
-"""Of a row group: a batch."""
 _LEAST_BYTES: Final = 512
-"""What an answer of no rows takes."""
+"""Estimated bytes of an empty result."""
 
 
 class FilterCache(msgspec.Struct, frozen=True):
-    """What one filter chose from one part."""
+    """Cached results of one filter for one part."""
 
     cache: PartCache
     filter: Hashable
 
-    def all_of(self, groups: Sequence[int]) -> list[FileBatch] | None:
-        """Return what was chosen from these row groups, a batch for each that has any; None if one is not known."""
+    def find(self, groups: Sequence[int]) -> list[FileBatch] | None:
+        """Return the cached rows of these row groups, a batch for each with rows; None if one is not cached."""
         batches: list[FileBatch] = []
         for group in groups:
             chosen = self.cache.chosen.get((self.filter, group))
@@ -37,10 +36,10 @@ class FilterCache(msgspec.Struct, frozen=True):
             batches += chosen
         return batches
 
-    def keeping(self, batches: Iterator[FileBatch], groups: Sequence[int], first_row: int) -> Iterator[FileBatch]:
-        """Pass on what was chosen from these row groups, in order, and keep each row group that was read to its end.
+    def cache_batches(self, batches: Iterator[FileBatch], groups: Sequence[int], first_row: int) -> Iterator[FileBatch]:
+        """Yield the batches of a scan of these row groups, and cache each completely scanned row group.
 
-        `first_row` is the row of the first row group that the reading starts from.
+        `first_row` is the row of the first row group at which the scan starts.
         """
         unread = list(groups[1:] if first_row else groups)
         collected: list[FileBatch] = []
@@ -59,30 +58,30 @@ class FilterCache(msgspec.Struct, frozen=True):
             collected, count = [], 0
 
     def _keep(self, group: int, batches: Sequence[FileBatch], count: int) -> None:
-        """Keep what was chosen from one row group as one batch that begins with the row group."""
+        """Cache the batches of one row group as one batch that starts at its first row."""
         if count <= _MOST_ROWS:
-            chosen = (_joined(batches),) if batches else ()
+            chosen = (_concat(batches),) if batches else ()
             self.cache.chosen.put((self.filter, group), chosen, _LEAST_BYTES + sum(batch.nbytes for batch in chosen))
 
 
 def from_row(batch: FileBatch, row: int) -> FileBatch:
-    """Return the files of a kept batch from a row of its row group on."""
+    """Return the files of a cached batch from a row of its row group on."""
     if row == 0 or batch.rows is None:
         return batch
     first = pc.sum(pc.less(batch.rows, row)).as_py() or 0
     return replace(batch, files=batch.files.slice(first), rows=batch.rows.slice(first))
 
 
-def _joined(batches: Sequence[FileBatch]) -> FileBatch:
+def _concat(batches: Sequence[FileBatch]) -> FileBatch:
     last = batches[-1]
     return FileBatch(
         files=pa.concat_batches([batch.files for batch in batches]),
         start=last.start._replace(row=0),
-        looked_at=last.start.row + last.looked_at,
-        rows=pa.concat_arrays([_rows_in_group(batch) for batch in batches]),
+        num_scanned=last.start.row + last.num_scanned,
+        rows=pa.concat_arrays([_row_numbers(batch) for batch in batches]),
     )
 
 
-def _rows_in_group(batch: FileBatch) -> pa.UInt64Array:
+def _row_numbers(batch: FileBatch) -> pa.UInt64Array:
     rows = pa.array(range(batch.files.num_rows), pa.uint64()) if batch.rows is None else batch.rows
     return pc.add(pc.cast(rows, pa.uint64()), pa.scalar(batch.start.row, pa.uint64()))

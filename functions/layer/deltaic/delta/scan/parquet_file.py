@@ -1,7 +1,7 @@
-"""A Parquet file of the log, as it is fetched: its footer by one request, its column chunks by few ranges.
+"""Parquet files of the log: one request for the footer, few range requests for column chunks.
 
-Built on pyarrow's reader class and not on `pyarrow.parquet`, which imports `pyarrow.fs` and with it 50 ms and every
-cloud's client. `pre_buffer` stays off: it keeps every range that was ever read.
+Uses pyarrow's reader class instead of `pyarrow.parquet`, whose import of `pyarrow.fs` takes 50 ms. `pre_buffer` is off,
+because it keeps all ranges in memory.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,28 +11,28 @@ from typing import Final
 import pyarrow as pa
 from pyarrow._parquet import FileMetaData, ParquetReader
 
-from deltaic.delta.log_files import check_length, shown
+from deltaic.delta.log_files import check_length, public_path
 from deltaic.delta.store import TableStore
 from deltaic.errors import TableUnreadable
 
 FOOTER: Final = 64 << 10
-"""Bytes asked for to get a footer."""
+"""Bytes to read for a footer."""
 FOOTER_AND_ACTIONS: Final = 512 << 10
-"""Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
+"""Bytes to read from a checkpoint for its footer and usually also `metaData` and `protocol`."""
 _WHOLE: Final = 2 << 20
-"""A file up to this size is fetched at once: one request is cheaper than two."""
+"""A file up to this size is fetched with one request."""
 LARGE: Final = 64 << 20
-"""A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
+"""In a row group above this size, large column chunks are read in pieces."""
 _PIECE: Final = 4 << 20
 _NARROW_ROWS: Final = 65536
 
 Blocks = list[tuple[int, memoryview]]
-"""Parts of a file: where each starts, and its bytes."""
+"""Parts of a file: offset and bytes."""
 NOTHING: Final[Blocks] = []
 
 
 class RangeFile:
-    """A file object over ranges of one object: holds blocks that were fetched, asks the store for anything else."""
+    """File object over fetched blocks of an object; it reads other ranges from the store."""
 
     def __init__(self, store: TableStore, path: str, size: int, blocks: Blocks) -> None:
         self._store = store
@@ -43,16 +43,16 @@ class RangeFile:
         self.closed = False
 
     def read(self, length: int = -1) -> memoryview | bytes:
-        """Return up to `length` bytes from the current position, all of the rest for a negative length."""
+        """Return up to `length` bytes from the current position; all remaining bytes for a negative length."""
         end = self._size if length < 0 else min(self._at + length, self._size)
         start, self._at = self._at, max(end, self._at)
         if start >= end:
             return b""
-        held = find(self._blocks, start, end)
-        return self._store.get_ranges(self._path, [(start, end)])[0] if held is None else held
+        block_bytes = find(self._blocks, start, end)
+        return self._store.get_ranges(self._path, [(start, end)])[0] if block_bytes is None else block_bytes
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move the position, as files do."""
+        """Move the position, like any file object."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
@@ -61,13 +61,13 @@ class RangeFile:
         return self._at
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self.closed = True
         self._blocks = []
 
 
 def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
-    """Return the bytes `[start, end)` of the file if one block has them all."""
+    """Return the bytes `[start, end)` of the file if one block contains them."""
     for at, data in blocks:
         if at <= start and end <= at + len(data):
             return data[start - at : end - at]
@@ -75,7 +75,7 @@ def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
 
 
 class ParquetFile:
-    """One Parquet file with its footer read; every reading pass opens its own Cursor, so threads may share it."""
+    """A Parquet file with its footer; threads can share it, because each pass opens its own Cursor."""
 
     def __init__(self, store: TableStore, path: str, size: int | None, tail: int) -> None:
         self._store = store
@@ -88,9 +88,9 @@ class ParquetFile:
             check_length(path, len(data), min(tail, self.size))
         if size is not None:
             check_length(path, self.size, size)
-        self._held: Blocks = [(self.size - len(data), memoryview(data))]
-        self._lent: Blocks = []
-        reader = self._opened(self._held, None)
+        self._blocks: Blocks = [(self.size - len(data), memoryview(data))]
+        self._prefetched: Blocks = []
+        reader = self._new_reader(self._blocks, None)
         self.footer: FileMetaData = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
         self._paths = [self.footer.schema.column(at).path for at in range(self.footer.num_columns)]
@@ -98,32 +98,32 @@ class ParquetFile:
 
     @cached_property
     def zoned(self) -> frozenset[str]:
-        """Dotted paths of the leaves stored as INT96, which are instants although Arrow calls them zoneless.
+        """Dotted paths of INT96 leaves: they are instants, although Arrow reads them without a time zone.
 
-        Spark writes timestamps so by default; those without time zone it never does.
+        Spark writes timestamps as INT96 by default, but never those without a time zone.
         """
         schema = self.footer.schema
         return frozenset(path for path, at in self.columns.items() if schema.column(at).physical_type == "INT96")
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of the file that stay in memory with this object."""
-        return sum(len(data) for _, data in self._held)
+    def cached_bytes(self) -> int:
+        """Bytes of the file that this object keeps in memory."""
+        return sum(len(data) for _, data in self._blocks)
 
     def forget(self) -> None:
-        """Let go of fetched bytes, unless they are the whole of a small file."""
-        if self._held and self._held[0][0] > 0:
-            self._held = []
+        """Release the fetched bytes, unless they are a complete small file."""
+        if self._blocks and self._blocks[0][0] > 0:
+            self._blocks = []
 
-    def lend(self, blocks: Blocks) -> None:
-        """Keep fetched blocks for the next call of `fetch`, which is about to ask for them."""
-        self._lent = blocks
+    def keep_prefetched(self, blocks: Blocks) -> None:
+        """Keep fetched blocks for the next call of `fetch`."""
+        self._prefetched = blocks
 
     def open_reader(self, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()) -> ParquetReader:
-        """Return pyarrow's reader over these blocks; the footer is parsed once only. For `coded` see Cursor."""
-        return self._opened(blocks, self.footer, buffered=buffered, coded=coded)
+        """Return pyarrow's reader over these blocks, with the parsed footer; see Cursor for `coded`."""
+        return self._new_reader(blocks, self.footer, buffered=buffered, coded=coded)
 
-    def _opened(
+    def _new_reader(
         self, blocks: Blocks, footer: FileMetaData | None, *, buffered: bool = False, coded: Sequence[int] = ()
     ) -> ParquetReader:
         reader = ParquetReader()
@@ -140,11 +140,11 @@ class ParquetFile:
     def leaves(self, *prefixes: str) -> list[int]:
         """Return the leaf columns at or below these dotted paths."""
         below = tuple(prefix + "." for prefix in prefixes)
-        # Two have one path where a field `a.b` is beside a field b of a.
+        # Two leaves have the same path if there is a field `a.b` and a field b of a.
         return [at for at, path in enumerate(self._paths) if path in prefixes or path.startswith(below)]
 
-    def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, whole: bool = True) -> list[tuple[int, int]]:
-        """Return where the column chunks of these leaves lie; without large chunks unless `whole`."""
+    def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, with_large: bool = True) -> list[tuple[int, int]]:
+        """Return the byte ranges of the column chunks of these leaves, optionally without large chunks."""
         ranges = []
         for group in groups:
             row_group = self.footer.row_group(group)
@@ -153,37 +153,35 @@ class ParquetFile:
                 first = chunk.data_page_offset
                 if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < first:
                     first = chunk.dictionary_page_offset
-                if whole or chunk.total_compressed_size <= _PIECE:
+                if with_large or chunk.total_compressed_size <= _PIECE:
                     ranges.append((first, first + chunk.total_compressed_size))
         return ranges
 
     def spans(self, groups: Sequence[int], leaves: Sequence[int]) -> list[tuple[int, int]]:
-        """Return for each row group where these column chunks lie, with what lies between them."""
-        found = [self.ranges([group], leaves) for group in groups]
-        return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in found]
+        """Return for each row group one byte range that covers these column chunks."""
+        group_ranges = [self.ranges([group], leaves) for group in groups]
+        return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in group_ranges]
 
-    def fetch(self, ranges: Sequence[tuple[int, int]], known: Blocks = NOTHING) -> Blocks:
-        """Return these ranges, by at most one call to the store, which is not asked for what is in memory or known."""
-        buffers, self._lent = self._held + self._lent + known, []
+    def fetch(self, ranges: Sequence[tuple[int, int]], blocks: Blocks = NOTHING) -> Blocks:
+        """Return blocks with these ranges; reads missing ranges with at most one call to the store."""
+        buffers, self._prefetched = self._blocks + self._prefetched + blocks, []
         missing = [span for span in ranges if find(buffers, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
-            raise TableUnreadable(
-                f"the table's log cannot be read: {shown(self._path)} is corrupt: its footer names bytes past its end",
-                self._path,
-            )
+            cause = f"{public_path(self._path)} is corrupt: its footer names bytes past its end"
+            raise TableUnreadable(f"the table's log cannot be read: {cause}", self._path)
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return buffers + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
     def counts(self, path: str) -> list[int | None]:
-        """Return how many non-null values a leaf has in each row group (see `values`); nothing where there is none."""
+        """Return the number of non-null values of a leaf in each row group; empty if the leaf is missing."""
         leaf = self.columns.get(path)
         return [] if leaf is None else [self.values(group, leaf) for group in range(self.footer.num_row_groups)]
 
     def values(self, group: int, leaf: int) -> int | None:
-        """Return how many non-null values a column chunk has, as the footer tells it; None when it does not."""
+        """Return the number of non-null values of a column chunk; None if the footer does not state it."""
         chunk = self.footer.row_group(group).column(leaf)
         if chunk.num_values == 0:
-            return 0  # writers may say nothing of no rows
+            return 0  # without rows, writers may omit statistics
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
@@ -191,14 +189,14 @@ class ParquetFile:
 
 
 class Cursor:
-    """One reading pass over fetched blocks of a Parquet file; not for several threads."""
+    """Pass over fetched blocks of a Parquet file; not safe to share between threads."""
 
     def __init__(
         self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()
     ) -> None:
-        """Open the pass; leaves of text that are `coded` come as dictionary arrays, as they are mostly stored."""
+        """Open the pass; text leaves in `coded` are returned as dictionary arrays, which is faster."""
         self._reader = parquet.open_reader(blocks, buffered=buffered, coded=coded)
 
     def batches(self, group: int, leaves: Sequence[int], rows: int = _NARROW_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in order, `rows` at a time; by default as many as suit narrow columns."""
+        """Yield the rows of a row group in order, `rows` at a time; the default suits narrow columns."""
         yield from self._reader.iter_batches(rows, [group], leaves, use_threads=False)

@@ -1,9 +1,9 @@
-"""Reads one Parquet part: partition values first, then typed statistics, then the rest.
+"""Read one Parquet part: partition values first, then typed statistics, then the other columns.
 
-Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
-such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
-chunks come in windows of a few megabytes, the next one being fetched while this one is decoded. A reading that stops in
-a row group, as a page does, is kept where it stands: rows of a row group can be skipped by decoding them only.
+Without a filter all row groups are streamed. With a filter, cheap columns select rows first: row groups without such
+rows are not fetched, and JSON statistics are decoded only for the other row groups. Column chunks are fetched in
+windows of a few megabytes, and the next window is fetched while the current one is decoded. A scan that stops within a
+row group, at the end of a page, is cached there, because rows can be skipped only by decoding them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,57 +20,57 @@ from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vecto
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import LARGE, Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
-from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
+from deltaic.delta.scan.row_groups import RowBatch, RowGroupCursor
 from deltaic.delta.scan.row_selection import Selection
 
 _WINDOW: Final = 16 << 20
-"""Bytes fetched at a time where row groups are small."""
+"""Bytes fetched at a time if row groups are small."""
 
 
 class _ReadPlan(msgspec.Struct, frozen=True):
     number: int
     leaves: tuple[int, ...]
     rebuilds: bool
-    """Whether JSON statistics are made of typed ones."""
-    chosen: pa.BooleanArray | None
-    """Which rows the filter chose; None for all."""
+    """Whether JSON statistics are created from typed ones."""
+    selected: pa.BooleanArray | None
+    """Rows that the filter selected; None for all."""
     is_final: bool
-    """Whether it has no more to say of them."""
-    kept: tuple[Rows, ...] | None
+    """Whether the filter has finished with these rows."""
+    cached: tuple[RowBatch, ...] | None
     cursor: RowGroupCursor | None
-    """Where an earlier reading was broken off."""
+    """An earlier, unfinished scan of the row group."""
     fetch_bytes: int
 
 
 class ParquetScan:
-    """One pass over a part's adds, from a row on."""
+    """Pass over the adds of a part, from a row on."""
 
     def __init__(
-        self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, cache: PartCache, *, at_once: bool = False
+        self, part: ParquetPart, file_filter: FileFilter | None, batch_rows: int, cache: PartCache, *, read_ahead: bool
     ) -> None:
-        """Make the pass; `at_once`: what the filter looks at and what it may keep are fetched together."""
+        """Create the pass; `read_ahead` fetches filter columns and output columns together."""
         self._part = part
-        self._wanted = wanted
+        self._file_filter = file_filter
         self._batch_rows = batch_rows
         self._cache = cache
-        self._at_once = at_once
-        self._ahead: Blocks = []
-        """What was fetched at once."""
+        self._reads_ahead = read_ahead
+        self._prefetched: Blocks = []
+        """Blocks fetched ahead."""
 
     @property
     def _file(self) -> ParquetFile:
         return self._part.file
 
-    def rows(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[Rows]:
+    def rows(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[RowBatch]:
         """Yield the rows of these row groups from row `first_row` of row group `first_group` on.
 
-        A batch may begin before that row.
+        The first batch can start before that row.
         """
-        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
-        if selection is not None and self._at_once and any(self._cache.rows.get(group) is None for group in groups):
-            self._fetch_ahead(groups, selection)
-        plans = self._plans(groups, first_group, first_row, selection)
-        windows = self._windows(plans)
+        selection = None if self._file_filter is None else Selection(self._part, self._file_filter, groups, self._cache)
+        if selection is not None and self._reads_ahead and any(self._cache.rows.get(group) is None for group in groups):
+            self._prefetch(groups, selection)
+        plans = self._plan_reads(groups, first_group, first_row, selection)
+        windows = self._group_windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_ReadPlan] | None = next(windows, None)
             fetched: Future[Blocks] | None = None
@@ -86,42 +86,42 @@ class ParquetScan:
                         half -= rows.files.num_rows
                         yield rows
                         if half <= 0 and fetched is None:
-                            # Not before half of this window is used: a page that ends here would fetch for nothing.
+                            # Fetch the next window only after half of this one, in case the page ends here.
                             following = next(windows, None)
                             fetched = reader.submit(self._fetch, following or ())
                 window = following if fetched is not None else next(windows, None)
 
-    def _fetch_ahead(self, groups: Sequence[int], selection: Selection) -> None:
-        """Fetch what a filter looks at with what is read for it and what lies between, unless that is much."""
+    def _prefetch(self, groups: Sequence[int], selection: Selection) -> None:
+        """Fetch filter columns, output columns and the bytes between them, up to _WINDOW."""
         with reading(self._part.path):
             spans = self._file.spans(groups, [*selection.leaves, *self._file.leaves(*OUTPUT_LEAVES)])
             if sum(end - start for start, end in spans) <= _WINDOW:
-                self._ahead = self._file.fetch(spans)
-                selection.lend(self._ahead)
+                self._prefetched = self._file.fetch(spans)
+                selection.use_prefetched(self._prefetched)
 
     def _adds(self, group: int) -> int | None:
         leaf = self._file.columns.get("add.path")
         return 0 if leaf is None else self._file.values(group, leaf)
 
-    def _plans(
+    def _plan_reads(
         self, groups: Sequence[int], first_group: int, first_row: int, selection: Selection | None
     ) -> Iterator[_ReadPlan]:
         for number in groups:
-            chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
-            if chosen is not None and chosen.true_count == 0:
+            selected, is_final = (None, True) if selection is None else selection.select(number)[:2]
+            if selected is not None and selected.true_count == 0:
                 continue
             cached_rows = self._cache.rows.get(number)
             cursor = None
-            if cached_rows is None and chosen is None and number == first_group:
-                cursor = self._cache.take_cursor(number, first_row)
+            if cached_rows is None and selected is None and number == first_group:
+                cursor = self._cache.pop_cursor(number, first_row)
             rebuilds = self._lacks_json(number)
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuilds else ()))
             ranges = self._file.ranges([number], leaves) if cached_rows is None and cursor is None else []
             fetch_bytes = sum(end - start for start, end in ranges)
-            yield _ReadPlan(number, tuple(leaves), rebuilds, chosen, is_final, cached_rows, cursor, fetch_bytes)
+            yield _ReadPlan(number, tuple(leaves), rebuilds, selected, is_final, cached_rows, cursor, fetch_bytes)
 
-    def _windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
-        """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
+    def _group_windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
+        """Group row groups into windows; the first window is small, so that the first file is sent early."""
         window: list[_ReadPlan] = []
         window_bytes = limit = 0
         for plan in plans:
@@ -130,7 +130,7 @@ class ParquetScan:
                 window, window_bytes, limit = [], 0, _WINDOW
             window.append(plan)
             window_bytes += plan.fetch_bytes
-            # What a checkpoint of just over one row group has left is worth no request of its own.
+            # The first window may exceed one row group, to include a small second one.
             limit = limit or window_bytes * 5 // 4
         if window:
             yield window
@@ -139,69 +139,69 @@ class ParquetScan:
         spans: list[tuple[int, int]] = []
         for plan in window:
             if plan.fetch_bytes:
-                spans += self._file.ranges([plan.number], plan.leaves, whole=plan.fetch_bytes <= LARGE)
-        return self._file.fetch(spans, self._ahead)
+                spans += self._file.ranges([plan.number], plan.leaves, with_large=plan.fetch_bytes <= LARGE)
+        return self._file.fetch(spans, self._prefetched)
 
-    def _stream(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
-        """Yield the rows of a row group; a batch may begin before `first_row`."""
-        if plan.kept is not None:
-            return self._from_cache(plan, plan.kept, first_row)
+    def _stream(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[RowBatch]:
+        """Yield the rows of a row group; the first batch can start before `first_row`."""
+        if plan.cached is not None:
+            return self._read_cached(plan, plan.cached, first_row)
         if plan.cursor is not None:
-            return self._resumed(plan, plan.cursor, first_row)
-        return self._fresh(plan, blocks, first_row)
+            return self._resume(plan, plan.cursor, first_row)
+        return self._read_from_start(plan, blocks, first_row)
 
-    def _from_cache(self, plan: _ReadPlan, kept: Sequence[Rows], first_row: int) -> Iterator[Rows]:
-        for rows in kept:
-            if rows.end > first_row and (chosen := rows.chosen(plan.chosen, is_final=plan.is_final)) is not None:
+    def _read_cached(self, plan: _ReadPlan, cached: Sequence[RowBatch], first_row: int) -> Iterator[RowBatch]:
+        for rows in cached:
+            if rows.end > first_row and (chosen := rows.select_rows(plan.selected, is_final=plan.is_final)) is not None:
                 yield chosen
 
-    def _resumed(self, plan: _ReadPlan, cursor: RowGroupCursor, first_row: int) -> Iterator[Rows]:
-        """Go on with a reading of all rows; where this one is broken off too, the next goes on from there."""
-        with self._cache.lending(plan.number, cursor):
-            yield from [rows for rows in cursor.held if rows.end > first_row]
+    def _resume(self, plan: _ReadPlan, cursor: RowGroupCursor, first_row: int) -> Iterator[RowBatch]:
+        """Continue a scan of all rows, and cache it again if this scan does not finish it either."""
+        with self._cache.keep_unfinished(plan.number, cursor):
+            yield from [rows for rows in cursor.rows if rows.end > first_row]
             while (batch := cursor.read()) is not None:
                 if cursor.collects or cursor.end > first_row:
-                    cursor.hold(self._rows(plan, batch, cursor.end - batch.num_rows))
+                    cursor.add_rows(self._decode_rows(plan, batch, cursor.end - batch.num_rows))
                     if cursor.end > first_row:
-                        yield cursor.held[-1]
+                        yield cursor.rows[-1]
         if cursor.collects:
-            self._cache.rows.put(plan.number, tuple(cursor.held), sum(rows.nbytes for rows in cursor.held))
+            self._cache.rows.put(plan.number, tuple(cursor.rows), sum(rows.nbytes for rows in cursor.rows))
 
-    def _fresh(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
-        """Read from the first row on: rows can be skipped by decoding them only."""
+    def _read_from_start(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[RowBatch]:
+        """Read a row group from its first row on, because rows can be skipped only by decoding them."""
         cursor = self._open(plan, blocks)
-        if plan.chosen is None or cursor.collects:
-            for rows in self._resumed(plan, cursor, first_row):
-                if (chosen := rows.chosen(plan.chosen, is_final=plan.is_final)) is not None:
-                    yield chosen
+        if plan.selected is None or cursor.collects:
+            for rows in self._resume(plan, cursor, first_row):
+                if (selected := rows.select_rows(plan.selected, is_final=plan.is_final)) is not None:
+                    yield selected
             return
-        last = pc.indices_nonzero(plan.chosen)[-1].as_py()
+        last = pc.indices_nonzero(plan.selected)[-1].as_py()
         while cursor.end <= last and (batch := cursor.read()) is not None:
             begin = cursor.end - batch.num_rows
-            if cursor.end > first_row and plan.chosen.slice(begin, batch.num_rows).true_count:
-                chosen = self._rows(plan, batch, begin).chosen(plan.chosen, is_final=plan.is_final)
-                if chosen is not None:
-                    yield chosen
+            if cursor.end > first_row and plan.selected.slice(begin, batch.num_rows).true_count:
+                selected = self._decode_rows(plan, batch, begin).select_rows(plan.selected, is_final=plan.is_final)
+                if selected is not None:
+                    yield selected
 
     def _open(self, plan: _ReadPlan, blocks: Blocks) -> RowGroupCursor:
         with reading(self._part.path):
-            pass_ = Cursor(self._file, blocks, buffered=plan.fetch_bytes > LARGE)
+            file_cursor = Cursor(self._file, blocks, buffered=plan.fetch_bytes > LARGE)
         return RowGroupCursor(
             self._part.path,
-            pass_.batches(plan.number, plan.leaves, self._batch_rows),
+            file_cursor.batches(plan.number, plan.leaves, self._batch_rows),
             fetched_bytes=sum(len(data) for _, data in blocks),
             collects=not plan.rebuilds and self._cache.admits(plan.number, plan.fetch_bytes),
         )
 
-    def _rows(self, plan: _ReadPlan, batch: pa.RecordBatch, start: int) -> Rows:
+    def _decode_rows(self, plan: _ReadPlan, batch: pa.RecordBatch, start: int) -> RowBatch:
         with reading(self._part.path):
             add: pa.StructArray = batch.column("add")
             paths, adds = add_paths(add)
             parsed = parsed_statistics(add, self._file.zoned) if plan.rebuilds else None
-            return Rows(plan.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
+            return RowBatch(plan.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
 
     def _lacks_json(self, group: int) -> bool:
-        """Tell whether some adds of the row group may have statistics only as a struct."""
+        """Return whether adds of the row group may have typed statistics but no JSON statistics."""
         if not self._file.leaves("add.stats_parsed"):
             return False
         leaf = self._file.columns.get("add.stats")

@@ -1,7 +1,7 @@
-"""Partition values as codes: each combination once, and for every row which one it has.
+"""Partition values as codes: each distinct combination once, and a code for each row.
 
-A table has few partitions and many files. Four bytes a row are kept instead of maps of strings, and a filter is asked
-about each combination once instead of about each file.
+A table has few partitions and many files. A row needs four bytes instead of a map of strings, and a filter evaluates
+each combination once instead of once per file.
 """
 
 import msgspec
@@ -13,10 +13,10 @@ from deltaic.delta.scan.add_rows import as_texts
 
 
 class PartitionCodes(msgspec.Struct, frozen=True):
-    """The partition values of consecutive rows."""
+    """Partition values of consecutive rows."""
 
     codes: pa.Int32Array
-    """For every row its place in `distinct`; null for what is no add."""
+    """Index in `distinct` for each row; null for rows that are not adds."""
     distinct: pa.MapArray
 
     @property
@@ -26,12 +26,12 @@ class PartitionCodes(msgspec.Struct, frozen=True):
 
     @property
     def num_adds(self) -> int:
-        """How many rows are adds."""
+        """Number of adds."""
         return len(self.codes) - self.codes.null_count
 
-    def chosen_by(self, wanted: FileFilter) -> pa.BooleanArray:
-        """Return which rows the filter keeps by partition values alone; false for what is no add."""
-        verdict = wanted.by_partition(self.distinct)
+    def select_rows(self, file_filter: FileFilter) -> pa.BooleanArray:
+        """Return a mask of the adds that the filter keeps by partition values."""
+        verdict = file_filter.by_partition(self.distinct)
         return pc.coalesce(pc.take(verdict, self.codes), False)
 
     def values(self, rows: pa.BooleanArray) -> pa.MapArray:
@@ -40,9 +40,9 @@ class PartitionCodes(msgspec.Struct, frozen=True):
 
 
 def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCodes | None:
-    """Encode the partition values of the rows that are `alive`; None where writers left keys out or in other orders.
+    """Encode the partition values of the `alive` rows; None if keys are missing or in different orders.
 
-    Their text may stand in codes.
+    Their text can be dictionary-encoded.
     """
     present = pc.filter(values, alive)
     rows = len(present)
@@ -53,18 +53,18 @@ def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCod
     keys, items = present.keys, present.items
     lengths = pc.min_max(pc.subtract(present.offsets.slice(1), present.offsets.slice(0, rows))).as_py()
     width = int(lengths["max"])
-    if lengths["min"] != width or len(items) != rows * width or not _same_keys(keys, width):
+    if lengths["min"] != width or len(items) != rows * width or not _have_same_keys(keys, width):
         return None
     if width == 1:
-        return _of_one_key(keys, items, alive)
+        return _encode_single_key(keys, items, alive)
     combined = pa.repeat(pa.scalar(0, pa.int64()), rows)
     for column in range(width):
-        own = pc.take(items, pa.array(range(column, rows * width, width), pa.int64()))
-        encoded = pc.dictionary_encode(own)
-        kinds = len(encoded.dictionary)
-        codes = pc.coalesce(pc.cast(encoded.indices, pa.int64()), kinds)
-        combined = pc.add(pc.multiply(combined, kinds + 1), codes)
-        # Small codes again, so that no product of many columns can overflow.
+        column_values = pc.take(items, pa.array(range(column, rows * width, width), pa.int64()))
+        encoded = pc.dictionary_encode(column_values)
+        num_distinct = len(encoded.dictionary)
+        codes = pc.coalesce(pc.cast(encoded.indices, pa.int64()), num_distinct)
+        combined = pc.add(pc.multiply(combined, num_distinct + 1), codes)
+        # Encode again, so that the product of many columns cannot overflow.
         combined = pc.cast(pc.dictionary_encode(combined).indices, pa.int64())
     encoded = pc.dictionary_encode(combined)
     distinct = as_texts(pc.take(present, pc.index_in(encoded.dictionary, value_set=combined)), len(encoded.dictionary))
@@ -72,8 +72,8 @@ def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCod
     return PartitionCodes(codes, distinct)
 
 
-def _of_one_key(keys: pa.Array, items: pa.Array, alive: pa.BooleanArray) -> PartitionCodes:
-    """Take the codes of the only column, and of their values those that occur: Arrow gives each run those before it."""
+def _encode_single_key(keys: pa.Array, items: pa.Array, alive: pa.BooleanArray) -> PartitionCodes:
+    """Return the codes of a single partition column, with only the values that occur."""
     encoded = pc.dictionary_encode(items)
     used = pc.dictionary_encode(encoded.indices, null_encoding="encode")
     values = pc.cast(pc.take(encoded.dictionary, used.dictionary), pa.string())
@@ -83,17 +83,16 @@ def _of_one_key(keys: pa.Array, items: pa.Array, alive: pa.BooleanArray) -> Part
     return PartitionCodes(pc.replace_with_mask(pa.nulls(len(alive), pa.int32()), alive, codes), distinct)
 
 
-def _same_keys(keys: pa.Array, width: int) -> bool:
-    """Tell whether every row has the same keys in the same order."""
+def _have_same_keys(keys: pa.Array, width: int) -> bool:
     if width == 0:
         return len(keys) == 0
-    # Of codes only those count that occur here.
+    # A dictionary can contain keys that do not occur here, so encode the codes.
     encoded = pc.dictionary_encode(keys.indices if isinstance(keys, pa.DictionaryArray) else keys)
     if len(encoded.dictionary) != width:
         return False
     if width == 1:
         return True
     first = encoded.indices.slice(0, width).to_pylist()
-    # Every key is the one that stands a row's width before it.
+    # Each key must equal the key `width` positions before it.
     shifted = encoded.indices.slice(0, len(keys) - width)
     return first == list(range(width)) and bool(encoded.indices.slice(width).equals(shifted))

@@ -1,4 +1,4 @@
-"""What is at hand of a row group of a checkpoint: consecutive rows, and a reading that stands in the middle of it."""
+"""Rows of a checkpoint's row group, and unfinished scans of one."""
 
 from collections.abc import Iterator
 
@@ -10,78 +10,77 @@ from deltaic import compute as pc
 from deltaic.delta.log_files import reading
 
 
-class Rows(msgspec.Struct, frozen=True):
-    """Consecutive rows of a row group; what is not an add is among them and means nothing."""
+class RowBatch(msgspec.Struct, frozen=True):
+    """Consecutive rows of a row group, including rows that are not adds."""
 
     row_group: int
     start: int
     files: pa.RecordBatch
-    """FILE_SCHEMA, one row for every row of the row group."""
-    wanted: pa.BooleanArray | None
-    """Which rows are adds that partition values and typed statistics keep; None for all."""
+    """One row in FILE_SCHEMA for each row of the row group."""
+    mask: pa.BooleanArray | None
+    """Adds that partition values and typed statistics keep; None for all rows."""
     parsed: pa.StructArray | None
-    """`stats_parsed`, where some adds have no statistics as JSON."""
+    """`stats_parsed`, if some adds have no JSON statistics."""
     is_final: bool = False
-    """Whether the filter has no more to say of those that are wanted."""
+    """Whether the filter has finished with the masked rows."""
 
     @property
     def end(self) -> int:
-        """The row after the last one."""
+        """Index after the last row."""
         return self.start + int(self.files.num_rows)
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory: of buffers as allocated, not as used, which is what the process pays."""
+        """Bytes in memory, by allocated buffers."""
         return int(self.files.get_total_buffer_size())
 
-    def chosen(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "Rows | None":
-        """Return the rows with what a mask of the row group chooses of them; None when that is none of them."""
+    def select_rows(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "RowBatch | None":
+        """Return the rows with a further mask of the row group; None if no row remains."""
         if mask is None:
             return self
-        mine = mask.slice(self.start, self.files.num_rows)
-        if self.wanted is not None:
-            mine = pc.and_(mine, self.wanted)
-        return replace(self, wanted=mine, is_final=is_final) if mine.true_count else None
+        selected = mask.slice(self.start, self.files.num_rows)
+        if self.mask is not None:
+            selected = pc.and_(selected, self.mask)
+        return replace(self, mask=selected, is_final=is_final) if selected.true_count else None
 
-    def after(self, first: int) -> "Rows":
+    def from_row(self, first: int) -> "RowBatch":
         """Return the rows from row `first` of the row group on."""
         skip = first - self.start
         if skip <= 0:
             return self
-        wanted = None if self.wanted is None else self.wanted.slice(skip)
+        mask = None if self.mask is None else self.mask.slice(skip)
         parsed = None if self.parsed is None else self.parsed.slice(skip)
-        return replace(self, start=first, files=self.files.slice(skip), wanted=wanted, parsed=parsed)
+        return replace(self, start=first, files=self.files.slice(skip), mask=mask, parsed=parsed)
 
 
 class RowGroupCursor(msgspec.Struct):
-    """A row group in the middle of being decoded; only one reading at a time can go on with it."""
+    """Unfinished scan of a row group; only one reader can continue it."""
 
     path: str
-    """Of the file, for what goes wrong."""
     batches: Iterator[pa.RecordBatch]
     fetched_bytes: int
-    """Of the column chunks in memory."""
+    """Bytes of the column chunks in memory."""
     collects: bool
-    """Whether all rows are held, and not only the last batch."""
-    held: list[Rows] = msgspec.field(default_factory=list)
-    """Consecutive, up to `end`."""
+    """Whether `rows` contains all decoded rows, and not only the last batch."""
+    rows: list[RowBatch] = msgspec.field(default_factory=list)
+    """Consecutive batches, up to `end`."""
     end: int = 0
-    """The row after the last one that was decoded."""
+    """Index after the last decoded row."""
     ended: bool = False
-    """Nothing can be read any more: the row group has been decoded to its end, or cannot be."""
+    """Whether no more rows can be read: the row group is finished, or decoding failed."""
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return self.fetched_bytes + sum(rows.nbytes for rows in self.held)
+        return self.fetched_bytes + sum(rows.nbytes for rows in self.rows)
 
-    def stands_before(self, row: int) -> bool:
-        """Tell whether a reading from a row on can go on here."""
-        return bool(self.held) and self.held[0].start <= row
+    def can_resume_at(self, row: int) -> bool:
+        """Return whether a scan that starts at this row can continue here."""
+        return bool(self.rows) and self.rows[0].start <= row
 
     def read(self) -> pa.RecordBatch | None:
-        """Decode the next rows; None at the end, TableUnreadable for a corrupt file."""
-        self.ended = True  # unless what follows goes well
+        """Decode the next rows; None at the end. Raises TableUnreadable for a corrupt file."""
+        self.ended = True  # until a batch is decoded
         with reading(self.path):
             batch = next(self.batches, None)
         if batch is not None:
@@ -89,6 +88,6 @@ class RowGroupCursor(msgspec.Struct):
             self.ended = False
         return batch
 
-    def hold(self, rows: Rows) -> None:
-        """Take rows that have just been read."""
-        self.held = [*self.held, rows] if self.collects else [rows]
+    def add_rows(self, rows: RowBatch) -> None:
+        """Add the rows that were just decoded."""
+        self.rows = [*self.rows, rows] if self.collects else [rows]

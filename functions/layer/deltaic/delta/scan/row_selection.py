@@ -1,4 +1,4 @@
-"""Selects the rows of a row group that a filter keeps, by cheap columns alone: partition values, typed statistics."""
+"""Select the rows of a row group that a filter keeps, by partition values and typed statistics."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -22,78 +22,76 @@ from deltaic.delta.scan.row_group_cache import PartCache
 
 
 class _PartitionMaps(msgspec.Struct, frozen=True):
-    """The partition values of consecutive rows, where they have no codes."""
+    """Partition values of consecutive rows, as maps."""
 
     maps: pa.MapArray
     adds: pa.BooleanArray
-    """Which rows are adds."""
+    """Mask of the rows that are adds."""
 
     @property
     def num_adds(self) -> int:
-        """How many these are."""
         return int(self.adds.true_count)
 
-    def chosen_by(self, wanted: FileFilter) -> pa.BooleanArray:
-        """Return which rows the filter keeps by partition values alone; false for what is no add."""
-        return _refine(self.adds, wanted.by_partition(self.values(self.adds)))
+    def select_rows(self, file_filter: FileFilter) -> pa.BooleanArray:
+        """Return a mask of the adds that the filter keeps by partition values."""
+        return _refine(self.adds, file_filter.by_partition(self.values(self.adds)))
 
     def values(self, rows: pa.BooleanArray) -> pa.MapArray:
-        """Return the partition values of these rows."""
         return pc.filter(self.maps, rows)
 
 
 _Partitions = PartitionCodes | _PartitionMaps
 
 
-class Chosen(NamedTuple):
-    """What a filter keeps of a row group by the cheap columns."""
+class RowChoice(NamedTuple):
+    """Rows of a row group that a filter keeps by the cheap columns."""
 
     rows: pa.BooleanArray
-    """One value per row of the row group; false for what is no add."""
+    """Mask of all rows of the row group; false for rows that are not adds."""
     is_final: bool
-    """Whether statistics as JSON can say no more of these rows."""
+    """Whether JSON statistics cannot drop more of these rows."""
     adds: int
-    """How many of the row group are adds, if all that seem so are."""
+    """Number of apparent adds in the row group."""
 
 
 class Selection:
-    """Tells which rows of a row group a filter keeps, by partition values and then by typed statistics."""
+    """Selection of rows that a filter keeps, by partition values and then by typed statistics."""
 
-    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache) -> None:
+    def __init__(self, part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache) -> None:
         self._part = part
         self._cache = cache
-        self._wanted = wanted
-        # A part without adds need not have their column at all.
-        typed_leaves = _typed_leaves(part, wanted) if groups and wanted.needs_statistics else []
+        self._file_filter = file_filter
+        # A part without adds may lack their column.
+        typed_leaves = _find_typed_leaves(part, file_filter) if groups and file_filter.needs_statistics else []
         partition_leaves: list[int] = []
-        if wanted.needs_partition_values or not typed_leaves:
+        if file_filter.needs_partition_values or not typed_leaves:
             partition_leaves = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
-        self._partition_columns = _SmallColumns(part, groups, partition_leaves, coded=cache.has_room)
+        self._partition_columns = _SmallColumns(part, groups, partition_leaves, coded=cache.is_enabled)
         self._typed_columns = _SmallColumns(part, groups, typed_leaves) if typed_leaves else None
         self.leaves = [*partition_leaves, *typed_leaves]
-        """The columns that are read."""
+        """Columns that the selection reads."""
 
-    def lend(self, blocks: Blocks) -> None:
-        """Take what has been fetched of these columns."""
-        self._partition_columns.ahead = blocks
+    def use_prefetched(self, blocks: Blocks) -> None:
+        """Use these blocks instead of fetching the columns."""
+        self._partition_columns.prefetched = blocks
         if self._typed_columns is not None:
-            self._typed_columns.ahead = blocks
+            self._typed_columns.prefetched = blocks
 
-    def of(self, group: int) -> Chosen:
-        """Return what is kept of a row group."""
-        if self._typed_columns is not None and not self._wanted.needs_partition_values:
+    def select(self, group: int) -> RowChoice:
+        """Return the rows of a row group that the filter keeps."""
+        if self._typed_columns is not None and not self._file_filter.needs_partition_values:
             return self._by_typed_statistics(group, self._typed_columns, None)
-        partitions = self._partitions(group)
-        masks = [run.chosen_by(self._wanted) for run in partitions]
+        partitions = self._read_partitions(group)
+        masks = [run.select_rows(self._file_filter) for run in partitions]
         if self._typed_columns is not None and any(mask.true_count for mask in masks):
             return self._by_typed_statistics(group, self._typed_columns, list(zip(partitions, masks, strict=True)))
         rows = pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
-        return Chosen(rows, not self._wanted.needs_statistics, sum(run.num_adds for run in partitions))
+        return RowChoice(rows, not self._file_filter.needs_statistics, sum(run.num_adds for run in partitions))
 
     def _by_typed_statistics(
         self, group: int, columns: "_SmallColumns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
-    ) -> Chosen:
-        """Return what is kept of the rows that partition values have kept; None where those are not needed."""
+    ) -> RowChoice:
+        """Filter the rows that partition values have kept; `partitions` is None if they are not needed."""
         masks: list[pa.BooleanArray] = []
         is_final, adds = True, 0
         for at, batch in enumerate(columns.batches(group)):
@@ -107,22 +105,22 @@ class Selection:
             else:
                 parsed = pc.filter(parsed, mask)
                 values = no_partition_values(len(parsed)) if run is None else run.values(mask)
-                verdict = self._wanted.by_typed_statistics(values, parsed)
-                is_final = is_final and self._wanted.is_told_by(pc.filter(parsed, verdict))
+                verdict = self._file_filter.by_typed_statistics(values, parsed)
+                is_final = is_final and self._file_filter.is_decided_by(pc.filter(parsed, verdict))
                 mask = _refine(mask, verdict)
             masks.append(mask)
-        return Chosen(pa.concat_arrays(masks) if masks else pa.array([], pa.bool_()), is_final, adds)
+        return RowChoice(pa.concat_arrays(masks) if masks else pa.array([], pa.bool_()), is_final, adds)
 
-    def _partitions(self, group: int) -> Sequence[_Partitions]:
-        """Return the partition values of a row group, in runs of rows; those in short form are kept."""
-        if (kept := self._cache.partition_codes.get(group)) is not None:
-            return kept
+    def _read_partitions(self, group: int) -> Sequence[_Partitions]:
+        """Return the partition values of a row group, in runs of rows; codes are cached."""
+        if (cached_codes := self._cache.partition_codes.get(group)) is not None:
+            return cached_codes
         runs: list[_Partitions] = []
         for batch in self._partition_columns.batches(group):
             add = batch.column("add")
             adds = pc.is_valid(add)
             with reading(self._part.path):
-                codes = partition_codes(coded_partition_values(add), adds) if self._cache.has_room else None
+                codes = partition_codes(coded_partition_values(add), adds) if self._cache.is_enabled else None
                 runs.append(codes or _PartitionMaps(partition_values(add), adds))
         in_codes = [run for run in runs if isinstance(run, PartitionCodes)]
         if len(in_codes) == len(runs):
@@ -131,13 +129,13 @@ class Selection:
 
 
 class _SmallColumns:
-    """Some small columns of row groups that are asked for in ascending order; `coded` as for Cursor."""
+    """Small columns of row groups, read in ascending order of row groups; `coded` as for Cursor."""
 
     def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:
         self._part = part
         self._groups = groups
         self._leaves = leaves
-        self.ahead: Blocks = NOTHING
+        self.prefetched: Blocks = NOTHING
         self._coded: Sequence[int] = leaves if coded else ()
         self._cursor: Cursor | None = None
 
@@ -145,9 +143,9 @@ class _SmallColumns:
         """Yield the rows of a row group in order."""
         with reading(self._part.path):
             if self._cursor is None:
-                # One call for all row groups to come: the chunks are small and far apart.
+                # Fetch the chunks of all further row groups together, because they are small and far apart.
                 ranges = self._part.file.ranges([number for number in self._groups if number >= group], self._leaves)
-                blocks = self._part.file.fetch(ranges, self.ahead)
+                blocks = self._part.file.fetch(ranges, self.prefetched)
                 self._cursor = Cursor(self._part.file, blocks, coded=self._coded)
             batches = self._cursor.batches(group, self._leaves)
         while True:
@@ -158,16 +156,16 @@ class _SmallColumns:
             yield batch
 
 
-def _typed_leaves(part: ParquetPart, wanted: FileFilter) -> list[int]:
+def _find_typed_leaves(part: ParquetPart, file_filter: FileFilter) -> list[int]:
     add = part.file.schema.field("add").type
     at = add.get_field_index("stats_parsed") if pa.types.is_struct(add) else -1
     parsed = add.field(at).type if at >= 0 and pa.types.is_struct(add) else None
     if parsed is None or not pa.types.is_struct(parsed):
         return []
-    names = wanted.typed_leaves(parsed)
+    names = file_filter.typed_leaves(parsed)
     return part.file.leaves(*(f"add.stats_parsed.{name}" for name in names))
 
 
 def _refine(mask: pa.BooleanArray, verdict: pa.BooleanArray) -> pa.BooleanArray:
-    """Spread a verdict over the rows that a mask has back to all rows."""
+    """Combine a mask with a verdict about its true rows."""
     return mask if verdict.true_count == len(verdict) else pc.replace_with_mask(mask, mask, verdict)

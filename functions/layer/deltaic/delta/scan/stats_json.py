@@ -1,8 +1,8 @@
-"""Statistics as JSON, where a checkpoint has them only as a struct: as Spark would have written.
+"""Convert typed statistics to JSON as Spark writes it.
 
 Delta protocol, "Per-file Statistics". Column names stay physical. Dates and timestamps are ISO text (timestamps cut to
-milliseconds, with `Z` unless they are without time zone), decimals numbers with all their digits, NaN and infinities
-strings; a null field is left out.
+milliseconds, with `Z` unless they have no time zone), decimals are numbers with all digits, NaN and infinities are
+strings; null fields are omitted.
 """
 
 import json
@@ -18,7 +18,7 @@ _PLAIN_BELOW: Final = 1e7
 
 
 def json_statistics(stats: pa.StructArray) -> pa.StringArray:
-    """Return one JSON string per row; null where the struct is null. Meant for rows that are emitted: some us a row."""
+    """Return one JSON string per row, in microseconds each; null if the struct is null."""
     render = _renderer(stats.type)
     if render is None:
         return pa.array([None] * len(stats), pa.string())
@@ -28,39 +28,39 @@ def json_statistics(stats: pa.StructArray) -> pa.StringArray:
 
 
 _Renderer = Callable[[Any], list[str | None]]
-"""Takes an array of the type that it is for."""
+"""Takes an array of the type that it was created for."""
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
-    """Return what renders a column of this type as JSON fragments; None for types that statistics leave out."""
+    """Return a function that renders a column of this type as JSON fragments; None for unsupported types."""
     if pa.types.is_struct(kind):
         return _struct_renderer(kind)
     if pa.types.is_timestamp(kind):
         suffix = "Z" if kind.tz else ""
-        # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
-        return lambda column: _quoted(pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S"), suffix)
+        # Spark rounds both bounds down to milliseconds, and readers of `maxValues` allow for that.
+        return lambda column: _quote(pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S"), suffix)
     if pa.types.is_date(kind):
-        return lambda column: _quoted(pc.cast(column, pa.string()))
+        return lambda column: _quote(pc.cast(column, pa.string()))
     if pa.types.is_decimal(kind):
         return lambda column: [None if v is None else format(v, "f") for v in column.to_pylist()]
     if pa.types.is_floating(kind):
-        return _floats
+        return _format_floats
     if pa.types.is_boolean(kind):
         return lambda column: [None if v is None else "true" if v else "false" for v in column.to_pylist()]
     if pa.types.is_integer(kind):
         return lambda column: [None if v is None else str(v) for v in column.to_pylist()]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return lambda column: [None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()]
-    # Binary, arrays, maps and variants have no bounds in Spark's JSON; without bounds a file is kept.
+    # Spark's JSON has no bounds for binary, arrays, maps and variants; without bounds a file is kept.
     return None
 
 
 def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
-    fields = [(json.dumps(f.name, ensure_ascii=False) + ":", i, _renderer(f.type)) for i, f in enumerate(kind)]
-    known = [(name, index, render) for name, index, render in fields if render is not None]
+    all_fields = [(json.dumps(f.name, ensure_ascii=False) + ":", i, _renderer(f.type)) for i, f in enumerate(kind)]
+    fields = [(name, index, render) for name, index, render in all_fields if render is not None]
 
     def render_struct(column: pa.StructArray) -> list[str | None]:
-        children = [[None if v is None else name + v for v in render(column.field(at))] for name, at, render in known]
+        children = [[None if v is None else name + v for v in render(column.field(at))] for name, at, render in fields]
         valid = pc.is_valid(column).to_pylist()
         rows = zip(*children, strict=True) if children else ((),) * len(column)
         return [
@@ -74,25 +74,25 @@ def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
 def _floor(column: pa.Array) -> pa.Array:
     kind = column.type
     zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
-    whole = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
-    # Without a zone strftime needs no time zone database; the instants are UTC already.
+    rounded = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
+    # strftime without a zone needs no time zone database; the instants are in UTC.
     if zone:
-        whole = pc.cast(whole, pa.timestamp("ms", "UTC"))
-    return pc.cast(whole, pa.timestamp("ms"))
+        rounded = pc.cast(rounded, pa.timestamp("ms", "UTC"))
+    return pc.cast(rounded, pa.timestamp("ms"))
 
 
-def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:
+def _quote(column: pa.StringArray, suffix: str = "") -> list[str | None]:
     return [None if value is None else f'"{value}{suffix}"' for value in column.to_pylist()]
 
 
-def _floats(column: pa.Array) -> list[str | None]:
-    # Arrow gives the shortest digits of the column's own precision, which float32 needs.
+def _format_floats(column: pa.Array) -> list[str | None]:
+    # Arrow returns the shortest digits for the column's precision, which float32 needs.
     digits = pc.cast(column, pa.string()).to_pylist()
-    return [None if text is None else _java_number(text) for text in digits]
+    return [None if text is None else _format_java_number(text) for text in digits]
 
 
-def _java_number(text: str) -> str:
-    """Write shortest digits as Java's Double.toString does, which is what Spark's JSON has."""
+def _format_java_number(text: str) -> str:
+    """Format shortest digits as Java's Double.toString does, which Spark's JSON uses."""
     value = float(text)
     if value != value:  # noqa: PLR0124 -- NaN is the number that differs from itself
         return '"NaN"'
@@ -100,11 +100,11 @@ def _java_number(text: str) -> str:
         return '"Infinity"' if value > 0 else '"-Infinity"'
     mantissa, _, exponent = text.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("+-").partition(".")
-    digits = (whole + fraction).lstrip("0")
+    integer_part, _, fraction = mantissa.lstrip("+-").partition(".")
+    digits = (integer_part + fraction).lstrip("0")
     if not digits:
         return sign + "0.0"
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    point = len(integer_part) + int(exponent or 0) - (len(integer_part + fraction) - len(digits))
     digits = digits.rstrip("0") or "0"
     if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
         if point <= 0:

@@ -17,7 +17,7 @@ from typing import TypeAlias
 import msgspec
 
 from deltaic.delta import features
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Remove, text_map
+from deltaic.delta.actions import Add, AddCdcFile, Metadata, Remove, to_text_map
 from deltaic.delta.commit_changes import Change, CommitChanges, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.logical_files import canonical_path
@@ -150,7 +150,7 @@ def _seen(
             return True
         is_gone = _removes(change)
         full = removed.get(change.action.path) if is_gone else None
-        values = text_map(change.action.partition_values) if full is None else full[0]
+        values = to_text_map(change.action.partition_values) if full is None else full[0]
         return (before if is_gone else visibility).sees(values)
 
     return [(number, change) for number, change in changes if is_seen(change)]
@@ -179,7 +179,7 @@ def _divides_updates(
     if visibility.kept is None:
         return False
     recorded = [
-        text_map(change.action.partition_values)
+        to_text_map(change.action.partition_values)
         for change in changes
         if isinstance(change, FileChange) and isinstance(change.action, AddCdcFile)
     ]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from deltaic.catalog.asset_items import Asset, Folder, Model, ModelVersion, Skill, Volume
 from deltaic.protocol import json_bodies
-from deltaic.protocol.continuations import Listing
+from deltaic.protocol.continuations import ListingBinding
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.catalog_listing import page_of
@@ -24,7 +24,7 @@ def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, a
     """Return a page of the volumes, skills or models of a schema, or of the whole share; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, _ITEMS[kind], share, schema)
     call = f"all-{kind}s" if schema is None else f"{kind}s"
-    listing = Listing(caller.recipient_id, call, share, schema or "")
+    listing = ListingBinding(caller.recipient_id, call, share, schema or "")
     return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
 
 
@@ -39,7 +39,7 @@ def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: Li
     """Return a page of a model's versions, all of which are ready; raises NotFound."""
     catalog = sharing.catalog_for(caller)
     read = partial(catalog.list_versions, caller.recipient_id, name.share, name.schema, name.name)
-    listing = Listing(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
+    listing = ListingBinding(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
     return page_of(sharing, request, listing, read, _version)
 
 

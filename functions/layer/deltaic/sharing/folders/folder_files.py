@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from deltaic.protocol import json_bodies
-from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
+from deltaic.protocol.continuations import ListingBinding, open_list_token, seal_list_token
 from deltaic.protocol.files_request import MAX_KEY_BYTES, FilesRequest, UrlsRequest, is_name
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
@@ -18,7 +18,7 @@ def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
     folder = _by_url(sharing, caller, kind, name)
     now = sharing.clock()
     call = f"files/{folder.entry.id}/{folder.location.uri}/{request.delimiter}/{request.prefix}"
-    listing = Listing(caller.recipient_id, call, name.share, name.schema)
+    listing = ListingBinding(caller.recipient_id, call, name.share, name.schema)
     after = None
     if request.page_token is not None:
         after = open_list_token(sharing.signer, request.page_token, listing, now=now)

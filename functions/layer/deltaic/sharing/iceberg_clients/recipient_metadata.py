@@ -82,7 +82,7 @@ def generate_metadata(
     if known is not None and beyond is not None and sharing.clock() < known.holds_until:
         table.gate.check_version(known.version)
         return known
-    snapshot = log.snapshot().with_commits()
+    snapshot = log.snapshot().load_commits()
     table.gate.check_version(snapshot.version)
     # A table that is made anew at the same place has another id, and the same versions.
     folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
@@ -200,7 +200,7 @@ class _Making:
         return time.monotonic() < self._ends
 
     def _version(self, snapshot: Snapshot) -> TableVersion:
-        snapshot = snapshot.with_commits()
+        snapshot = snapshot.load_commits()
         check_hidden(self._rights, snapshot.protocol, snapshot.metadata)
         visibility = visibility_of(self._rights, snapshot.metadata)
         return TableVersion(

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from deltaic.delta import deletion_vectors
-from deltaic.delta.actions import Add, AddCdcFile, Remove, text, text_map
+from deltaic.delta.actions import Add, AddCdcFile, Remove, text, to_text_map
 from deltaic.delta.commit_changes import Change, CommitChanges, FileChange
 from deltaic.delta.deletion_vectors import DeletionVector
 from deltaic.delta.log import DeltaLog
@@ -61,7 +61,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=file_id(action.path, self.scheme),
-                partition_values=self._named(text_map(partition_values), visibility.shown_columns),
+                partition_values=self._named(to_text_map(partition_values), visibility.shown_columns),
                 size=size or 0,
                 stats=None if stats is None else shown_statistics(text(stats), visibility.shown_columns),
                 version=commit.version,

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.snapshot import Snapshot
-from deltaic.lru import Lru, Room
+from deltaic.lru import Lru, MemoryBudget
 from deltaic.sharing.lines.cells import integers
 from deltaic.sharing.lines.prepared_lines import PER_OBJECT, Prepared
 
@@ -67,7 +67,7 @@ class LineCache:
     """The kept lines of all tables, within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._room = Room(max_bytes)
+        self._room = MemoryBudget(max_bytes)
         self.blocks: Lru[_BlockKey, _KeptBlock] = Lru(self._room)
         self.versions: Lru[tuple[Hashable, Hashable], Sequence[_Passed]] = Lru(self._room)
         """What was answered in whole, by scope and version."""
@@ -109,7 +109,7 @@ class VersionLines(msgspec.Struct):
     def blocks(self, batch: FileBatch) -> Iterator[Block]:
         """Cut a batch into blocks; what is made of one that has no lines goes to `keep`, before the next is taken."""
         files, first = batch.files, batch.start.row
-        if files.num_rows * _SPARSE < batch.looked_at:
+        if files.num_rows * _SPARSE < batch.num_scanned:
             # A filter's few rows out of many: blocks would hold one or two of them each.
             for at in range(0, files.num_rows, BLOCK_ROWS):
                 yield Block(files.slice(at, BLOCK_ROWS), None)

@@ -20,7 +20,7 @@ from deltaic.delta import deletion_vectors
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.protocol.parquet_lines import refuse_deletion_vector
+from deltaic.protocol.parquet_lines import deletion_vector_error
 from deltaic.protocol.wire_actions import file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
@@ -170,7 +170,7 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
         if batch.column("deletionVector").null_count < batch.num_rows:
-            raise refuse_deletion_vector()
+            raise deletion_vector_error()
         sized = [b',"size":%d%b' % (size, frame) for size in sizes]
         return [b'","id":"', ids, b'","partitionValues":', partitions, sized, statistics, b"}}\n"]
     times = integers(batch.column("modificationTime"))

@@ -12,7 +12,7 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.file_filter import FileFilter
-from deltaic.delta.schema_string import parts_of, read_schema
+from deltaic.delta.schema_string import nested_parts, read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights.table_rights import Rights
@@ -108,9 +108,9 @@ class _RowFilter(msgspec.Struct, frozen=True):
         assert self.pruning is not None  # noqa: S101 -- needs_statistics
         return self.pruning.by_typed_statistics(partition_values, stats_parsed)
 
-    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
+    def is_decided_by(self, stats_parsed: pa.StructArray) -> bool:
         assert self.pruning is not None  # noqa: S101 -- needs_statistics
-        return self.pruning.is_told_by(stats_parsed)
+        return self.pruning.is_decided_by(stats_parsed)
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         assert self.pruning is not None  # noqa: S101 -- needs_statistics
@@ -185,7 +185,7 @@ def _without_counters(column: dict[str, Any]) -> dict[str, Any]:
 def _left_for_readers(schema: dict[str, Any]) -> int:
     """Leave of what its columns say, nested ones too, what readers need; return the largest id of column mapping."""
     ids = [0]
-    for item in parts_of(schema):
+    for item in nested_parts(schema):
         if "name" in item:
             about = {name: value for name, value in (item.get("metadata") or {}).items() if name in _FOR_READERS}
             item["metadata"] = about

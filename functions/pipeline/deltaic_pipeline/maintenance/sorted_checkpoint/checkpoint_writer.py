@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from deltaic.delta.checkpoint import CheckpointReader
-from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS, Checkpoint, version_prefix
+from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS, CheckpointFiles, version_prefix
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.store import TableStore
 from deltaic.storage.log_writer import LogWriter
@@ -47,7 +47,7 @@ class Sorted:
     num_adds: int
 
 
-def has_manifest(checkpoint: Checkpoint) -> bool:
+def has_manifest(checkpoint: CheckpointFiles) -> bool:
     """Tell whether a checkpoint is of the v2 kind, as Spark writes it: a manifest in JSON, and sidecars."""
     return checkpoint.files[0].name.endswith(".json")
 
@@ -55,7 +55,7 @@ def has_manifest(checkpoint: Checkpoint) -> bool:
 def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and what is wanted
     store: TableStore,
     writer: LogWriter,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointFiles,
     zorder_by: Sequence[str],
     confirm: Callable[[], None],
     *,

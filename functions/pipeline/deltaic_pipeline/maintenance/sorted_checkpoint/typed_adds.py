@@ -21,7 +21,7 @@ from deltaic.pruning.columns import Columns, TableColumn
 from deltaic.pruning.partition_facts import facts, values_of_any_shape
 from deltaic.pruning.partition_facts import values as values_of
 from deltaic.pruning.statistics_facts import LOWER, NULLS, ROWS, UPPER, JsonStatistics
-from deltaic.pruning.stats_bounds import exactly, in_type, integers
+from deltaic.pruning.stats_bounds import exact_bounds, in_type, integers
 
 from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, Key, has
 
@@ -75,7 +75,7 @@ class TypedStatistics:
         for column, said in named.items():
             nulls = integers(said.nulls)
             for part, bounds in ((LOWER, said.low), (UPPER, said.high)):
-                exact = exactly(bounds, column.type)
+                exact = exact_bounds(bounds, column.type)
                 if exact is not None:
                     values[part][column.path] = exact
                 nulls = _doubted(nulls, rows, bounds, exact)
@@ -125,7 +125,7 @@ class TypedAdds:
         known = {column.path: column for _, column in Columns(metadata).leaves()}
         keys = [known[key.path] for key in order if key.path in known]
         partitions = [column for column in keys if column.is_partition and column.type.axis is not None]
-        of_order = [column for column in keys if not column.is_partition and exactly([], column.type) is not None]
+        of_order = [column for column in keys if not column.is_partition and exact_bounds([], column.type) is not None]
         of_rows = list(dict.fromkeys([*indexed(metadata), *of_order]))
         self._partitions = partitions if self._lacks_partitions else []
         self._of_order = TypedStatistics(of_order) if lacks_statistics and of_order else None
