@@ -9,7 +9,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic.catalog.buckets import Buckets
 from deltaic.errors import InvalidParameter
-from deltaic_ops.checks.doctor.filters import folders
+from deltaic_ops.checks.doctor.filters import check_folder_access
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmi
     admin.tables.create("s", "d", "plain", f"{UNKNOWN}/plain")
     for name, place in (("known", f"{POINT}/v"), ("point", UNKNOWN), ("alias", ALIAS)):
         admin.volumes.create("s", "d", name, place)
-    found = list(folders(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
+    found = list(check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
     assert [finding.verdict for finding in found] == ["warning", "warning"]
     assert [finding.said.partition(":")[0] for finding in found] == ["cannot check s.d.alias", "cannot check s.d.point"]
 

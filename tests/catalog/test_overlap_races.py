@@ -11,7 +11,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic_ops.checks.doctor.filters import folders
+from deltaic_ops.checks.doctor.filters import check_folder_access
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from laws import USUAL, tries
@@ -316,7 +316,9 @@ def test_whatever_two_administrators_do_doctor_has_nothing_to_report(catalog: Ca
         with suppress(DeltaicError):
             outer(interrupted(catalog, REQUESTS, act))
         wrong = [
-            finding.said for finding in folders(catalog.admin.tables.overlaps.conflicts(), []) if not finding.holds
+            finding.said
+            for finding in check_folder_access(catalog.admin.tables.overlaps.conflicts(), [])
+            if not finding.holds
         ]
         assert not wrong, (said, [(at, other) for at, (other, _) in inner])
         filtered = {grant.share for grant in catalog.admin.grants.list_all() if grant.partition_filter}

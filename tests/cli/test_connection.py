@@ -12,7 +12,7 @@ import boto3
 from catalog import schema
 from deltaic_ops.cli.aws_selection import Wishes, connection
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.state_folder import announced, locked
+from deltaic_ops.local.state_folder import announce_server, lock_state
 
 if TYPE_CHECKING:
     import pytest
@@ -40,8 +40,8 @@ def test_a_running_embedded_aws_is_found_by_its_folder(
     deltaic.variables = {}
     state = tmp_path / ".deltaic"
     with (
-        locked(state, to_serve=True),
-        announced(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **named}),
+        lock_state(state, to_serve=True),
+        announce_server(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **named}),
     ):
         assert [share["name"] for share in deltaic.json("share list")] == ["here"]
         deltaic.done("recipient create alice")

@@ -17,8 +17,8 @@ from delta_sharing_conformance.client import SharingClient, segments
 from delta_tables.handmade import add, lines, metadata, protocol
 from deltaic.catalog import keys
 from deltaic.catalog.items import View
-from deltaic_ops.checks.doctor.freshness import fresh
-from deltaic_ops.checks.doctor.table_reads import MOST_BYTES, streams
+from deltaic_ops.checks.doctor.freshness import check_views
+from deltaic_ops.checks.doctor.table_reads import MOST_BYTES, check_streaming
 from deltaic_ops.cli import app
 from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -149,7 +149,7 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
         found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
         return [(one["verdict"], one["said"], one["remedy"]) for one in found if one["check"] == check]
 
-    assert said() == [("ok", "the whole catalog", "")]
+    assert said() == [("ok", "all catalog entries", "")]
     place = admin.tables.get(SHARE, SCHEMA, "parted").location
     admin.tables.create(SHARE, SCHEMA, "below", f"{place}/below")
     key = keys.asset("table", SHARE, SCHEMA, "below")
@@ -170,8 +170,8 @@ def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None
     bearer = json.loads(provider.profile.read_text())["bearerToken"]
     with httpx.Client() as client:
         caller = SharingClient(client, provider.stack.endpoint, bearer)
-        found = streams(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
-        buffered = streams(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
+        found = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
+        buffered = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
     assert found.verdict == "ok", found
     assert "first byte after " in found.said
     assert (buffered.verdict, "buffered" in buffered.said) == ("ok", True)
@@ -203,7 +203,7 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
 )
 def test_an_answer_that_somebody_holds_back_is_found(status: int, size: int, verdict: str) -> None:
     with server(status, size) as caller:
-        found: Finding = streams(caller, "/t", "t", {})
+        found: Finding = check_streaming(caller, "/t", "t", {})
     assert (found.verdict, bool(found.remedy)) == (verdict, verdict == "failed"), found
 
 
@@ -225,13 +225,13 @@ def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> Non
         a_view("unbound", refreshed_at=NOW - 24 * hour),
         a_view("just_wanted", requested_at=NOW - hour / 2),
     ]
-    found = list(fresh([*behind, *right], NOW))
+    found = list(check_views([*behind, *right], NOW))
     assert [one.check.rpartition(".")[2] for one in found] == ["never", "old", "unmade", "wanted"]
     assert {one.verdict for one in found} == {"warning"}
     assert [one.remedy for one in found] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
     assert "no column dose" in found[-1].said
-    assert [one.verdict for one in fresh(right, NOW)] == ["ok"]
-    assert list(fresh([], NOW)) == []
+    assert [one.verdict for one in check_views(right, NOW)] == ["ok"]
+    assert list(check_views([], NOW)) == []
 
 
 def _moved(kind: str, name: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from deltaic_ops.cli.jobs.jobs import job_line
-from deltaic_ops.local.state_folder import announced, locked
+from deltaic_ops.local.state_folder import announce_server, lock_state
 from deltaic_pipeline.table.run_log import schema
 from deltalake import write_deltalake
 
@@ -135,8 +135,8 @@ def test_a_publication_finds_the_embedded_aws_by_its_folder(
     deltaic.variables = {}
     line = "pipeline publish --from a.csv --format csv --to s3://no-such-lake/t"
     with (
-        locked(tmp_path / ".deltaic", to_serve=True),
-        announced(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), told),
+        lock_state(tmp_path / ".deltaic", to_serve=True),
+        announce_server(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), told),
     ):
         assert deltaic(line).stderr.startswith("error: there is no bucket 'no-such-lake'")
     assert "`deltaic serve`" in deltaic(line).stderr

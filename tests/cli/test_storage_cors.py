@@ -7,7 +7,7 @@ import boto3
 import httpx
 import pytest
 from cli.conftest import Deltaic
-from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
+from deltaic_ops.local.bucket_cors import allows_origin, origin_of, rules_of
 from deltaic_ops.local.embedded import EmbeddedAws
 
 PAGE = "https://shares.example.com"
@@ -74,8 +74,8 @@ def test_what_is_no_bucket_or_no_address_is_refused(deltaic: Deltaic, bucket: st
 )
 def test_a_rule_lets_a_page_read_parts_of_objects_or_it_does_not(changed: dict[str, list[str]], holds: bool) -> None:
     rule = {"AllowedOrigins": [PAGE], "AllowedMethods": ["GET"], "AllowedHeaders": ["Range"], **changed}
-    assert lets([rule], PAGE) is holds
-    assert lets([], PAGE) is False
+    assert allows_origin([rule], PAGE) is holds
+    assert allows_origin([], PAGE) is False
 
 
 def test_an_origin_is_named_as_browsers_do() -> None:

@@ -14,7 +14,7 @@ import pytest
 from client.provider import SHARE, Provider, provide
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.untrusted_http import MAX_BYTES
-from deltaic_ops.checks.endpoint_checks import table, verify
+from deltaic_ops.checks.endpoint_checks import check_table, verify
 from deltaic_ops.cli import app
 from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.access_logs import FOLDER, REQUESTS
@@ -344,4 +344,6 @@ def _table_with(url: str, endpoint: str) -> tuple[list[str], list[Finding]]:
         return httpx.Response(200, headers={"Delta-Table-Version": "3"}, content=content)
 
     with httpx.Client(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
-        return asked, list(table(SharingClient(client, endpoint, "t" * 20), "/shares/s/schemas/x/tables/t", "s.x.t"))
+        return asked, list(
+            check_table(SharingClient(client, endpoint, "t" * 20), "/shares/s/schemas/x/tables/t", "s.x.t")
+        )

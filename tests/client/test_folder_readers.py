@@ -17,7 +17,7 @@ import pytest
 from client.provider import SCHEMA, SHARE
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.log import DeltaLog
-from deltaic_ops.inspection.shared_schema import SharedSchema, missed_by_folder
+from deltaic_ops.inspection.shared_schema import SharedSchema, folder_limits
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from golden.library import names
@@ -92,7 +92,7 @@ def warnings_for(shared: Callable[[str], Shared]) -> Callable[[str], str]:
 
     def get(name: str) -> str:
         snapshot = DeltaLog(FolderStore(shared(name).folder)).snapshot()
-        return "\n".join(missed_by_folder(SharedSchema(snapshot.metadata, snapshot.protocol)))
+        return "\n".join(folder_limits(SharedSchema(snapshot.metadata, snapshot.protocol)))
 
     return get
 

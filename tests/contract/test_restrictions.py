@@ -12,7 +12,7 @@ import pytest
 from contract.logs import TableLog, column
 from contract.recipient import Recipient, Table
 from deltaic.catalog.admin.storage_admin import AccessKeys
-from deltaic_ops.checks.doctor.roles import denied
+from deltaic_ops.checks.doctor.roles import check_denials
 from deltaic_ops.cli import app
 from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -193,7 +193,7 @@ def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: Fi
 
     def found() -> list[tuple[str, str]]:
         people = [server.admin.recipients.get(one.name) for one in (marked, free)]
-        return [(one.verdict, one.remedy) for one in denied(iam, role, [], people)]
+        return [(one.verdict, one.remedy) for one in check_denials(iam, role, [], people)]
 
     assert found() == [("ok", "")]
     server.admin.cut_off("marked")

@@ -19,7 +19,7 @@ from deltaic.errors import Unavailable
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack import deployment
-from deltaic_ops.localstack.instance import deployed, running
+from deltaic_ops.localstack.instance import deployed_stack, running_emulator
 from deploy.deployments import Deployment, described
 from emulators import starting
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
@@ -63,28 +63,28 @@ def localemu(state: Path) -> Iterator[Place]:
     fetched(LOCALEMU)
     try:
         run_emulators("up", "--port", "0", state=state)
-        there = running(state)
+        there = running_emulator(state)
         assert there is not None
         run_emulators("deploy", state=state)
-        stack = deployed(state)
+        stack = deployed_stack(state)
         assert stack is not None
         client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
         record = described(stack.stack, session_of(there.environment), there.environment)
         yield Place("localemu", dict(there.environment), stack.endpoint, record, client, DATA_BUCKET, state)
     finally:
         run_emulators("down", state=state)
-        assert running(state) is None
+        assert running_emulator(state) is None
 
 
 @contextmanager
 def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
     """Run LocalStack's open source over a DynamoDB Local, and deploy there what was built for LocalEmu, if it was."""
     fetched(LOCALSTACK_CORE)
-    built = build if (build / "template.yaml").exists() else deployment.built(build)
+    built = build if (build / "template.yaml").exists() else deployment.build_artifacts(build)
     with started(folder) as dynamodb:
         there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deployment.deployed(built, "deltaic", there, {})
+            deployment.deploy_artifacts(built, "deltaic", there, {})
             record = described("deltaic", session_of(there.environment), there.environment)
             endpoint = reachable(record.outputs.endpoint, there.endpoint)
             client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)

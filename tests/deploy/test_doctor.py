@@ -14,7 +14,7 @@ import pytest
 from cli.conftest import Deltaic
 from cloudformation import transformed
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic_ops.local.bucket_cors import let, origin_of
+from deltaic_ops.local.bucket_cors import allow_origins, origin_of
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from deploy.deployments import Deployment
@@ -74,7 +74,7 @@ def stack(  # noqa: PLR0917 -- fixtures are arguments
         client("dynamodb").update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=recovery)
     role = {"op": "replace", "path": "/cloudwatchRoleArn", "value": deployment.outputs.signing_role_arn}
     client("apigateway").update_account(patchOperations=[role])
-    let(client("s3"), lake, [origin_of(endpoint)])
+    allow_origins(client("s3"), lake, [origin_of(endpoint)])
     variables = {**embedded_aws.environment, "DELTAIC_STACK": "deltaic-deploytest", "DELTAIC_ENDPOINT": endpoint}
     yield Stack(Deltaic(variables), admin, client, deployment)
     for name in tables:

@@ -36,12 +36,12 @@ def main() -> int:
     if options.command == "verify":
         return subprocess.run([DELTAIC, "--state", options.state, "verify"], check=False).returncode
     try:
-        with instance.alone(options.state) as folder:
+        with instance.lock_folder(options.state) as folder:
             match options.command:
                 case "up":
                     up(options, folder)
                 case "deploy":
-                    emulator = instance.running(options.state)
+                    emulator = instance.running_emulator(options.state)
                     if emulator is None:
                         raise NotFound(f"no emulator is up in {options.state}: start it with `up`")
                     deployment.deploy_sample(options.state, "deltaic", emulator, {}, terminal())
@@ -56,7 +56,7 @@ def main() -> int:
 def up(options: argparse.Namespace, folder: Path) -> None:
     """Install the emulator if needed, start it unless one is up, and record it in the state folder."""
     engine = ENGINES[options.engine]
-    if instance.running(options.state) is not None:
+    if instance.running_emulator(options.state) is not None:
         return
     if engine is LOCALSTACK_CORE and not options.dynamodb_local:
         raise InvalidParameter("localstack-core has no DynamoDB: give the port of DynamoDB Local by --dynamodb-local")
@@ -64,15 +64,15 @@ def up(options: argparse.Namespace, folder: Path) -> None:
         install(engine)
         emulator = starting.start(engine, folder, options.port, options.dynamodb_local)
         tell(emulator.endpoint)
-    instance.announce(options.state, emulator)
+    instance.write_record(options.state, emulator)
 
 
 def down(state: Path, folder: Path) -> None:
     """Stop the emulator that `up` has started, and remove what functions have unpacked."""
-    emulator = instance.running(state)
+    emulator = instance.running_emulator(state)
     if emulator is not None:
         starting.end(emulator.pid)
-    instance.forget(state)
+    instance.delete_records(state)
     for name in ("root", "tmp"):
         shutil.rmtree(folder / "run" / name, ignore_errors=True)
 

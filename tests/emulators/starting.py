@@ -12,10 +12,10 @@ from typing import Final
 
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.sam_template import ROOT
-from deltaic_ops.local.embedded import answers, free_port
+from deltaic_ops.local.embedded import free_port, is_healthy
 from deltaic_ops.local.private import UMASK, private_log
 from deltaic_ops.localstack.containers import check_port
-from deltaic_ops.localstack.instance import Running, born
+from deltaic_ops.localstack.instance import Running, process_start
 
 from emulators.engines import Engine
 
@@ -67,7 +67,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
             key_id=key_id,
             secret=secrets.token_urlsafe(24),
             pid=process.pid,
-            born=born(process.pid),
+            born=process_start(process.pid),
         )
     except BaseException:  # Ctrl-C as well
         end(process.pid)
@@ -126,7 +126,7 @@ def _group_lives(pid: int) -> bool:
 
 def _wait(process: "subprocess.Popen[bytes]", engine: Engine, port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not answers(port, f"/_{engine.module}/health"):
+    while not is_healthy(port, f"/_{engine.module}/health"):
         if process.poll() is not None or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines()
             last = lines[-1] if lines else "it said nothing"

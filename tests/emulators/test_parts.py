@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from deltaic_ops.local.proxy_event import MalformedAnswer
+from deltaic_ops.local.proxy_event import MalformedResponse
 
 from emulators.parts.formation import has_macros
 from emulators.parts.gateway import opened, rendered, token_authorizer
@@ -46,7 +46,7 @@ def test_a_stream_gives_head_and_bytes_wherever_it_was_cut(cut: int) -> None:
 def test_a_stream_that_failed_never_looks_whole() -> None:
     with pytest.raises(Broken):
         opened(filled(failed=True))
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(MalformedResponse):
         opened(filled(b"{}"))
     _, _, body = opened(filled(PRELUDE, b"some", failed=True))
     assert next(body) == b"some"

@@ -25,7 +25,7 @@ from botocore.config import Config
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError
-from deltaic_ops.local.state_folder import running
+from deltaic_ops.local.state_folder import running_environment
 
 pytestmark = pytest.mark.slow
 
@@ -168,7 +168,7 @@ def test_what_was_saved_outlives_kills_of_any_process(tmp_path: Path) -> None:
     for turn in range(ROUNDS):
         victims = VICTIMS[turn % len(VICTIMS)]
         with served(state) as (server, endpoint):
-            known = running(state)
+            known = running_environment(state)
             assert known is not None
             check(admin(known), endpoint, answered, since=f"t{turn - 1}w")
             stop = threading.Event()
@@ -189,7 +189,7 @@ def test_what_was_saved_outlives_kills_of_any_process(tmp_path: Path) -> None:
             if AWS in victims:
                 answered.forget_unsaved()
     with served(state) as (_, endpoint):
-        known = running(state)
+        known = running_environment(state)
         assert known is not None
         check(admin(known), endpoint, answered)
     assert len(answered.shares) > ROUNDS

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from deltaic.platform_limits import BYTES_PER_SECOND, FREE_BURST_BYTES, STREAMED_BYTES
 from deltaic_ops.deploy.sam_template import load_template
-from deltaic_ops.local.aws_limits import Limits, PacedAnswer
-from deltaic_ops.local.exchange import ClientLeft
+from deltaic_ops.local.aws_limits import Limits, PacedResponse
+from deltaic_ops.local.exchange import ClientDisconnected
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 from hypothesis import given
@@ -26,8 +26,8 @@ class Reader:
     now: float = 100.0
     arrived: list[tuple[float, int]] = field(default_factory=list)
 
-    def answer(self) -> PacedAnswer:
-        return PacedAnswer(self._take, now=lambda: self.now, wait=self._pass)
+    def answer(self) -> PacedResponse:
+        return PacedResponse(self._take, now=lambda: self.now, wait=self._pass)
 
     @property
     def total(self) -> int:
@@ -74,7 +74,7 @@ def test_at_its_end_an_answer_is_cut() -> None:
     answer = reader.answer()
     for _ in range(STREAMED_BYTES // 10_000_000 - 1):
         answer.send(bytes(10_000_000))
-    with pytest.raises(ClientLeft):
+    with pytest.raises(ClientDisconnected):
         answer.send(bytes(10_000_001))
     assert reader.total == STREAMED_BYTES
 

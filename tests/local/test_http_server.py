@@ -10,14 +10,14 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.embedded import bound
-from deltaic_ops.local.exchange import Exchange
+from deltaic_ops.local.embedded import bind_port
+from deltaic_ops.local.exchange import HttpExchange
 from deltaic_ops.local.http_server import CONNECTIONS, HttpServer
 
 SLOW_SECONDS = 0.4
 
 
-def answer(exchange: Exchange) -> None:
+def answer(exchange: HttpExchange) -> None:
     kind = exchange.target
     if kind == "/echo":
         exchange.respond(200, [], exchange.body())
@@ -146,18 +146,18 @@ def test_an_idle_connection_does_not_delay_the_stop() -> None:
 
 
 def test_a_port_is_held_from_the_start_and_open_only_within() -> None:
-    with bound() as listener:
+    with bind_port() as listener:
         server = HttpServer(answer, listener)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(server.address)
         with server:
             assert talk(server, request("/unread")).endswith(b"done")
             with pytest.raises(OSError, match="in use"):
-                bound(server.address[1])
+                bind_port(server.address[1])
 
 
 def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
-    with bound() as listener, bound(listener.getsockname()[1]) as late, HttpServer(answer, listener) as server:
+    with bind_port() as listener, bind_port(listener.getsockname()[1]) as late, HttpServer(answer, listener) as server:
         with pytest.raises(OSError, match="in use"), HttpServer(answer, late):
             pass
         assert talk(server, request("/unread")).endswith(b"done")

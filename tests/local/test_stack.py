@@ -14,10 +14,10 @@ import boto3
 import httpx
 import pytest
 from botocore.exceptions import ClientError
-from deltaic_ops.local.aws_variables import names_aws
+from deltaic_ops.local.aws_variables import selects_aws
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
-from deltaic_ops.local.state_folder import StateInUse, running
+from deltaic_ops.local.state_folder import StateInUse, running_environment
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +159,7 @@ def answers(endpoint: str) -> bool:
 def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: Path) -> None:
     served = Served(tmp_path, {})
     assert httpx.get(f"{served.endpoint}/shares").status_code == 401
-    known = running(tmp_path)
+    known = running_environment(tmp_path)
     assert known is not None
     lines = ask_env(tmp_path).stdout
     assert f"export AWS_ENDPOINT_URL={known['AWS_ENDPOINT_URL']}\n" in lines
@@ -182,14 +182,14 @@ def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: 
     assert not answers(served.endpoint)
 
     again = Served(tmp_path, {})
-    known = running(tmp_path)
+    known = running_environment(tmp_path)
     assert known is not None
     assert remembers(known, "kept")
     assert token_key(known) == secret
     code, said = again.stop(signal.SIGINT, times=50)
     assert (code, said.splitlines()[-1]) == (0, "stopping ...")
     assert not alive(known)
-    assert running(tmp_path) is None
+    assert running_environment(tmp_path) is None
     missing = ask_env(tmp_path)
     assert (missing.returncode, missing.stdout) == (1, "")
     assert "deltaic serve" in missing.stderr
@@ -200,7 +200,7 @@ def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path
     try:
         answer = httpx.get(f"{served.endpoint}/shares", headers={"Authorization": "Bearer unknown"}, timeout=30)
         assert answer.status_code == 401
-        assert running(tmp_path) is None
+        assert running_environment(tmp_path) is None
     finally:
         assert served.stop(signal.SIGTERM, times=50)[0] == 0
 
@@ -217,4 +217,4 @@ def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path
     ids=["none", "region only", "profile", "endpoint", "empty"],
 )
 def test_variables_name_an_aws_or_not(variables: dict[str, str], *, named: bool) -> None:
-    assert names_aws(variables) is named
+    assert selects_aws(variables) is named

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.embedded import bound, free_port
+from deltaic_ops.local.embedded import bind_port, free_port
 from deltaic_ops.local.stack import local_stack
-from deltaic_ops.local.state_folder import LOCK, STARTING, locked, running, served
+from deltaic_ops.local.state_folder import LOCK, STARTING, lock_state, running_environment, wait_for_environment
 from filled_server import Entry, catalog_of, fill
 
 pytestmark = pytest.mark.slow
@@ -133,7 +133,7 @@ def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPCo
 def test_whoever_is_let_in_finds_the_server_announced_and_answering(kept: Kept) -> None:
     port = free_port()
     with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
-        known = running(kept.state)  # at once: before anything is asked
+        known = running_environment(kept.state)  # at once: before anything is asked
         assert known is not None
         assert known["DELTAIC_ENDPOINT"] == f"http://127.0.0.1:{port}/delta-sharing"
         assert kept.shares(connection) == ["kept"]
@@ -155,7 +155,7 @@ def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told
     wait = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.01)\n"
     slow = template.parent / "echo" / "app.py"
     slow.write_text(wait + slow.read_text())
-    with bound() as listener:
+    with bind_port() as listener:
         address = listener.getsockname()
         gateway = gateway_process(template, listener)
     with gateway:
@@ -178,7 +178,7 @@ def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told
 def test_a_function_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     template = shutil.copytree(SMALL, tmp_path / "small") / "template.yaml"
     (template.parent / "echo" / "app.py").write_text("import nothing_like_it")
-    with bound() as listener:
+    with bind_port() as listener:
         gateway = gateway_process(template, listener)
     with gateway:
         assert gateway.stdout is not None
@@ -206,7 +206,7 @@ def refused(address: tuple[str, int]) -> None:
 
 
 def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with bound() as other:
+    with bind_port() as other:
         other.listen()
         port = other.getsockname()[1]
         with started(*serving(tmp_path, port)) as server:
@@ -214,13 +214,13 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> 
     assert code == 1
     assert (
         said
-        == f"port {port} on 127.0.0.1 cannot be taken (Address already in use): choose another with --port (0: any)\n"
+        == f"cannot use port {port} on 127.0.0.1 (Address already in use): choose another port with --port (0: any)\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> None:
-    with bound() as other:
+    with bind_port() as other:
         port = other.getsockname()[1]
         with started(*serving(tmp_path, port)) as server:
             until(lambda: children(server), server)
@@ -228,7 +228,7 @@ def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> 
             code, _, said = done(server)
     assert (code, said.count("\n")) == (1, 1)
     assert f"port {port}: Address already in use" in said
-    assert served(tmp_path) is None
+    assert wait_for_environment(tmp_path) is None
 
 
 def test_commands_wait_for_the_server_that_is_starting(kept: Kept) -> None:
@@ -267,7 +267,7 @@ def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(kept
         for each in (env, shares):
             code, out, said = done(each)
             assert (code, out, said.count("\n")) == (1, "", 1)
-            assert f"the server that was starting in {kept.state} (process {server.pid}) has ended" in said
+            assert f"the server in {kept.state} (process {server.pid}) stopped before it was ready" in said
     with started(*command, "share", "list", "--json") as after:
         code, out, _ = done(after)
     assert (code, [share["name"] for share in json.loads(out)]) == (0, ["kept"])
@@ -291,7 +291,7 @@ def test_commands_that_nobody_serves_take_turns(kept: Kept) -> None:
 
 
 def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
-    with locked(kept.state), started(*serving(kept.state)) as server:
+    with lock_state(kept.state), started(*serving(kept.state)) as server:
         told = line(server)
         for number in range(50):
             server.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
@@ -302,8 +302,8 @@ def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
         for number in range(50):
             server.send_signal((signal.SIGINT, signal.SIGTERM)[number % 2])
         assert done(server) == (130, "", "stopped\n")
-    with locked(kept.state):
-        assert running(kept.state) is None
+    with lock_state(kept.state):
+        assert running_environment(kept.state) is None
 
 
 def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(kept: Kept) -> None:
@@ -312,14 +312,14 @@ def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(k
         lambda server: len(children(server)) >= 1,
         lambda server: len(children(server)) >= 2,
         lambda server: any(map(answers, children(server))),
-        lambda _: running(kept.state),
+        lambda _: running_environment(kept.state),
     ]
     for phase in reached:
         with started(*serving(kept.state, port)) as server:
             until(partial(phase, server), server)
             server.kill()
             server.wait()
-    with locked(kept.state):
+    with lock_state(kept.state):
         pass  # what the last of them started has ended too, and answers on the port no more
     with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
         assert kept.shares(connection) == ["kept"]

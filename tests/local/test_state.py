@@ -14,11 +14,19 @@ from pathlib import Path
 
 import pytest
 from deltaic.errors import Conflict
-from deltaic_ops.local.embedded import EmbeddedAws, bound
-from deltaic_ops.local.private import StateUnusable, kept_secret, write_private
-from deltaic_ops.local.state_folder import LOCK, RUNNING, StateInUse, announced, locked, running, served
-from deltaic_ops.localstack.instance import Running, announce, born
-from deltaic_ops.localstack.instance import running as localstack_running
+from deltaic_ops.local.embedded import EmbeddedAws, bind_port
+from deltaic_ops.local.private import StateUnusable, folder_secret, write_private
+from deltaic_ops.local.state_folder import (
+    LOCK,
+    RUNNING,
+    StateInUse,
+    announce_server,
+    lock_state,
+    running_environment,
+    wait_for_environment,
+)
+from deltaic_ops.localstack.instance import Running, process_start, write_record
+from deltaic_ops.localstack.instance import running_emulator as localstack_running
 
 KNOWN = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 
@@ -26,52 +34,55 @@ KNOWN = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with (
-        locked(state, to_serve=True),
-        announced(state, "http://127.0.0.1:1", os.getpid(), KNOWN),
+        lock_state(state, to_serve=True),
+        announce_server(state, "http://127.0.0.1:1", os.getpid(), KNOWN),
         pytest.raises(StateInUse, match=rf"process {os.getpid()}.*--state") as refused,
-        locked(state),
+        lock_state(state),
     ):
         pass
     assert refused.value.environment == KNOWN
-    with locked(state):
+    with lock_state(state):
         pass
 
 
 @pytest.mark.parametrize("said", [b"\xff\xfe starting", b"0 starting", b"-1"])
 def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, said: bytes) -> None:
-    with locked(tmp_path):
+    with lock_state(tmp_path):
         (tmp_path / LOCK).write_bytes(said)
-        with pytest.raises(StateInUse, match="what a process has left that has ended"), locked(tmp_path, seconds=0):
+        with (
+            pytest.raises(StateInUse, match="is still in use by child processes of a stopped server"),
+            lock_state(tmp_path, seconds=0),
+        ):
             pass
 
 
 def test_a_secret_is_drawn_once_and_is_closed_to_others(tmp_path: Path) -> None:
     path = tmp_path / "root-secret"
-    secret = kept_secret(path)
+    secret = folder_secret(path)
     path.chmod(0o644)
-    assert kept_secret(path) == secret
+    assert folder_secret(path) == secret
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("held", [b"", b"\xff\xfe", b"two\nlines", b"zero\0"])
 def test_a_secret_that_is_none_is_refused_by_its_file(tmp_path: Path, held: bytes) -> None:
     (tmp_path / "root-secret").write_bytes(held)
-    with pytest.raises(StateUnusable, match="root-secret holds no secret: remove it"):
-        kept_secret(tmp_path / "root-secret")
+    with pytest.raises(StateUnusable, match="root-secret contains no valid secret: remove it"):
+        folder_secret(tmp_path / "root-secret")
 
 
 def test_a_secret_behind_a_link_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_text("known")
     (tmp_path / "root-secret").symlink_to(tmp_path / "theirs")
-    with pytest.raises(StateUnusable, match="cannot be used"):
-        kept_secret(tmp_path / "root-secret")
+    with pytest.raises(StateUnusable, match="cannot use the state folder"):
+        folder_secret(tmp_path / "root-secret")
 
 
 def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Path) -> None:
     with (
-        locked(tmp_path),
+        lock_state(tmp_path),
         pytest.raises(StateInUse, match=f"process {os.getpid()}") as refused,
-        locked(tmp_path, seconds=0),
+        lock_state(tmp_path, seconds=0),
     ):
         pass
     assert refused.value.environment is None
@@ -80,10 +91,10 @@ def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Pat
 def test_a_server_that_was_just_called_is_waited_for(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with ThreadPoolExecutor(1) as pool:
-        environment = pool.submit(served, state, appear=60)
-        with locked(state, to_serve=True), announced(state, "http://127.0.0.1:1", os.getpid(), KNOWN):
+        environment = pool.submit(wait_for_environment, state, appear_seconds=60)
+        with lock_state(state, to_serve=True), announce_server(state, "http://127.0.0.1:1", os.getpid(), KNOWN):
             assert environment.result(60) == KNOWN
-    assert served(state) is None
+    assert wait_for_environment(state) is None
 
 
 @pytest.mark.parametrize("kept", [None, "", "port", "99999999999", "-1"])
@@ -92,7 +103,7 @@ def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, kept: s
         write_private(tmp_path / "port", kept)
     port = EmbeddedAws(tmp_path).port
     assert EmbeddedAws(tmp_path).port == port
-    with bound(port) as taken:
+    with bind_port(port) as taken:
         taken.listen()
         other = EmbeddedAws(tmp_path).port
     assert other != port
@@ -101,38 +112,38 @@ def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, kept: s
 
 def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
     def have() -> bool:
-        with locked(tmp_path):
+        with lock_state(tmp_path):
             return True
 
     with ThreadPoolExecutor(1) as pool:
-        with locked(tmp_path):
+        with lock_state(tmp_path):
             had = pool.submit(have)
             assert not had.done()
         assert had.result(30)
 
 
 def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as pool, locked(tmp_path, to_serve=True):
-        found = pool.submit(served, tmp_path)
+    with ThreadPoolExecutor(1) as pool, lock_state(tmp_path, to_serve=True):
+        found = pool.submit(wait_for_environment, tmp_path)
         assert not found.done()
-        with announced(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
+        with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
             assert found.result(30) == KNOWN
 
 
 def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> None:
     def serve() -> bool:
-        with locked(tmp_path, to_serve=True):
+        with lock_state(tmp_path, to_serve=True):
             return True
 
     said = io.StringIO()  # what is captured may lose what is written while it is read
     with redirect_stderr(said), ThreadPoolExecutor(2) as pool:
         with ExitStack() as start:
-            start.enter_context(locked(tmp_path, to_serve=True))
-            found, other = pool.submit(served, tmp_path), pool.submit(serve)
+            start.enter_context(lock_state(tmp_path, to_serve=True))
+            found, other = pool.submit(wait_for_environment, tmp_path), pool.submit(serve)
             deadline = time.monotonic() + 30
             while said.getvalue().count("\n") < 2 and time.monotonic() < deadline:
                 time.sleep(0.02)
-        with pytest.raises(StateUnusable, match="has ended before it served: start it again with `deltaic serve"):
+        with pytest.raises(StateUnusable, match="stopped before it was ready: start it again with `deltaic serve"):
             found.result(30)
         assert other.result(30)
     assert said.getvalue() == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
@@ -143,8 +154,8 @@ def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path
     program = f"""
 import subprocess, sys
 from pathlib import Path
-from deltaic_ops.local.state_folder import locked
-with locked(Path({str(tmp_path)!r}), to_serve=True) as lock:
+from deltaic_ops.local.state_folder import lock_state
+with lock_state(Path({str(tmp_path)!r}), to_serve=True) as lock:
     subprocess.Popen([sys.executable, "-c", {part!r}], stdin=sys.stdin, pass_fds=(lock,))
     print("held", flush=True)
     sys.stdin.read()
@@ -156,38 +167,41 @@ with locked(Path({str(tmp_path)!r}), to_serve=True) as lock:
         assert told.readline() == b"held\n"
         server.send_signal(signal.SIGKILL)
         server.wait()
-        with pytest.raises(StateInUse, match="has ended"), locked(tmp_path, seconds=0):
+        with pytest.raises(StateInUse, match="child processes of a stopped server"), lock_state(tmp_path, seconds=0):
             pass
         lifeline.close()
-        assert served(tmp_path) is None
+        assert wait_for_environment(tmp_path) is None
 
 
 def test_a_folder_that_nobody_uses_is_left_as_it_is(tmp_path: Path) -> None:
-    assert served(tmp_path / "state") is None
+    assert wait_for_environment(tmp_path / "state") is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StateUnusable, match=r"file cannot be used.*--state"), locked(tmp_path / "file"):
+    with (
+        pytest.raises(StateUnusable, match=r"cannot use the state folder .*file .*--state"),
+        lock_state(tmp_path / "file"),
+    ):
         pass
 
 
 def test_a_running_aws_is_told_and_forgotten(tmp_path: Path) -> None:
-    assert running(tmp_path) is None
-    with announced(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
-        assert running(tmp_path) == KNOWN
+    assert running_environment(tmp_path) is None
+    with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
+        assert running_environment(tmp_path) == KNOWN
         known = json.loads((tmp_path / "aws.json").read_text())
         assert (known["endpoint"], known["pid"]) == ("http://127.0.0.1:1", os.getpid())
         assert (tmp_path / "aws.json").stat().st_mode & 0o077 == 0
-    assert running(tmp_path) is None
+    assert running_environment(tmp_path) is None
 
 
 def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    with announced(tmp_path, "http://127.0.0.1:1", child.pid, {}):
-        assert running(tmp_path) is None
+    with announce_server(tmp_path, "http://127.0.0.1:1", child.pid, {}):
+        assert running_environment(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -208,7 +222,7 @@ def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
 )
 def test_a_broken_announcement_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / RUNNING).write_bytes(text.encode(errors="surrogateescape"))
-    assert running(tmp_path) is None
+    assert running_environment(tmp_path) is None
 
 
 def announcement(folder: Path, **environment: str) -> Path:
@@ -220,7 +234,10 @@ def announcement(folder: Path, **environment: str) -> Path:
 
 def test_an_announcement_sets_nothing_by_which_programs_would_run_others_code(tmp_path: Path) -> None:
     announcement(tmp_path / "state", LD_PRELOAD="x", PATH="x", AWS_CONFIG_FILE="x", CATALOG_TABLE="c")
-    assert running(tmp_path / "state") == {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", "CATALOG_TABLE": "c"}
+    assert running_environment(tmp_path / "state") == {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
+        "CATALOG_TABLE": "c",
+    }
 
 
 @pytest.mark.parametrize(
@@ -237,38 +254,38 @@ def test_an_announcement_sets_nothing_by_which_programs_would_run_others_code(tm
 )
 def test_an_announcement_that_leads_to_another_machine_is_refused(tmp_path: Path, endpoint: str) -> None:
     announcement(tmp_path / "state", AWS_ENDPOINT_URL=endpoint)
-    with pytest.raises(StateUnusable, match="leads to another machine: remove it"):
-        running(tmp_path / "state")
+    with pytest.raises(StateUnusable, match="points to another machine: remove the file"):
+        running_environment(tmp_path / "state")
 
 
 def test_an_announcement_that_others_may_have_written_is_refused(tmp_path: Path) -> None:
     file = announcement(tmp_path / "state")
-    assert running(tmp_path / "state") is not None
+    assert running_environment(tmp_path / "state") is not None
     for place, mode in ((file, 0o622), (file, 0o600), (file.parent, 0o733)):
         place.chmod(mode)
         if mode != 0o600:
-            with pytest.raises(StateUnusable, match="may be written by other users"):
-                running(tmp_path / "state")
+            with pytest.raises(StateUnusable, match="other users can write"):
+                running_environment(tmp_path / "state")
     file.parent.chmod(0o700)
     if os.geteuid() == 0:
         os.chown(file, 12_345, 12_345)
-        with pytest.raises(StateUnusable, match="may be written by other users"):
-            running(tmp_path / "state")
+        with pytest.raises(StateUnusable, match="other users can write"):
+            running_environment(tmp_path / "state")
 
 
 def test_an_announcement_is_not_read_through_a_link(tmp_path: Path) -> None:
     file = announcement(tmp_path / "state")
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    assert running(tmp_path / "state") is None
+    assert running_environment(tmp_path / "state") is None
 
 
 @pytest.mark.parametrize(("endpoint", "mode"), [("http://192.0.2.1:4566", 0o600), ("http://127.0.0.1:4566", 0o602)])
 def test_localstack_of_somebody_else_gets_no_commands(tmp_path: Path, endpoint: str, mode: int) -> None:
     folder = tmp_path / "localstack"
     folder.mkdir(mode=0o700)
-    told = Running("localemu", "1", endpoint, "test", "test", os.getpid(), born(os.getpid()))
-    announce(tmp_path, told)
+    told = Running("localemu", "1", endpoint, "test", "test", os.getpid(), process_start(os.getpid()))
+    write_record(tmp_path, told)
     (folder / "running.json").chmod(mode)
     with pytest.raises(Conflict, match="--state"):
         localstack_running(tmp_path)

@@ -17,7 +17,7 @@ from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.sam import translated
 from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.localstack import containers, instance
-from deltaic_ops.localstack.instance import Deployed, Running, announce, born, deployed
+from deltaic_ops.localstack.instance import Deployed, Running, deployed_stack, process_start, write_record
 from emulators import engines, starting
 from emulators.engines import ENGINES, LOCALEMU
 from typer.testing import CliRunner, Result
@@ -28,7 +28,7 @@ def deltaic(state: Path, *arguments: str) -> Result:
 
 
 def here(pid: int) -> Running:
-    return Running("localemu", "1.3.2", "http://127.0.0.1:9", "id", "secret", pid, born(pid))
+    return Running("localemu", "1.3.2", "http://127.0.0.1:9", "id", "secret", pid, process_start(pid))
 
 
 def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
@@ -65,8 +65,11 @@ def test_what_an_emulator_runs_with_is_listed_in_its_version(engine: engines.Eng
 
 
 def test_two_commands_do_not_meet(tmp_path: Path) -> None:
-    with instance.alone(tmp_path / "s"), pytest.raises(Conflict, match="another `deltaic localstack` is at work"):
-        instance.alone(tmp_path / "s").__enter__()
+    with (
+        instance.lock_folder(tmp_path / "s"),
+        pytest.raises(Conflict, match="another `deltaic localstack` command is running"),
+    ):
+        instance.lock_folder(tmp_path / "s").__enter__()
 
 
 def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,10 +79,10 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
     state = tmp_path / "s"
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
-        with instance.alone(state):
-            announce(state, here(sleeper.pid))
-            announce(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
-        assert instance.running(state) == here(sleeper.pid)
+        with instance.lock_folder(state):
+            write_record(state, here(sleeper.pid))
+            write_record(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
+        assert instance.running_emulator(state) == here(sleeper.pid)
         with connection(Wishes(state=state)) as meant:
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         again = deltaic(state, "localstack", "up", "--json")
@@ -91,13 +94,15 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
     finally:
         starting.end(sleeper.pid)
     assert sleeper.poll() is not None
-    assert (instance.running(state), deployed(state)) == (None, None)
+    assert (instance.running_emulator(state), deployed_stack(state)) == (None, None)
 
 
 def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) -> None:
-    with instance.alone(tmp_path / "s"):
-        announce(tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day"))
-    assert instance.running(tmp_path / "s") is None
+    with instance.lock_folder(tmp_path / "s"):
+        write_record(
+            tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day")
+        )
+    assert instance.running_emulator(tmp_path / "s") is None
     assert deltaic(tmp_path / "s", "localstack", "down").exit_code == 0  # which would have ended this very process
 
 

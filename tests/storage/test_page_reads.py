@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from deltaic_ops.local.bucket_cors import let, lets, rules_of
+from deltaic_ops.local.bucket_cors import allow_origins, allows_origin, rules_of
 from storage.stores import Store
 
 PAGE, OTHER = "http://127.0.0.1:8000", "https://other.example"
@@ -14,8 +14,8 @@ def test_a_page_reads_a_part_by_a_signed_url(kind: str, request: pytest.FixtureR
     store: Store = request.getfixturevalue(kind)
     bucket = store.bucket
     store.put("part", b"0123456789")
-    let(store.client, bucket, [PAGE])
-    assert lets(rules_of(store.client, bucket), PAGE)
+    allow_origins(store.client, bucket, [PAGE])
+    assert allows_origin(rules_of(store.client, bucket), PAGE)
     url = store.client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "part"})
     question = httpx.options(url, headers={**ASKED, "origin": PAGE})
     assert question.headers["access-control-allow-origin"] == PAGE

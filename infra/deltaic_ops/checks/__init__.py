@@ -1,1 +1,1 @@
-"""Checks of a provider: as a recipient against the endpoint (verify), as an operator against the stack (doctor)."""
+"""Check a server: its endpoint as a recipient (verify), its stack as an operator (doctor)."""

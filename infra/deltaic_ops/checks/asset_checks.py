@@ -1,4 +1,4 @@
-"""Checks of signed files, of volumes, skills and models, and of Iceberg metadata, as recipients fetch them."""
+"""Check signed files, volumes, skills, models and Iceberg metadata, as recipients read them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,81 +16,81 @@ _BY_CREDENTIALS = "UNSUPPORTED_OPERATION"
 """Error code of a folder that is shared only by credentials."""
 
 
-def assets(client: SharingClient, share: str, most: int) -> Iterator[Finding]:
-    """Check `most` assets of each kind that the server supports."""
+def check_assets(client: SharingClient, share: str, limit: int) -> Iterator[Finding]:
+    """Check up to `limit` assets of each kind that the server supports."""
     for kind in KINDS:
         listing = client.get(f"{segments(share)}/all-{kind}s")
         if listing.status == httpx.codes.NOT_FOUND:
             continue
-        listed = items(listing)
+        assets = items(listing)
         remedy = f"check the log of the function list-{kind}s"
-        yield answered(f"lists the {kind}s of {share}", listing, f"{len(listed)} {kind}s", remedy)
-        for item in listed[:most]:
+        yield judge_response(f"lists the {kind}s of {share}", listing, f"{len(assets)} {kind}s", remedy)
+        for item in assets[:limit]:
             parts = (share, str(item["schema"]), str(item["name"]))
             path = f"{segments(*parts[:2])}/{kind}s/{quote(parts[2], safe='')}"
             name = f"the {kind} {'.'.join(parts)}"
             if kind == "model":
                 versions = client.get(f"{path}/versions").json["items"]
                 for number in [version["version"] for version in versions[-1:]]:
-                    yield from _folder(client, kind, f"{path}/versions/{number}", f"{name} {number}")
+                    yield from _check_folder(client, kind, f"{path}/versions/{number}", f"{name} {number}")
             else:
-                yield from _folder(client, kind, path, name)
+                yield from _check_folder(client, kind, path, name)
 
 
-def _folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[Finding]:
+def _check_folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[Finding]:
     """Check that files are listed, and only signed URLs give access; or that credentials are returned."""
     listing = client.get(f"{path}/files", maxResults=10)
     if _code(listing) == _BY_CREDENTIALS:
         asset = "model-version" if kind == "model" else kind
         keys = client.ask("POST", f"{path}/temporary-{asset}-credentials", body={})
-        remedy = f"check the log of the function create-{kind}-credentials: {message(keys)}"
-        yield answered(f"returns credentials for {name}", keys, "", remedy)
+        remedy = f"check the log of the function create-{kind}-credentials: {error_message(keys)}"
+        yield judge_response(f"returns credentials for {name}", keys, "", remedy)
         return
     files = [str(file["name"]) for file in items(listing) if file.get("size")]
-    remedy = f"check its location, and the log of the function list-{kind}-files: {message(listing)}"
-    yield answered(f"lists the files of {name}", listing, "files" if files else "none", remedy)
+    remedy = f"check its location, and the log of the function list-{kind}-files: {error_message(listing)}"
+    yield judge_response(f"lists the files of {name}", listing, "files" if files else "none", remedy)
     if files:
         signed = client.ask("POST", f"{path}/files", body={"paths": files[:1]})
         for file in items(signed):
-            yield from signed_file(client, str(file["url"]), name)
+            yield from check_signed_file(client, str(file["url"]), name)
 
 
-def formats(client: SharingClient, path: str) -> Sequence[str]:
-    """Return the formats in which a table can be read; `delta` if the server does not say."""
-    answer = client.get(path)
-    value: Any = answer.json.get("format", "delta") if isinstance(answer.json, dict) else "delta"
+def table_formats(client: SharingClient, path: str) -> Sequence[str]:
+    """Return the formats of a table; `delta` if the server does not return them."""
+    response = client.get(path)
+    value: Any = response.json.get("format", "delta") if isinstance(response.json, dict) else "delta"
     return str(value).split(",")
 
 
-def iceberg_table(client: SharingClient, share: str, schema: str, table: str) -> Finding:
+def check_iceberg_table(client: SharingClient, share: str, schema: str, table: str) -> Finding:
     """Check that an Iceberg client receives a table's metadata."""
     names = (quote(part, safe="") for part in (share, schema, table))
     path = "/iceberg/v1/shares/{}/namespaces/{}/tables/{}".format(*names)
-    loaded = client.get(path)
-    location = loaded.json.get("metadata-location") if isinstance(loaded.json, dict) else None
-    reason = loaded.json.get("error", {}).get("message", "") if isinstance(loaded.json, dict) else ""
-    name = f"{share}.{schema}.{table}"
+    response = client.get(path)
+    location = response.json.get("metadata-location") if isinstance(response.json, dict) else None
+    reason = response.json.get("error", {}).get("message", "") if isinstance(response.json, dict) else ""
+    name, holds = f"{share}.{schema}.{table}", bool(location)
     remedy = f"check deltaic table show {name}, and the log of the function load-iceberg-table: {reason[:200]}"
-    return answered(f"returns the metadata of {name} to Iceberg clients", loaded, "", remedy, holds=bool(location))
+    return judge_response(f"returns the metadata of {name} to Iceberg clients", response, "", remedy, holds=holds)
 
 
-def _code(answer: Reply) -> str:
-    return str(answer.json.get("errorCode", "")) if isinstance(answer.json, dict) else ""
+def _code(response: Reply) -> str:
+    return str(response.json.get("errorCode", "")) if isinstance(response.json, dict) else ""
 
 
 _FIRST_BYTE = "bytes=0-0"
 
 
-def signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Fetch one byte of a file; a URL with a forbidden target is a finding too."""
+def check_signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
+    """Read one byte of a file with and without its signature; a URL with a forbidden target is a failed finding."""
     try:
-        yield from _fetched(client, url, name)
+        yield from _check_downloads(client, url, name)
     except UnsafeResponse as refusal:
-        remedy = "check the URLs that the server signs: each must be that of a file in its object store"
+        remedy = "check the URLs that the server signs: each must belong to a file in its object store"
         yield Finding(f"returns a valid URL of {name}", "failed", f"{refusal}", remedy)
 
 
-def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
+def _check_downloads(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
     byte = client.fetch(url, _FIRST_BYTE)
     yield judge(
         f"signs a URL that reads {name}",
@@ -98,12 +98,12 @@ def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
         "check the signing role: it needs s3:GetObject on the bucket and kms:Decrypt on its key (DataKeys)",
         holds=byte.status_code == httpx.codes.PARTIAL_CONTENT and len(byte.content) == 1,
     )
-    bare = client.fetch(urlsplit(url)._replace(query="").geturl(), _FIRST_BYTE)
+    unsigned = client.fetch(urlsplit(url)._replace(query="").geturl(), _FIRST_BYTE)
     yield judge(
         f"refuses that URL without its signature ({name})",
-        f"{bare.status_code}",
+        f"{unsigned.status_code}",
         "check the bucket's policy and its public access block: anyone can read it",
-        holds=bare.status_code == httpx.codes.FORBIDDEN,
+        holds=unsigned.status_code == httpx.codes.FORBIDDEN,
     )
     forged = client.fetch(f"{url[:-4]}0000", _FIRST_BYTE)
     yield judge(
@@ -114,12 +114,12 @@ def _fetched(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
     )
 
 
-def answered(check: str, answer: Reply, seen: str, remedy: str, *, holds: bool = True) -> Finding:
+def judge_response(check: str, response: Reply, detail: str, remedy: str, *, holds: bool = True) -> Finding:
     """Return a finding that passes if the status is 200 and the condition holds."""
-    observed = f"{answer.status}, {seen}" if seen else f"{answer.status}"
-    return judge(check, observed, remedy, holds=answer.status == httpx.codes.OK and holds)
+    observed = f"{response.status}, {detail}" if detail else f"{response.status}"
+    return judge(check, observed, remedy, holds=response.status == httpx.codes.OK and holds)
 
 
-def message(answer: Reply) -> str:
+def error_message(response: Reply) -> str:
     """Return the message of an error response."""
-    return str(answer.json.get("message", ""))[:200] if isinstance(answer.json, dict) else ""
+    return str(response.json.get("message", ""))[:200] if isinstance(response.json, dict) else ""

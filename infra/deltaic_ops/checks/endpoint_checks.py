@@ -1,7 +1,7 @@
 """Check an endpoint as a recipient would use it: granted tables can be read, and nothing else.
 
-The checks know only the endpoint and a token, and follow the protocol ("REST APIs"). Each finding says what was
-observed; the remedy of a failure says what to check.
+The checks use only the endpoint and a token, and follow the protocol ("REST APIs"). A finding has the observed result,
+and a failure also has a remedy.
 """
 
 import json
@@ -19,7 +19,8 @@ from delta_sharing_conformance.catalog import items
 from delta_sharing_conformance.client import BOTH, Reply, SharingClient, segments
 from delta_sharing_conformance.files import files_of
 
-from deltaic_ops.checks.asset_checks import answered, assets, formats, iceberg_table, message, signed_file
+from deltaic_ops.checks import asset_checks
+from deltaic_ops.checks.asset_checks import error_message, judge_response
 from deltaic_ops.inspection.findings import Finding, judge, ok
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
@@ -29,35 +30,35 @@ _URL = re.compile(r"https?://\S+|\?\S+")
 ROWS = 10
 """Rows of a table that are read with the published client."""
 TABLES = 3
-"""Default number of tables, and of objects of each other kind, that are read in each share."""
+"""Default number of tables, and of assets of each kind, to read in each share."""
 
 
 def verify(
     client: SharingClient,
     shares: Sequence[str],
     strangers: Sequence[str],
-    most: int = TABLES,
+    limit: int = TABLES,
     *,
     with_client: bool = find_spec("delta_sharing") is not None,
 ) -> Iterator[Finding]:
     """Yield findings of an endpoint for the recipient of the client's token.
 
-    `shares` must be listed and readable; `strangers` are shares that exist and are not granted. The checks fetch one
-    byte of each file, and rows with the published client, if it is installed. An unreachable endpoint is a finding too.
+    `shares` must be listed and readable; `strangers` are existing shares that are not granted. The checks read a byte
+    of each table, and rows with the published client, if it is installed. An unreachable endpoint is a failed finding.
     """
     try:
-        yield from _doors(client)
+        yield from _check_authorization(client)
         listing = client.get("/shares")
         names = [str(item["name"]) for item in items(listing)]
         missing = [share for share in shares if share.lower() not in {name.lower() for name in names}]
-        seen = f"{len(names)} shares" + f", not {', '.join(missing)}" * bool(missing)
+        detail = f"{len(names)} shares" + f", not {', '.join(missing)}" * bool(missing)
         remedy = "check the grants (deltaic grant list) and the log of the function list-shares"
-        yield answered("lists granted shares", listing, seen, remedy, holds=not missing)
+        yield judge_response("lists granted shares", listing, detail, remedy, holds=not missing)
         for stranger in strangers:
-            yield _hidden(client, stranger, "a share that is not granted")
-        yield _hidden(client, f"no_such_share_{secrets.token_hex(4)}", "a share that does not exist")
+            yield _check_hidden(client, stranger, "a share that is not granted")
+        yield _check_hidden(client, f"no_such_share_{secrets.token_hex(4)}", "a share that does not exist")
         for share in shares or names:
-            yield from _share(client, share, most, with_client=with_client)
+            yield from _check_share(client, share, limit, with_client=with_client)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         down = isinstance(error, httpx.ConnectError) and urlsplit(client.endpoint).hostname in THIS_MACHINE
         reason = f"no server answers at {client.endpoint}" if down else f"{type(error).__name__}: {error}"
@@ -68,74 +69,72 @@ def verify(
         yield Finding("follows the protocol", "failed", type(error).__name__, remedy)
 
 
-def _doors(client: SharingClient) -> Iterator[Finding]:
+def _check_authorization(client: SharingClient) -> Iterator[Finding]:
     strangers = {
         "without a token": "",
         "with an unknown token": f"Bearer {client.bearer[:-8]}{secrets.token_hex(4)}",
         "with another scheme": "Basic YTpi",
     }
-    for who, authorization in strangers.items():
-        answer = client.ask("GET", "/shares", headers={"Authorization": authorization})
+    for condition, authorization in strangers.items():
+        response = client.ask("GET", "/shares", headers={"Authorization": authorization})
         yield judge(
-            f"refuses requests {who}",
-            f"{answer.status}",
+            f"refuses requests {condition}",
+            f"{response.status}",
             "check the authorizer of the API: every route needs it",
-            holds=answer.status == httpx.codes.UNAUTHORIZED,
+            holds=response.status == httpx.codes.UNAUTHORIZED,
         )
 
 
-def _hidden(client: SharingClient, share: str, what: str) -> Finding:
+def _check_hidden(client: SharingClient, share: str, description: str) -> Finding:
     """Check that a share that is not granted looks like one that does not exist."""
     path, table = segments(share), segments(share, "s", "t")
-    answers = [client.get(below) for below in (path, f"{path}/all-tables", f"{table}/version")]
-    statuses = sorted({answer.status for answer in [*answers, _query(client, table)]})
+    responses = [client.get(route) for route in (path, f"{path}/all-tables", f"{table}/version")]
+    statuses = sorted({response.status for response in [*responses, _query(client, table)]})
     return judge(
-        f"hides {what}",
+        f"hides {description}",
         ", ".join(map(str, statuses)),
         "check the grants of this recipient (deltaic grant list --recipient ...)",
         holds=statuses == [httpx.codes.NOT_FOUND],
     )
 
 
-def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -> Iterator[Finding]:
+def _check_share(client: SharingClient, share: str, limit: int, *, with_client: bool) -> Iterator[Finding]:
     listing = client.get(f"{segments(share)}/all-tables")
     tables = items(listing)
     remedy = "check the log of the function list-all-tables"
-    yield answered(f"lists the tables of {share}", listing, f"{len(tables)} tables", remedy)
-    for item in tables[:most]:
+    yield judge_response(f"lists the tables of {share}", listing, f"{len(tables)} tables", remedy)
+    for item in tables[:limit]:
         parts = (share, str(item["schema"]), str(item["name"]))
-        available = formats(client, segments(*parts))
+        available = asset_checks.table_formats(client, segments(*parts))
         if "iceberg" in available:
-            yield iceberg_table(client, *parts)
+            yield asset_checks.check_iceberg_table(client, *parts)
         if "delta" not in available:
             continue
         holds = True
-        for finding in table(client, segments(*parts), ".".join(parts)):
+        for finding in check_table(client, segments(*parts), ".".join(parts)):
             holds = holds and finding.holds
             yield finding
         if holds and with_client:
-            yield _read(client, ".".join(parts))
-    yield from assets(client, share, most)
+            yield _check_client(client, ".".join(parts))
+    yield from asset_checks.check_assets(client, share, limit)
 
 
-def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
+def check_table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
     """Check that a table's version and files are returned, and that only signed URLs give access to a file."""
     version = client.get(f"{path}/version")
-    seen = f"version {version.headers.get('delta-table-version') or 'none'}"
-    remedy = f"check its location, and the log of the function get-table-version: {message(version)}"
-    yield answered(f"returns the version of {name}", version, seen, remedy, holds=version.version is not None)
-    answer = _query(client, path, limitHint=1)
-    urls = list(_urls(answer))
-    remedy, whole = (
-        f"check the log of the function query-table: {message(answer)}",
-        answer.kinds[:2] == ["protocol", "metaData"],
-    )
-    yield answered(f"answers queries of {name}", answer, f"{len(urls)} files", remedy, holds=whole)
+    detail = f"version {version.headers.get('delta-table-version') or 'none'}"
+    remedy = f"check its location, and the log of the function get-table-version: {error_message(version)}"
+    yield judge_response(f"returns the version of {name}", version, detail, remedy, holds=version.version is not None)
+    response = _query(client, path, limitHint=1)
+    urls = list(_urls(response))
+    remedy = f"check the log of the function query-table: {error_message(response)}"
+    is_complete = response.kinds[:2] == ["protocol", "metaData"]
+    yield judge_response(f"answers queries of {name}", response, f"{len(urls)} files", remedy, holds=is_complete)
     if urls:
-        yield from signed_file(client, urls[0], name)
+        yield from asset_checks.check_signed_file(client, urls[0], name)
 
 
-def _read(client: SharingClient, name: str) -> Finding:
+def _check_client(client: SharingClient, name: str) -> Finding:
     """Check that the published client reads rows, if it is installed."""
     import delta_sharing
 
@@ -147,7 +146,7 @@ def _read(client: SharingClient, name: str) -> Finding:
         try:
             rows = len(delta_sharing.load_as_pandas(f"{path}#{name}", limit=ROWS))
         except Exception as error:  # noqa: BLE001 -- the client raises whatever its HTTP and Parquet libraries raise
-            reason = _URL.sub("<url>", str(error).strip().split("\n")[0])  # whose signature is nobody else's
+            reason = _URL.sub("<url>", str(error).strip().split("\n")[0])  # a signed URL is a secret
             return Finding(check, "failed", f"{type(error).__name__}: {reason[:200]}", remedy)
     return ok(check, f"{rows} rows")
 

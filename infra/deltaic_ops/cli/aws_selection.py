@@ -19,7 +19,7 @@ from deltaic.urls import parse_endpoint
 
 from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
-from deltaic_ops.local.aws_variables import THIS_MACHINE, check_answered, names_aws
+from deltaic_ops.local.aws_variables import THIS_MACHINE, check_reachable, selects_aws
 
 if TYPE_CHECKING:
     import boto3
@@ -262,7 +262,7 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
         variables = {**process, **environment}
         if not environment and (endpoint := wishes.endpoint_url or process.get("AWS_ENDPOINT_URL")):
             remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
-            check_answered(endpoint, remedy)
+            check_reachable(endpoint, remedy)
         keys = _keys(wishes, environment or process)
         session = cache(partial(_session, wishes, environment, process))
         if keys is None:
@@ -273,19 +273,19 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
 def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
     """Return the variables of the local AWS, if it is selected: running, or started until `parts` close."""
     from deltaic_ops.local.private import StateUnusable
-    from deltaic_ops.local.state_folder import LOCK, StateInUse, locked
-    from deltaic_ops.localstack.instance import running
+    from deltaic_ops.local.state_folder import LOCK, StateInUse, lock_state
+    from deltaic_ops.localstack.instance import running_emulator
 
     state = wishes.state
     folder = state / "aws"
-    if wishes.profile or wishes.endpoint_url or names_aws(variables):
+    if wishes.profile or wishes.endpoint_url or selects_aws(variables):
         return {}
-    if (localstack := running(state)) is not None:
+    if (localstack := running_emulator(state)) is not None:
         return localstack.environment
     if wishes.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
         return {}  # the embedded AWS has no stacks
     try:
-        lock = parts.enter_context(locked(state))
+        lock = parts.enter_context(lock_state(state))
     except StateInUse as error:
         if error.environment is None:
             raise Conflict(str(error)) from error

@@ -15,7 +15,7 @@ from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.jobs.usage import HERE
 from deltaic_ops.cli.operator import PORT_HELP, Operator, operator
-from deltaic_ops.cli.stack.doctor import examined
+from deltaic_ops.cli.stack.doctor import check_context
 
 if TYPE_CHECKING:
     from deltaic_ops.console.provider import Provider
@@ -103,7 +103,7 @@ def _provider(cli: Operator, endpoint: str, usage: str, runs: str, options: Sequ
     def examine() -> "Iterable[Finding]":
         from deltaic_ops.checks.doctor.examination import examine
 
-        return examine(examined(cli, server))
+        return examine(check_context(cli, server))
 
     return Provider(
         title=f"{connection.catalog_table} in {connection.region}",

@@ -5,13 +5,13 @@ from typing import Any
 
 from delta_sharing_pull import command
 
-from deltaic_ops.inspection.pull_errors import own_errors
+from deltaic_ops.inspection.pull_errors import translate_errors
 
 
 @wraps(command.pull)
 def pull(*arguments: Any, **options: Any) -> None:
     """Download; takes the options of the client's own command."""
-    with own_errors():
+    with translate_errors():
         command.pull(*arguments, **options)
 
 

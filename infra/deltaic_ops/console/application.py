@@ -27,7 +27,7 @@ from deltaic_ops.console import (
 from deltaic_ops.console.console_context import Desk, Handler
 from deltaic_ops.console.guard import Entrance, Guard, cookie_name
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.local.embedded import bound
+from deltaic_ops.local.embedded import bind_port
 from deltaic_ops.local.http_server import serving
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -39,7 +39,7 @@ def console(provider: Provider, port: int, told: Callable[[str], None]) -> Itera
 
     The key stands in the link's fragment, which no browser sends to anybody. Raises OSError for a port that is taken.
     """
-    with bound(port) as listener:
+    with bind_port(port) as listener:
         taken = listener.getsockname()[1]
         address = f"http://127.0.0.1:{taken}"
         entrance = Entrance(lambda key: told(f"{address}/#{key}"))

@@ -14,7 +14,7 @@ from deltaic.partition_filters import parse
 from deltaic.protocol.names import split_table_name
 
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.inspection.filter_checks import lacked_by
+from deltaic_ops.inspection.filter_checks import missing_for_filters
 
 _SHOWN: Final = 10
 """Tables or recipients that a plan names."""
@@ -257,7 +257,7 @@ def _cut_off(person: Recipient) -> list[str]:
 
 
 def _lacked(person: Recipient, rows: str) -> list[str]:
-    missing = lacked_by(person.properties, [parse(rows)] if rows else [])
+    missing = missing_for_filters(person.properties, [parse(rows)] if rows else [])
     return [f"{person.name} sees no rows by it: it lacks {', '.join(missing)}."] if missing else []
 
 

@@ -78,11 +78,11 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     from delta_sharing_pull.snapshot import Snapshot
     from delta_sharing_pull.table_rows import READABLE_FEATURES, TableRows
 
-    from deltaic_ops.inspection.pull_errors import own_errors
+    from deltaic_ops.inspection.pull_errors import translate_errors
 
     shared = SharedName(Path(), table.share, table.schema_name, table.name)
     with (
-        own_errors(),
+        translate_errors(),
         provider.admin.tokens.for_checks(person) as bearer,
         closing(SharingServer(provider.endpoint, bearer)) as server,
     ):

@@ -72,7 +72,7 @@ def table(desk: Desk, request: Request) -> Response:
 
     def look(_: object) -> _Latest | None:
         from deltaic_ops.console.table_log import comments
-        from deltaic_ops.inspection.table_facts import look_of
+        from deltaic_ops.inspection.table_facts import facts_of
 
         if found.format == "iceberg":
             desk.provider.schemas().check_iceberg(found)
@@ -80,7 +80,7 @@ def table(desk: Desk, request: Request) -> Response:
         return desk.provider.schemas().look(
             found.location,
             found.storage,
-            lambda latest: _Latest(look_of(latest, found), comments(latest.metadata)),
+            lambda latest: _Latest(facts_of(latest, found), comments(latest.metadata)),
         )
 
     key = ("table", found.id)

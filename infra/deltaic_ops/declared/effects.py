@@ -11,7 +11,7 @@ from deltaic.partition_filters import parse
 
 from deltaic_ops.declared.declaration import Declaration, GrantOf, texts_of
 from deltaic_ops.declared.differences import Difference, Entry, entries
-from deltaic_ops.inspection.filter_checks import lacked_by
+from deltaic_ops.inspection.filter_checks import missing_for_filters
 
 _parsed = lru_cache(maxsize=4096)(parse)
 """Cached, because the same filters are parsed for each recipient."""
@@ -102,7 +102,7 @@ class _Side:
         found = {}
         for (kind, _), one in self.seen(share, recipient).items():
             texts = [one.fields["partition_filter"] if kind == "table" else "", held[share].partition_filter]
-            if missing := lacked_by(properties, [_parsed(text) for text in texts if text]):
+            if missing := missing_for_filters(properties, [_parsed(text) for text in texts if text]):
                 found[one.name] = ", ".join(missing)
         return found
 

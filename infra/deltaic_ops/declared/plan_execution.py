@@ -17,10 +17,10 @@ from deltaic_ops.declared.declaration import texts_of
 from deltaic_ops.declared.differences import Difference
 from deltaic_ops.declared.plan import ends_following
 from deltaic_ops.declared.steps import Step
-from deltaic_ops.inspection.filter_checks import check_grant, fitted, unknown_bucket
+from deltaic_ops.inspection.filter_checks import check_grant, unknown_bucket, validate_table
 from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
-from deltaic_ops.inspection.view_checks import checked_sql
+from deltaic_ops.inspection.view_checks import validate_sql
 
 _STOPPING = (LockLost, TooManyRequests, Unavailable)
 """Errors that another order of steps cannot avoid."""
@@ -144,7 +144,7 @@ class Applying:
             case "table":
                 admin.tables.create(*path, validate=self._validate, **fields)
             case "view":
-                read = checked_sql(admin, self.schemas, fields["sql"], admin.views.source(fields["source"]))
+                read = validate_sql(admin, self.schemas, fields["sql"], admin.views.source(fields["source"]))
                 self.views.append(admin.views.create(*path, properties=sorted(read.properties), **fields))
             case "volume" | "skill":
                 facts = self._look(kind, path[-1], fields["location"], fields["storage"])
@@ -217,7 +217,7 @@ class Applying:
     def _update_view(self, path: tuple[str, ...], fields: dict[str, Any]) -> None:
         views, history = self.admin.views, fields.pop("history", None)
         if "sql" in fields:
-            read = checked_sql(self.admin, self.schemas, fields["sql"], views.source(views.get(*path).source))
+            read = validate_sql(self.admin, self.schemas, fields["sql"], views.source(views.get(*path).source))
             fields["properties"] = sorted(read.properties)
         if history is False:  # first take history away, and give it last
             self.admin.tables.update(*path, history=False)
@@ -226,7 +226,7 @@ class Applying:
             self.admin.tables.update(*path, history=True)
 
     def _validate(self, wanted: Table, before: Table | None) -> Table:
-        stored, told = fitted(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
+        stored, told = validate_table(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
         self.warnings += told
         return stored
 

@@ -3,11 +3,11 @@
 `deltaic lint s3://lake/orders`, and the warnings of `deltaic table create`:
 
     survey              read the log and some Parquet footers: features, sizes, statistics
-    lint                what recipients would run into, as findings
-    table_look          the latest version; which clients can read the table, and why others cannot
+    table_lint          findings about problems that recipients would hit
+    table_facts         the latest version; which clients can read the table, and why others cannot
     shared_schema       columns of the latest version; filters and hidden columns must match them
-    filter_checks       the same for grants and row filters
+    filter_checks, view_checks  the same for grants and row filters, and for the SQL of views
     folder_contents     SKILL.md and MLmodel of folders
 
-Nothing is written, and nothing is asked of a deployed stack: that is `deltaic_ops.checks`.
+These modules change nothing, and send no requests to a server: `deltaic_ops.checks` does.
 """

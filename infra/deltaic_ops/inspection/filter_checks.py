@@ -28,18 +28,18 @@ from deltaic_ops.inspection.shared_schema import (
     SharedSchema,
     check_filter,
     check_hidden,
-    missed_by_folder,
-    missed_by_history,
-    missed_by_iceberg,
+    folder_limits,
+    history_limits,
+    incompatible_with_iceberg,
 )
 from deltaic_ops.inspection.survey import survey
-from deltaic_ops.inspection.table_lint import warned
+from deltaic_ops.inspection.table_lint import lint_warnings
 
 READERS = 8
 """Number of logs that are read concurrently."""
 
 
-def fitted(
+def validate_table(
     admin: CatalogAdmin,
     schemas: Callable[[], SchemaReader],
     table: Table,
@@ -61,42 +61,43 @@ def fitted(
             schemas().check_iceberg(table)
         return table, unknown
 
-    def new(name: str) -> bool:
+    def is_changed(name: str) -> bool:
         return moved or getattr(table, name) != getattr(before, name)
 
-    rows = table.partition_filter if new("partition_filter") else ""
-    hidden = table.hidden_columns if new("hidden_columns") else ()
-    candidates = admin.grants.of_share(table.share) if new("access_modes") else ()
+    rows = table.partition_filter if is_changed("partition_filter") else ""
+    hidden = table.hidden_columns if is_changed("hidden_columns") else ()
+    candidates = admin.grants.of_share(table.share) if is_changed("access_modes") else ()
     grants = [grant for grant in candidates if grant.partition_filter]
-    narrowed_somehow = bool(rows or hidden or grants)
-    by_folder = "dir" in table.access_modes and new("access_modes")
-    by_iceberg = bool(table.iceberg) and (moved or new("iceberg"))
-    is_read = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
-    with_history = table.history and new("history") and not unchecked
+    is_filtered = bool(rows or hidden or grants)
+    by_folder = "dir" in table.access_modes and is_changed("access_modes")
+    by_iceberg = bool(table.iceberg) and (moved or is_changed("iceberg"))
+    is_read = is_filtered or (not unchecked and (moved or by_folder or by_iceberg))
+    with_history = table.history and is_changed("history") and not unchecked
     if not (is_read or with_history):
         return table, unknown
     try:
         surveyed = survey(schemas(), table.location, table.storage, table) if moved and not unchecked else None
         schema = surveyed.schema if surveyed else schemas().read(table.location, table.storage)
-    except NotFound:  # its storage, told by its name
+    except NotFound:  # the storage, which the message names
         raise
     except DeltaicError as refusal:
         if not is_read:
             return table, unknown
-        if isinstance(refusal, UnsupportedOperation):  # by recipients neither
+        if isinstance(refusal, UnsupportedOperation):  # recipients cannot read it either
             raise
-        remedy = "" if narrowed_somehow else ", or skip this check with --unchecked"
+        remedy = "" if is_filtered else ", or skip this check with --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:
         check_filter(rows, schema)
-    _check_held(grants, table, schema)
+    _check_grants(grants, table, schema)
     stored = replace(table, hidden_columns=check_hidden(hidden, schema)) if hidden else table
     if surveyed:
-        lines = warned(surveyed, table)
+        lines = lint_warnings(surveyed, table)
     else:
-        lines = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
-        lines += missed_by_iceberg(schema) if by_iceberg else []
-    return stored, [*lines, *unknown, *(_unseen(admin, stored) if rows else [])]
+        lines = list(folder_limits(schema)) if by_folder else []
+        lines += history_limits(schema) if with_history else []
+        lines += incompatible_with_iceberg(schema) if by_iceberg else []
+    return stored, [*lines, *unknown, *(_warn_recipients(admin, stored) if rows else [])]
 
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
@@ -108,7 +109,7 @@ def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
     return [warning] if admin.buckets.is_unknown(Location.parse(location)) else []
 
 
-def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
+def iceberg_warnings(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
     """Return warnings why Iceberg clients cannot read a table that is open to them; reads its log."""
     if not table.iceberg:
         return []
@@ -116,13 +117,13 @@ def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list
         if table.format == "iceberg":
             schemas().check_iceberg(table)
             return []
-        return list(missed_by_iceberg(schemas().read(table.location, table.storage)))
+        return list(incompatible_with_iceberg(schemas().read(table.location, table.storage)))
     except DeltaicError as refusal:
         return [f"cannot check whether Iceberg clients can read it: {refusal.message}"]
 
 
-def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
-    """Raise InvalidParameter, with the recipient, unless the filters of grants match a table of their share."""
+def _check_grants(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
+    """Raise InvalidParameter with the recipient's name unless the filters of grants match a table of their share."""
     for grant in grants:
         try:
             _check_urls(table)
@@ -147,7 +148,7 @@ def _check_urls(table: Table) -> None:
 
 
 def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> None:
-    """Raise DeltaicError, with the table, unless the filter of a grant matches every table of its share."""
+    """Raise DeltaicError with the table's name unless the filter of a grant matches every table of its share."""
     parse(text)
 
     def check(table: Table) -> None:
@@ -173,13 +174,14 @@ def row_filters(table: Table, grant: Grant) -> list[str]:
     return [text for text in (table.partition_filter, grant.partition_filter) if text]
 
 
-def lacked(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
+def missing_properties(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
     """Return the properties that a recipient needs, and does not have, to see rows of a table."""
-    return lacked_by(properties, [parse(text) for text in row_filters(table, grant)], table.view_properties or ())
+    filters = map(parse, row_filters(table, grant))
+    return missing_for_filters(properties, filters, table.view_properties or ())
 
 
-def lacked_by(
-    properties: Mapping[str, str], filters: Iterable[PartitionFilter], of_view: Iterable[str] = ()
+def missing_for_filters(
+    properties: Mapping[str, str], filters: Iterable[PartitionFilter], view_properties: Iterable[str] = ()
 ) -> list[str]:
     """Return the properties that filters and a view need, and that these properties do not provide.
 
@@ -187,25 +189,25 @@ def lacked_by(
     considered.
     """
     filters = list(filters)
-    needed = {name for each in filters for name in each.properties}.union(of_view)
+    needed = {name for filter_ in filters for name in filter_.properties}.union(view_properties)
     values = {name: value_of(properties[name]) for name in needed & properties.keys()}
     lists = {name for name, value in values.items() if isinstance(value, tuple)}
-    single = {name for each in filters for name in _compared_alone(each.condition)}
+    single = {name for filter_ in filters for name in _single_value_properties(filter_.condition)}
     return sorted(name for name in needed if name not in values or values[name] == () or name in lists & single)
 
 
-def _compared_alone(condition: Condition) -> Iterator[str]:
+def _single_value_properties(condition: Condition) -> Iterator[str]:
     """Yield the properties that a condition compares as a single value, not as a list."""
     match condition:
         case FilterAnd(conditions) | FilterOr(conditions):
-            for each in conditions:
-                yield from _compared_alone(each)
+            for operand in conditions:
+                yield from _single_value_properties(operand)
         case FilterNot(inner):
-            yield from _compared_alone(inner)
+            yield from _single_value_properties(inner)
         case FilterComparison(_, left, right):
-            yield from (each.name for each in (left, right) if isinstance(each, Property))
-        case FilterIn(operand) | FilterStartsWith(operand):
-            yield from (each.name for each in (operand,) if isinstance(each, Property))
+            yield from (operand.name for operand in (left, right) if isinstance(operand, Property))
+        case FilterIn(Property() as operand) | FilterStartsWith(Property() as operand):
+            yield operand.name
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
@@ -217,15 +219,15 @@ def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant])
     return lines
 
 
-def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
+def _warn_recipients(admin: CatalogAdmin, table: Table) -> list[str]:
     grants = {grant.recipient_id: grant for grant in admin.grants.of_share(table.share)}
     candidates = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
     return [line for recipient, grant in candidates if (line := _warning(recipient, table, grant))]
 
 
 def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
-    names = lacked(recipient.properties, table, grant)
+    names = missing_properties(recipient.properties, table, grant)
     if not names:
         return ""
-    words = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
-    return f"'{recipient.name}' sees no rows of {table.title}: missing {words}"
+    missing = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
+    return f"'{recipient.name}' sees no rows of {table.title}: missing {missing}"

@@ -37,25 +37,25 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
     lines = text.splitlines()
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
     if not lines or lines[0].rstrip() != "---" or not end:
-        raise _wrong("it does not start with front matter: YAML between two lines of ---")
+        raise _invalid_skill("it does not start with front matter: YAML between two lines of ---")
     front = "\n".join(lines[1:end])
     if len(front) > _LONGEST_FRONT:
-        raise _wrong(f"its front matter has {len(front)} characters; at most {_LONGEST_FRONT} are read")
+        raise _invalid_skill(f"its front matter has {len(front)} characters; at most {_LONGEST_FRONT} are read")
     front_matter = _mapping(front, SKILL_FILE)
     for key in ("name", "description", "license", "compatibility", "allowed-tools"):
         if not isinstance(front_matter.get(key, ""), str):
-            raise _wrong(f"'{key}' must be one text")
+            raise _invalid_skill(f"'{key}' must be one text")
     check_name("skill", front_matter.get("name", ""))
     if front_matter["name"] != name:
-        raise _wrong(f"its name is '{front_matter['name']}', not '{name}': both must be the name of the folder")
+        raise _invalid_skill(f"its name is '{front_matter['name']}', not '{name}': both must be the name of the folder")
     if not front_matter.get("description", "").strip():
-        raise _wrong("it has no 'description': describe what the skill does and when to use it")
-    for key, longest in _LONGEST.items():
-        if len(front_matter.get(key, "")) > longest:
-            raise _wrong(f"'{key}' has {len(front_matter[key])} characters; at most {longest} are allowed")
+        raise _invalid_skill("it has no 'description': describe what the skill does and when to use it")
+    for key, limit in _LONGEST.items():
+        if len(front_matter.get(key, "")) > limit:
+            raise _invalid_skill(f"'{key}' has {len(front_matter[key])} characters; at most {limit} are allowed")
     metadata = front_matter.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise _wrong("'metadata' must be a mapping of names to texts")
+        raise _invalid_skill("'metadata' must be a mapping of names to texts")
     facts = {
         "description": front_matter["description"],
         "license": front_matter.get("license", ""),
@@ -112,5 +112,5 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     return content
 
 
-def _wrong(reason: str) -> InvalidParameter:
+def _invalid_skill(reason: str) -> InvalidParameter:
     return InvalidParameter(f"{SKILL_FILE} violates the rules of agentskills.io: {reason}")

@@ -1,4 +1,4 @@
-"""Turn errors of the download client into this server's own, with the same code and message."""
+"""Convert errors of the download client to this server's errors, with the same code and message."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ _BY_CODE: Final[dict[str, type[errors.DeltaicError]]] = {
 
 
 @contextmanager
-def own_errors() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raise the DeltaicError that corresponds to a PullError of the block."""
     try:
         yield

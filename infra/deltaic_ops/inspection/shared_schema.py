@@ -1,4 +1,4 @@
-"""The columns of a shared table, read from its log with the operator's credentials, and what must hold of them."""
+"""Read the columns of a shared table with the operator's credentials, and check filters and hidden columns."""
 
 import re
 import sys
@@ -32,121 +32,120 @@ if TYPE_CHECKING:
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
-_UNREAD_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
-_PLAIN_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
-"""Types whose values have neither a space nor a letter beyond ASCII."""
+_UNSUPPORTED_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
+_SAFE_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
+"""Types whose values contain no space and no non-ASCII letter."""
 
 _IDENTIFIER = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSchema:
-    """What the log of a table says of its columns, at its latest version."""
+    """Columns and features of a table at its latest version, from its log."""
 
     metadata: Metadata
     protocol: Protocol
     location: str = ""
     unscaled: tuple[str, ...] = ()
-    """Partition values of decimals with fewer or more digits after the point than their type, if files were read."""
+    """Partition values of decimals whose number of decimals differs from their type, if files were read."""
 
     @property
     def columns(self) -> list[str]:
-        """The names of its columns."""
+        """Column names."""
         return [*self.types]
 
     @property
     def types(self) -> dict[str, str]:
-        """The types of its columns by their names, as SQL writes them."""
+        """Column types in SQL's notation, by column name."""
         return {field["name"]: _type_text(field["type"]) for field in _fields(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaReader:
-    """Reads the schemas of shared tables."""
+    """Reader of the logs and folders of shared tables, with the operator's or a storage's credentials."""
 
     home: StorageConfig
-    """The storage of tables that name none."""
+    """Storage of tables without a storage."""
 
     own: Callable[[], Credentials]
     """The operator's credentials."""
 
     sessions: SigningSessions
     storage: Callable[[str], Storage]
-    """The storages of the catalog; raises NotFound."""
+    """Returns a storage of the catalog by name; raises NotFound."""
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
-        """Return the schema of the table in this folder; raises NotFound for the storage, or why it cannot be read."""
+        """Return the schema of the table in this folder; raises NotFound for the storage, otherwise DeltaicError."""
         return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol, location))
 
-    def look(self, location: str, storage: str, of: "Callable[[Snapshot], _Read]") -> _Read:
-        """Return what is taken of the table's latest version; raises as `read` does."""
+    def look(self, location: str, storage: str, extract: "Callable[[Snapshot], _Read]") -> _Read:
+        """Return what `extract` returns for the latest snapshot; raises as `read` does."""
 
-        def latest(store: "ObjectTableStore") -> _Read:
+        def read_latest(store: "ObjectTableStore") -> _Read:
             from deltaic.delta.log import DeltaLog
 
-            return of(DeltaLog(store).snapshot())
+            return extract(DeltaLog(store).snapshot())
 
-        return self.in_store(location, storage, latest)
+        return self.in_store(location, storage, read_latest)
 
     def check_iceberg(self, table: Table) -> None:
-        """Raise why the metadata of an Iceberg table cannot be read, or is not named."""
+        """Raise DeltaicError if the metadata of an Iceberg table is unknown or cannot be read."""
 
-        def document(store: "ObjectTableStore") -> None:
+        def read_metadata(store: "ObjectTableStore") -> None:
             from deltaic.sharing.iceberg_clients.native_metadata import read_native_metadata
             from deltaic.storage.glue_catalog import metadata_location
             from deltaic.storage.locations import TableLocations
 
-            places = TableLocations.parse(table.location, table.auxiliary_locations)
-            read_native_metadata(store, places, table.metadata_location, partial(metadata_location, self.home))
+            locations = TableLocations.parse(table.location, table.auxiliary_locations)
+            read_native_metadata(store, locations, table.metadata_location, partial(metadata_location, self.home))
 
-        self.in_store(table.location, table.storage, document)
+        self.in_store(table.location, table.storage, read_metadata)
 
     def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
-        """Return what is read in the folder of a table; raises as `read` does."""
-        # What reads logs takes longer to load than most commands to run, and most have nothing to check.
+        """Return what `read` returns for the store of a folder; raises as `SchemaReader.read` does."""
+        # Imported here, because these modules load slowly and most commands do not need them.
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
 
-        _spare_pandas()
+        _skip_pandas()
         with self.reading(location, storage) as (config, credentials):
             return read(ObjectTableStore(TableLocations(Location.parse(location)), config, credentials))
 
     @contextmanager
     def reading(self, location: str, storage: str = "") -> Iterator[tuple[StorageConfig, Callable[[], Credentials]]]:
-        """Give where a folder is and with what it is read; raises what goes wrong meanwhile in an operator's words."""
+        """Yield the storage and the credentials of a folder; errors of the block get a message for operators."""
         from deltaic.sharing.context import storage_config
 
         config = storage_config(self.storage(storage)) if storage else self.home
-        # An operator stands where recipients do: outside.
+        # The operator's machine is outside the stack's network, as recipients are.
         config = replace(config, endpoint=config.public_endpoint or config.endpoint)
         by_storage = bool(config.secret or config.role_arn)
         try:
-            # Asked in any case: it refuses to sign with AWS's credentials for somebody else's store.
+            # Called in any case, because it refuses to use AWS's credentials for other object stores.
             session = self.sessions.reader(config)
             yield config, session if by_storage else self.own
         except TableRefused as refusal:
-            what = f", or to the role or the keys of the storage '{storage}'," if by_storage else ""
-            raise TableRefused(f"{location} cannot be read with your credentials: access to it{what} is refused") from (
-                refusal
-            )
+            access = f"it, or to the role or the keys of the storage '{storage}'," if by_storage else "it"
+            reason = f"access to {access} is refused"
+            raise TableRefused(f"{location} cannot be read with your credentials: {reason}") from refusal
         except DeltaicError as refusal:
             reason = refusal.message.rstrip(".") + (f" ({refusal.detail})" if refusal.detail else "")
-            # What this version of ours does not support it would read with nobody's credentials.
-            by_whom = "" if isinstance(refusal, UnsupportedOperation) else " with your credentials"
-            raise type(refusal)(f"{location} cannot be read{by_whom}: {reason}") from refusal
+            # No credentials help with tables that this version does not support.
+            credentials = "" if isinstance(refusal, UnsupportedOperation) else " with your credentials"
+            raise type(refusal)(f"{location} cannot be read{credentials}: {reason}") from refusal
 
 
 class _NoPandas:
-    """Finds no pandas, as in the layer, which ships none."""
+    """Import finder that hides pandas, as in the layer, which does not include it."""
 
     def find_spec(self, name: str, *_: object) -> None:
-        """Refuse it alone."""
+        """Raise ModuleNotFoundError for pandas."""
         if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
-def _spare_pandas() -> None:
-    """Let pyarrow do without pandas: to load it would be most of such a command's time. It asks once, here."""
+def _skip_pandas() -> None:
+    """Prevent that pyarrow loads pandas at its first conversion, which takes longer than the rest of a command."""
     import pyarrow as pa
 
     finder: Any = _NoPandas()
@@ -158,15 +157,15 @@ def _spare_pandas() -> None:
 
 
 def check_filter(text: str, schema: SharedSchema) -> None:
-    """Raise InvalidParameter, with position and remedy, unless a filter is one over the table's partition columns."""
+    """Raise InvalidParameter, with position and remedy, unless a filter is valid for the table's partition columns."""
     check(parse(text), schema.metadata)
 
 
 def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...]:
-    """Return columns as the table spells them; raises InvalidParameter for those that cannot be hidden.
+    """Return column names as spelled in the table; raises InvalidParameter for columns that cannot be hidden.
 
-    Only partition columns can be, whose values are not in the files; and not all columns, and none that a visible one
-    is computed from.
+    Only partition columns can be hidden, because their values are not in the files. At least one column must stay
+    visible, and no visible column can be generated from a hidden one.
     """
     if not columns:
         return ()
@@ -181,8 +180,8 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
         if name.lower() not in partitions:
             can = ", ".join(schema.metadata.partition_columns) or "none"
             raise InvalidParameter(
-                f"cannot hide '{name}': its values are in the files, which recipients read as a whole. Only partition "
-                f"columns can be hidden: {can}"
+                f"cannot hide '{name}': its values are in the files, which recipients download. Only partition columns "
+                f"can be hidden: {can}"
             )
     hidden = {name.lower() for name in columns}
     if hidden >= by_name.keys():
@@ -199,9 +198,9 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
     return tuple(by_name[name.lower()] for name in columns)
 
 
-def unread_in_folders(schema: SharedSchema) -> frozenset[str]:
+def unsupported_in_folders(schema: SharedSchema) -> frozenset[str]:
     """Return the table features that deltalake and polars cannot read."""
-    return supported_features(schema.protocol) & _UNREAD_IN_FOLDERS
+    return supported_features(schema.protocol) & _UNSUPPORTED_IN_FOLDERS
 
 
 def is_odd(path: str) -> bool:
@@ -209,7 +208,7 @@ def is_odd(path: str) -> bool:
     return " " in path or not path.isascii()
 
 
-def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
+def folder_limits(schema: SharedSchema) -> Iterator[str]:
     """Yield limitations for recipients with credentials for the folder (deltalake 1.6, polars 2.1)."""
     if is_odd(schema.location):
         yield (
@@ -221,10 +220,10 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
             "it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently return nulls, "
             "and polars refuses the table; QueryBuilder of deltalake reads it"
         )
-    if unread := unread_in_folders(schema):
-        yield f"deltalake and polars cannot read {', '.join(sorted(unread))}: add access mode url"
+    if unsupported := unsupported_in_folders(schema):
+        yield f"deltalake and polars cannot read {', '.join(sorted(unsupported))}: add access mode url"
     odd = set(schema.metadata.partition_columns)
-    odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
+    odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_SAFE_IN_PATHS)}
     if odd:
         yield (
             f"values of {', '.join(sorted(odd))} may put a space or a non-ASCII letter into paths, and polars does not "
@@ -232,7 +231,7 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
         )
 
 
-def missed_by_iceberg(schema: SharedSchema) -> Iterator[str]:
+def incompatible_with_iceberg(schema: SharedSchema) -> Iterator[str]:
     """Yield reasons in the table's metadata why Iceberg clients cannot read it."""
     from deltaic.iceberg.table_schema import iceberg_schema
 
@@ -242,7 +241,7 @@ def missed_by_iceberg(schema: SharedSchema) -> Iterator[str]:
         yield f"Iceberg clients cannot read it: {refusal.message}"
 
 
-def missed_by_history(schema: SharedSchema) -> Iterator[str]:
+def history_limits(schema: SharedSchema) -> Iterator[str]:
     """Yield limitations for recipients of a table's history."""
     if not change_data_enabled(schema.metadata):
         yield (
@@ -272,12 +271,12 @@ def _type_text(kind: Any) -> str:
         case {"type": "map", "keyType": key, "valueType": value}:
             return f"map<{_type_text(key)}, {_type_text(value)}>"
         case {"type": "struct", "fields": [*fields]}:
-            named = [f"{one['name']}: {_type_text(one['type'])}" for one in fields]
-            return f"struct<{', '.join(named)}>"
+            members = [f"{field['name']}: {_type_text(field['type'])}" for field in fields]
+            return f"struct<{', '.join(members)}>"
         case _:
             return str(kind)
 
 
 def _names(expression: str) -> set[str]:
-    """Return everything in a SQL expression that may be the name of a column, lower-cased."""
-    return {(quoted.replace("``", "`") or plain).lower() for quoted, plain in _IDENTIFIER.findall(expression)}
+    """Return all possible column names in a SQL expression, in lower case."""
+    return {(quoted.replace("``", "`") or unquoted).lower() for quoted, unquoted in _IDENTIFIER.findall(expression)}

@@ -1,4 +1,4 @@
-"""Survey of a Delta table, from its log and from the footers of some of its files."""
+"""Survey a Delta table: read its log and the footers of some of its files."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableUnreadable
 
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema, is_odd
-from deltaic_ops.inspection.table_facts import TableLook, look_of
+from deltaic_ops.inspection.table_facts import TableFacts, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FILES = 10_000
 """Most files from which a sample is examined."""
 
-_LISTED = 100
+_LISTED_NAMES = 100
 """Number of names that are listed to recognize a folder without a Delta table."""
 
 
@@ -30,7 +30,7 @@ _LISTED = 100
 class Survey:
     """Properties of a table that matter to its readers."""
 
-    latest: TableLook
+    latest: TableFacts
     schema: SharedSchema
     without_statistics: int
     """Number of files."""
@@ -48,20 +48,20 @@ class Survey:
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
     """Examine a table with the operator's credentials; `table` is its entry. Raises DeltaicError if unreadable."""
     try:
-        return schemas.in_store(location, storage, lambda store: _surveyed(store, location, table))
+        return schemas.in_store(location, storage, lambda store: _read_survey(store, location, table))
     except TableUnreadable as refusal:
-        raise TableUnreadable(f"{refusal.message}{_instead(schemas, location, storage)}") from refusal
+        raise TableUnreadable(f"{refusal.message}{_suggest_format(schemas, location, storage)}") from refusal
 
 
-def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
+def _suggest_format(schemas: SchemaReader, location: str, storage: str) -> str:
     from deltaic.storage.folder_objects import list_page
     from deltaic.storage.locations import Location
 
     with suppress(DeltaicError), schemas.reading(location, storage) as (config, credentials):
 
         def names(prefix: str) -> list[str]:
-            page = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
-            return [each.name for each in page.objects]
+            page = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED_NAMES)
+            return [entry.name for entry in page.objects]
 
         if names("_delta_log/"):
             return ""
@@ -72,7 +72,7 @@ def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
     return ""
 
 
-def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> Survey:
+def _read_survey(store: "ObjectTableStore", location: str, table: Table | None) -> Survey:
     from deltaic.delta.log import DeltaLog
     from deltaic.iceberg.data_footers import columns_in_views
     from deltaic.pruning.columns import Columns
@@ -80,7 +80,7 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
     snapshot, without_statistics, odd_paths, unscaled = DeltaLog(store).snapshot().load_commits(), 0, 0, set[str]()
     columns = Columns(snapshot.metadata)
     partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
-    scales = {each.path[0]: each.type.scale for each in partitions if each and each.type.name == "decimal"}
+    scales = {column.path[0]: column.type.scale for column in partitions if column and column.type.name == "decimal"}
     for batch in snapshot.files():
         without_statistics += batch["stats"].null_count
         odd_paths += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
@@ -89,14 +89,14 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
                 unscaled.add(f"{name}={value}")
     in_views, unread = [], ""
     try:
-        in_views = columns_in_views(store, list(islice(_own_files(snapshot), _FILES)))
+        in_views = columns_in_views(store, list(islice(_files_in_folder(snapshot), _FILES)))
     except DeltaicError as refusal:
         unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
     schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
-    return Survey(look_of(snapshot, table, schema), schema, without_statistics, odd_paths, tuple(in_views), unread)
+    return Survey(facts_of(snapshot, table, schema), schema, without_statistics, odd_paths, tuple(in_views), unread)
 
 
-def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
+def _files_in_folder(snapshot: "Snapshot") -> "Iterator[DataFile]":
     from deltaic.iceberg.data_footers import DataFile
 
     for batch in snapshot.files():

@@ -11,10 +11,10 @@ from deltaic.delta.features import PARQUET_MISREADS
 from deltaic_ops.inspection.shared_schema import (
     SchemaReader,
     SharedSchema,
+    folder_limits,
+    incompatible_with_iceberg,
     is_odd,
-    missed_by_folder,
-    missed_by_iceberg,
-    unread_in_folders,
+    unsupported_in_folders,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClientReads:
-    """Whether one kind of clients can read a table."""
+    """Result for one kind of clients: whether they can read a table, and a remark."""
 
     clients: str
     reads: bool
@@ -46,10 +46,10 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     by_folder = table is None or "dir" in table.access_modes
     yield ClientReads(
         "credentials for the folder: deltalake, polars, duckdb, daft",
-        by_folder and not (unread_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
-        "; ".join(missed_by_folder(schema)) if by_folder else _no_folder(table),
+        by_folder and not (unsupported_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
+        "; ".join(folder_limits(schema)) if by_folder else _folder_remark(table),
     )
-    unread = list(missed_by_iceberg(schema))
+    unread = list(incompatible_with_iceberg(schema))
     open_to_iceberg = table is None or bool(table.iceberg)
     yield ClientReads(
         "Iceberg: pyiceberg, Spark, DuckDB",
@@ -58,14 +58,14 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     )
 
 
-def _no_folder(table: Table | None) -> str:
+def _folder_remark(table: Table | None) -> str:
     if table is not None and table.is_filtered:
         return "not possible: the table is filtered, and credentials give access to all files"
     return "needs --access-mode url --access-mode dir --history"
 
 
 @dataclass(frozen=True, slots=True)
-class TableLook:
+class TableFacts:
     """A table at its latest version."""
 
     version: int
@@ -88,16 +88,16 @@ class TableLook:
     clients: tuple[ClientReads, ...]
 
 
-def look_at(schemas: SchemaReader, table: Table) -> TableLook:
+def read_facts(schemas: SchemaReader, table: Table) -> TableFacts:
     """Read a table's log with the operator's credentials; raises DeltaicError if it cannot be read."""
-    return schemas.look(table.location, table.storage, lambda latest: look_of(latest, table))
+    return schemas.look(table.location, table.storage, lambda latest: facts_of(latest, table))
 
 
-def look_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableLook:
+def facts_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableFacts:
     """Return facts of a snapshot; `table` is its catalog entry, if shared, and `schema` an already known schema."""
     live, totals = snapshot.live_features, snapshot.totals()
     schema = schema or SharedSchema(snapshot.metadata, snapshot.protocol, table.location if table else "")
-    return TableLook(
+    return TableFacts(
         version=snapshot.version,
         committed_at=datetime.fromtimestamp(snapshot.timestamp / 1000, UTC),
         files=totals.num_files,

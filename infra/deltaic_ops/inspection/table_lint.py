@@ -11,7 +11,7 @@ from deltaic.errors import DeltaicError
 from msgspec.structs import replace
 
 from deltaic_ops.inspection.findings import Finding, advise, judge, not_asked, ok
-from deltaic_ops.inspection.shared_schema import SchemaReader, missed_by_folder, missed_by_history, missed_by_iceberg
+from deltaic_ops.inspection.shared_schema import SchemaReader, folder_limits, history_limits, incompatible_with_iceberg
 from deltaic_ops.inspection.survey import Survey
 
 MANY_COMMITS = 100
@@ -21,17 +21,17 @@ MANY_FILES, SMALL_BYTES = 100, 8 << 20
 """Limits for small files: beyond this number and below this average size, requests dominate."""
 
 
-OF_FOLDERS = frozenset({"folder", "paths", "string views", "folder alone"})
+FOLDER_CHECKS = frozenset({"folder", "paths", "string views", "folder alone"})
 """Checks that matter for recipients with credentials for the folder (access mode `dir`)."""
-_OF_HISTORY = frozenset({"history", "removed files"})
+_HISTORY_CHECKS = frozenset({"history", "removed files"})
 
 
 def lint(survey: Survey, tables: TableAdmin, location: str, storage: str = "") -> Iterator[Finding]:
     """Yield findings of a table; `tables` are the shared tables, whose folders may overlap."""
     latest = survey.latest
     yield ok("log", f"version {latest.version}, {latest.files:,} files, {latest.bytes:,} bytes")
-    yield from _of_table(survey)
-    yield from _of_others(tables, location, storage)
+    yield from _check_table(survey)
+    yield from _check_overlaps(tables, location, storage)
 
 
 def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
@@ -43,31 +43,32 @@ def lint_iceberg(schemas: SchemaReader, table: Table) -> Finding:
     return ok("metadata", "Iceberg clients can read the table; other clients cannot")
 
 
-def unreadable(refusal: DeltaicError) -> Finding:
+def unreadable_log(refusal: DeltaicError) -> Finding:
     """Return the finding for a table whose log cannot be read."""
     return Finding("log", "failed", refusal.message, "correct the location or the storage, or repair the table")
 
 
-def warned(survey: Survey, table: Table) -> list[str]:
+def lint_warnings(survey: Survey, table: Table) -> list[str]:
     """Return warnings that concern the ways in which a table is shared."""
-    left_out = set() if "dir" in table.access_modes else {*OF_FOLDERS}
-    left_out |= set() if table.history else _OF_HISTORY
-    left_out |= set() if "url" in table.access_modes else {"formats"}
-    left_out |= set() if table.iceberg else {"Iceberg"}
-    problems = (finding for finding in _of_table(survey) if not finding.holds and finding.check not in left_out)
+    ignored = set() if "dir" in table.access_modes else {*FOLDER_CHECKS}
+    ignored |= set() if table.history else _HISTORY_CHECKS
+    ignored |= set() if "url" in table.access_modes else {"formats"}
+    ignored |= set() if table.iceberg else {"Iceberg"}
+    problems = (finding for finding in _check_table(survey) if not finding.holds and finding.check not in ignored)
     return [f"{finding.said}: {finding.remedy}" if finding.remedy else finding.said for finding in problems]
 
 
-def _of_table(survey: Survey) -> Iterator[Finding]:
-    yield from _of_formats(survey)
-    yield from _of_files(survey)
-    yield from _of_history(survey)
-    yield from _of_folder(survey)
-    yield from _warned("Iceberg", "Iceberg clients can read the table (--iceberg)", missed_by_iceberg(survey.schema))
+def _check_table(survey: Survey) -> Iterator[Finding]:
+    yield from _check_formats(survey)
+    yield from _check_files(survey)
+    yield from _check_history(survey)
+    yield from _check_folder(survey)
+    problems = incompatible_with_iceberg(survey.schema)
+    yield from _warn("Iceberg", "Iceberg clients can read the table (--iceberg)", problems)
 
 
-def _of_folder(survey: Survey) -> Iterator[Finding]:
-    yield from _warned("folder", "readable from its folder (--access-mode dir)", missed_by_folder(survey.schema))
+def _check_folder(survey: Survey) -> Iterator[Finding]:
+    yield from _warn("folder", "readable from its folder (--access-mode dir)", folder_limits(survey.schema))
     yield advise(
         "paths",
         f"{survey.odd_paths or 'no'} files have a path with a space or a non-ASCII letter",
@@ -83,27 +84,27 @@ def _of_folder(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Finding]:
+def _check_overlaps(tables: TableAdmin, location: str, storage: str) -> Iterator[Finding]:
     """Yield findings about other catalog entries whose folders overlap with this one."""
     entry = Table(
         name="", schema_name="", share="", id="", share_id="", location=location, storage=storage, created_at=now()
     )
-    whole, in_part = replace(entry, access_modes=("url", "dir")), replace(entry, name="-", hidden_columns=("-",))
+    unfiltered, filtered = replace(entry, access_modes=("url", "dir")), replace(entry, name="-", hidden_columns=("-",))
     try:
-        pairs = [*tables.overlaps.conflicts([whole, in_part])]
+        pairs = [*tables.overlaps.conflicts([unfiltered, filtered])]
     except DeltaicError as refusal:
         yield not_asked("folder alone", f"the catalog cannot be read: {refusal.message}")
         return
     problems = [
-        f"its folder cannot be shared: it contains {narrow.location} of '{narrow.title}', which is filtered"
-        if wide == whole
-        else f"it cannot be filtered: '{wide.title}' shares all files in {wide.location}"
-        for wide, narrow in pairs
+        f"its folder cannot be shared: it contains {table.location} of '{table.title}', which is filtered"
+        if open_ == unfiltered
+        else f"it cannot be filtered: '{open_.title}' shares all files in {open_.location}"
+        for open_, table in pairs
     ]
-    yield from _warned("folder alone", "no overlap with filtered tables or with shared folders", iter(problems))
+    yield from _warn("folder alone", "no overlap with filtered tables or with shared folders", iter(problems))
 
 
-def _of_formats(survey: Survey) -> Iterator[Finding]:
+def _check_formats(survey: Survey) -> Iterator[Finding]:
     misread = sorted({*survey.latest.features} & PARQUET_MISREADS)
     yield advise(
         "formats",
@@ -114,7 +115,7 @@ def _of_formats(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def _of_files(survey: Survey) -> Iterator[Finding]:
+def _check_files(survey: Survey) -> Iterator[Finding]:
     without, latest = survey.without_statistics, survey.latest
     yield judge(
         "data files",
@@ -127,7 +128,7 @@ def _of_files(survey: Survey) -> Iterator[Finding]:
         "the Python client in delta format, deltalake, polars and duckdb. Let the writer write 1.50 for decimal(10,2)"
         for value in survey.schema.unscaled[:3]
     )
-    yield from _warned("partition values", "decimals match the scale of their type", unscaled)
+    yield from _warn("partition values", "decimals match the scale of their type", unscaled)
     yield advise(
         "statistics",
         f"{without:,} of {latest.files:,} files have none" if without else "all files have statistics",
@@ -152,7 +153,7 @@ def _of_files(survey: Survey) -> Iterator[Finding]:
     )
 
 
-def _of_history(survey: Survey) -> Iterator[Finding]:
+def _check_history(survey: Survey) -> Iterator[Finding]:
     interval = survey.schema.metadata.configuration.get(DELETED_FILES)
     try:
         retention = parse_interval(interval, DELETED_FILES_DEFAULT)
@@ -165,10 +166,10 @@ def _of_history(survey: Survey) -> Iterator[Finding]:
         f"slow readers and readers of earlier versions miss files after that: set {DELETED_FILES} to 7 days or more",
         holds=retention >= DELETED_FILES_DEFAULT,
     )
-    yield from _warned("history", "the table records changes (--history)", missed_by_history(survey.schema))
+    yield from _warn("history", "the table records changes (--history)", history_limits(survey.schema))
 
 
-def _warned(check: str, holds: str, problems: Iterator[str]) -> Iterator[Finding]:
+def _warn(check: str, holds: str, problems: Iterator[str]) -> Iterator[Finding]:
     warnings = list(problems)
     yield from (Finding(check, "warning", text) for text in warnings)
     if not warnings:

@@ -11,17 +11,17 @@ from deltaic_pipeline.view_refresh.view_sql import SOURCE, ViewSql, read_sql, re
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
 
-def checked_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
+def validate_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
     """Parse and validate SQL; raises InvalidParameter, and NotFound for a table that is not shared."""
-    name_of_source = source.title
-    read = read_sql(sql, name_of_source)
+    source_name = source.title
+    parsed = read_sql(sql, source_name)
     tables = {SOURCE: source}
-    for name in read.tables:
+    for name in parsed.tables:
         source_of(admin, name)
         tables[name.lower()] = admin.views.source(name)
     try:
         columns = {name: schemas().read(table.location, table.storage).columns for name, table in tables.items()}
     except DeltaicError:  # the stack's jobs may have permissions that the operator does not have
-        return read
-    refuse_unknown_columns(sql, name_of_source, columns)
-    return read
+        return parsed
+    refuse_unknown_columns(sql, source_name, columns)
+    return parsed

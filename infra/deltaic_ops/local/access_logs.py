@@ -1,8 +1,8 @@
-"""Logs that a server on this machine keeps for `deltaic usage`: what was asked, and what was fetched.
+"""Write the logs of a local server that `deltaic usage` reads: requests to functions, and downloads.
 
-Both are what AWS would have: the events of the functions, a JSON object a line, and lines of the embedded store in the
-form of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). They are the owner's alone,
-and bounded: the oldest lines go when a log has had `FILES` files of `FILE_BYTES`.
+Both have the formats of AWS. The request log has one JSON object per line. The download log has the lines of S3's
+server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). Only the owner can read them. Each log
+has at most `FILES` files of `FILE_BYTES`; after that, the oldest lines are deleted.
 """
 
 import logging
@@ -23,18 +23,18 @@ from deltaic.http.asgi import App, Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 FOLDER: Final = "logs"
-"""Below the state folder."""
+"""Folder of the logs in the state folder."""
 REQUESTS: Final = "requests.jsonl"
 FETCHES: Final = "s3-access.log"
 FILES: Final = 8
 FILE_BYTES: Final = 16 << 20
 
 Caller = Callable[[str, str, dict[str, str], dict[str, list[str]]], str | None]
-"""From method, path, headers and query to the ARN of whose key signed; None where the request is not for S3."""
+"""Returns the ARN of the signer for method, path, headers and query; None if the request is not for S3."""
 
 _ERROR: Final = 400
 _SIGNED: Final = re.compile(r"(X-Amz-(?:Signature|Security-Token)=)[^&\s]*", re.IGNORECASE)
-"""What makes a URL valid; nobody who reads a log shall fetch by it."""
+"""Parts of a signed URL that readers of a log could otherwise use to download the file."""
 _ERROR_CODE: Final = re.compile(rb"<Code>(\w{1,80})</Code>")
 _NOT_PROVEN: Final = frozenset({
     "ExpiredToken",
@@ -43,11 +43,11 @@ _NOT_PROVEN: Final = frozenset({
     "RequestTimeTooSkewed",
     "SignatureDoesNotMatch",
 })  # fmt: skip
-"""Codes with which a request is refused whose signature proves nobody."""
+"""Error codes of requests without a valid signature."""
 
 
 def request_log(folder: Path) -> logging.Handler:
-    """Return what keeps the functions' events of requests, and nothing else that they log."""
+    """Return a handler that writes the functions' request events, and no other log lines."""
     handler = _Log(folder / REQUESTS)
     handler.addFilter(lambda record: hasattr(record, "endpoint") and hasattr(record, "requestId"))
     return handler
@@ -55,7 +55,7 @@ def request_log(folder: Path) -> logging.Handler:
 
 @contextmanager
 def fetch_log(folder: Path) -> Iterator[Callable[[str], None]]:
-    """Give what writes a line of the store's access log."""
+    """Open the download log and yield a function that writes one line."""
     with closing(_Log(folder / FETCHES)) as handler:
 
         def write(line: str) -> None:
@@ -65,23 +65,23 @@ def fetch_log(folder: Path) -> Iterator[Callable[[str], None]]:
 
 
 class _Log(RotatingFileHandler):
-    """A bounded file, without which requests are answered all the same."""
+    """A log file of limited size; a failure to write it does not fail requests."""
 
     def __init__(self, path: Path) -> None:
         with suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
-        self._told = False
+        self._has_warned = False
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 -- logging's
-        """Say once that lines are lost (a full disk, say)."""
-        if not self._told:
-            self._told = True
-            logger.warning("%s cannot be written: lines of it are lost (%s)", self.baseFilename, sys.exc_info()[1])
+        """Log one warning if lines cannot be written, for example because the disk is full."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("cannot write %s, some lines are lost: %s", self.baseFilename, sys.exc_info()[1])
 
 
 class LoggedStore:
-    """An app of ASGI that is S3 among other things, with a line for each request to S3 when it has been answered."""
+    """ASGI middleware that writes one log line for each completed request to S3."""
 
     def __init__(self, app: App, caller: Caller, write: Callable[[str], None]) -> None:
         self._app = app
@@ -89,34 +89,34 @@ class LoggedStore:
         self._write = write
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on and remember what was sent."""
+        """Forward the request, and log the response if the request is for S3."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, answer = time.time(), _Answer()
+        started_at, record = time.time(), _ResponseRecord()
 
-        async def sent(message: Any) -> None:
+        async def send_and_record(message: Any) -> None:
             await send(message)
-            answer.take(message)
+            record.add(message)
 
         try:
-            await self._app(scope, receive, sent)
+            await self._app(scope, receive, send_and_record)
         finally:
             headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
             requester = self._caller(scope["method"], scope["path"], headers, query)
             if requester is not None:
-                self._write(_line(scope, headers, answer, requester, began))
+                self._write(_line(scope, headers, record, requester, started_at))
 
 
-class _Answer:
+class _ResponseRecord:
     def __init__(self) -> None:
         self.status = 0
         self.request_id = ""
         self.sent = 0
         self.code = ""
 
-    def take(self, message: Any) -> None:
+    def add(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = {name.lower(): value for name, value in message.get("headers", ())}
@@ -124,43 +124,43 @@ class _Answer:
         elif message["type"] == "http.response.body":
             body = message.get("body", b"")
             self.sent += len(body)
-            if self.status >= _ERROR and not self.code and (found := _ERROR_CODE.search(body[:4096])):
-                self.code = found[1].decode()
+            if self.status >= _ERROR and not self.code and (match := _ERROR_CODE.search(body[:4096])):
+                self.code = match[1].decode()
 
 
-def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str, began: float) -> str:
-    raw = scope.get("raw_path", b"").decode("latin-1") or quote(scope["path"])
-    bucket, _, key = raw.partition("?")[0].removeprefix("/").partition("/")
-    target = raw + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
-    by_query = "X-Amz-Signature=" in target
+def _line(scope: Scope, headers: dict[str, str], response: _ResponseRecord, requester: str, started_at: float) -> str:
+    raw_target = scope.get("raw_path", b"").decode("latin-1") or quote(scope["path"])
+    bucket, _, key = raw_target.partition("?")[0].removeprefix("/").partition("/")
+    target = raw_target + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
+    is_presigned = "X-Amz-Signature=" in target
     target = _SIGNED.sub(r"\1-", target)
     kind = "OBJECT" if key else "BUCKET" if bucket else "SERVICE"
-    proven = requester if answer.code not in _NOT_PROVEN else ""
-    took = round((time.time() - began) * 1000)
+    verified = requester if response.code not in _NOT_PROVEN else ""
+    milliseconds = round((time.time() - started_at) * 1000)
     fields = (
         "-",
         bucket or "-",
-        f"[{datetime.fromtimestamp(began, UTC):%d/%b/%Y:%H:%M:%S +0000}]",
+        f"[{datetime.fromtimestamp(started_at, UTC):%d/%b/%Y:%H:%M:%S +0000}]",
         (scope.get("client") or ("-",))[0],
-        proven or "-",
-        answer.request_id or secrets.token_hex(8).upper(),
+        verified or "-",
+        response.request_id or secrets.token_hex(8).upper(),
         f"REST.{scope['method']}.{kind}",
         # S3 encodes what it has decoded, and the log once more.
         quote(quote(unquote(key), safe="/"), safe="/") or "-",
         f'"{scope["method"]} {target} HTTP/{scope.get("http_version", "1.1")}"',
-        answer.status or "-",
-        answer.code or "-",
-        "-" if scope["method"] == "HEAD" else answer.sent or "-",
+        response.status or "-",
+        response.code or "-",
+        "-" if scope["method"] == "HEAD" else response.sent or "-",
         "-",
-        took,
+        milliseconds,
         "-",
         f'"{headers.get("referer", "-")}"',
         f'"{headers.get("user-agent", "-")}"',
         "-",
         "-",
-        "SigV4" if proven else "-",
+        "SigV4" if verified else "-",
         "-",
-        "-" if not proven else "QueryString" if by_query else "AuthHeader",
+        "-" if not verified else "QueryString" if is_presigned else "AuthHeader",
         headers.get("host", "-").partition(" ")[0],
         "-",
         "-",

@@ -1,4 +1,4 @@
-"""The template's authorizer as API Gateway calls it: its function is asked, its policies are kept and obeyed."""
+"""Call the template's authorizer as API Gateway does: cache its policies and enforce them."""
 
 import fnmatch
 import logging
@@ -17,8 +17,8 @@ CACHE_ENTRIES = 10_000
 Invoke = Callable[[dict[str, Any]], Any]
 
 
-class Refused(Exception):
-    """The request ends here, with one of the gateway's own responses."""
+class GatewayRefusal(Exception):
+    """A request that the gateway refuses with one of its own responses."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -26,76 +26,76 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the authorizer has said of a token."""
+class AuthorizerPolicy:
+    """The authorizer's policy for a token, and the context for functions."""
 
     statements: tuple[tuple[bool, re.Pattern[str]], ...]
-    """Allow or deny, and the method ARNs it is about."""
+    """For each resource: whether it is allowed or denied, and the pattern of its method ARN."""
     context: Mapping[str, str]
 
     def check(self, method_arn: str) -> None:
-        """Raise Refused unless the policy allows the method: a deny wins, and nothing is allowed by silence."""
-        said = [allows for allows, pattern in self.statements if pattern.fullmatch(method_arn)]
-        if not said or not all(said):
-            raise Refused("ACCESS_DENIED")
+        """Raise GatewayRefusal unless a statement allows the method and none denies it."""
+        decisions = [allows for allows, pattern in self.statements if pattern.fullmatch(method_arn)]
+        if not decisions or not all(decisions):
+            raise GatewayRefusal("ACCESS_DENIED")
 
 
 class TokenAuthorizer:
-    """A TOKEN authorizer with its cache (key: the token; a refusal is not kept)."""
+    """A TOKEN authorizer with a cache of policies by token; refusals are not cached."""
 
     def __init__(self, template: Authorizer, invoke: Invoke) -> None:
         self._template = template
         self._invoke = invoke
-        self._kept: dict[str, tuple[float, Verdict]] = {}
+        self._cache: dict[str, tuple[float, AuthorizerPolicy]] = {}
         self.header = template.header
-        """The one that holds the token."""
+        """Name of the header with the token."""
 
     def authorize(self, token: str | None, method_arn: str) -> Mapping[str, str]:
-        """Return the context that functions see; raises Refused."""
+        """Return the context for functions; raises GatewayRefusal."""
         if not token or not self._template.validation.match(token):
-            raise Refused("UNAUTHORIZED")
-        until, verdict = self._kept.get(token, (0.0, None))
-        if verdict is None or until <= time.monotonic():
-            verdict = self._ask(token, method_arn)
-            if len(self._kept) >= CACHE_ENTRIES:
-                self._kept.clear()
-            self._kept[token] = (time.monotonic() + self._template.ttl, verdict)
-        verdict.check(method_arn)
-        return verdict.context
+            raise GatewayRefusal("UNAUTHORIZED")
+        expires_at, policy = self._cache.get(token, (0.0, None))
+        if policy is None or expires_at <= time.monotonic():
+            policy = self._call_function(token, method_arn)
+            if len(self._cache) >= CACHE_ENTRIES:
+                self._cache.clear()
+            self._cache[token] = (time.monotonic() + self._template.ttl, policy)
+        policy.check(method_arn)
+        return policy.context
 
-    def _ask(self, token: str, method_arn: str) -> Verdict:
+    def _call_function(self, token: str, method_arn: str) -> AuthorizerPolicy:
         try:
-            answer = self._invoke({"type": "TOKEN", "authorizationToken": token, "methodArn": method_arn})
+            response = self._invoke({"type": "TOKEN", "authorizationToken": token, "methodArn": method_arn})
         except Exception as error:
-            # The one message that API Gateway knows.
+            # API Gateway recognizes only this message.
             if str(error) == "Unauthorized":
-                raise Refused("UNAUTHORIZED") from None
+                raise GatewayRefusal("UNAUTHORIZED") from None
             logger.exception("the authorizer failed")
-            raise Refused("AUTHORIZER_FAILURE") from error
+            raise GatewayRefusal("AUTHORIZER_FAILURE") from error
         try:
-            return _verdict(answer)
+            return _parse_policy(response)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            logger.exception("the authorizer's answer is not a policy")
-            raise Refused("AUTHORIZER_CONFIGURATION_ERROR") from error
+            logger.exception("the authorizer did not return a valid policy")
+            raise GatewayRefusal("AUTHORIZER_CONFIGURATION_ERROR") from error
 
 
-def _verdict(answer: Any) -> Verdict:
+def _parse_policy(response: Any) -> AuthorizerPolicy:
     statements: list[tuple[bool, re.Pattern[str]]] = []
-    for statement in _as_list(answer["policyDocument"]["Statement"]):
+    for statement in _as_list(response["policyDocument"]["Statement"]):
         if statement["Effect"] not in {"Allow", "Deny"}:
-            raise ValueError(f"{statement['Effect']} is no effect")
+            raise ValueError(f"unknown effect {statement['Effect']}: use Allow or Deny")
         if not any(
             fnmatch.fnmatchcase("execute-api:invoke", action.lower()) for action in _as_list(statement["Action"])
         ):
             continue
         allows = statement["Effect"] == "Allow"
         statements += [(allows, _pattern(resource)) for resource in _as_list(statement["Resource"])]
-    context = {"principalId": str(answer["principalId"])}
-    for name, value in (answer.get("context") or {}).items():
+    context = {"principalId": str(response["principalId"])}
+    for name, value in (response.get("context") or {}).items():
         if not isinstance(value, (str, int, float, bool)):
-            raise TypeError(f"context value {name} is neither text, number nor boolean")
+            raise TypeError(f"context value {name} is not a string, number or boolean")
         context[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    return Verdict(tuple(statements), context)
+    return AuthorizerPolicy(tuple(statements), context)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -103,7 +103,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _pattern(resource: str) -> re.Pattern[str]:
-    """IAM's wildcards: any characters, slashes too, for `*`, and one for `?`."""
+    """Compile IAM's wildcards: `*` matches any characters including slashes, `?` matches one."""
     return re.compile(
         "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in resource), re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""AWS's limits of one answer (deltaic.platform_limits), played here: a free burst, then a pace, and an end."""
+"""Apply AWS's limits to a streamed response: a free burst, then a fixed rate, and a maximum size."""
 
 import time
 from collections.abc import Callable
@@ -6,17 +6,17 @@ from typing import Literal, TypeAlias
 
 from deltaic.platform_limits import BYTES_PER_SECOND, FREE_BURST_BYTES, STREAMED_BYTES
 
-from deltaic_ops.local.exchange import ClientLeft
+from deltaic_ops.local.exchange import ClientDisconnected
 
 Limits: TypeAlias = Literal["none", "aws"]
 
 _PIECE_BYTES = BYTES_PER_SECOND // 16
 _SLACK_SECONDS = 0.25
-"""What a wait that lasted too long is made up for; what was not used of the pace before that is lost."""
+"""Longest delay of the sender that later pieces make up for, so that a pause allows no new burst."""
 
 
-class PacedAnswer:
-    """The bytes of one streamed answer on their way through Lambda; whoever makes them waits, as there."""
+class PacedResponse:
+    """A streamed response, sent at Lambda's rate: `send` blocks the function, as on Lambda."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class PacedAnswer:
         now: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`send` passes bytes on."""
+        """Create the response; `send` sends bytes to the client."""
         self._send = send
         self._now = now
         self._wait = wait
@@ -33,7 +33,7 @@ class PacedAnswer:
         self._due = 0.0
 
     def send(self, data: bytes) -> None:
-        """Pass bytes on at Lambda's pace; where it ends an answer, raise ClientLeft."""
+        """Send bytes at Lambda's rate; raises ClientDisconnected beyond Lambda's maximum size."""
         fits = data[: STREAMED_BYTES - self._sent]
         free = max(FREE_BURST_BYTES - self._sent, 0)
         self._pass_on(fits[:free])
@@ -43,7 +43,7 @@ class PacedAnswer:
             self._wait(max(self._due - self._now(), 0.0))
             self._pass_on(piece)
         if len(fits) < len(data):
-            raise ClientLeft("Lambda has ended the answer")
+            raise ClientDisconnected("the response exceeds the maximum size of Lambda")
 
     def _pass_on(self, data: bytes) -> None:
         if data:

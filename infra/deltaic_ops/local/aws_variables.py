@@ -1,4 +1,4 @@
-"""Check whether variables name an AWS, and one that answers; nothing of the embedded one is imported to find out."""
+"""Check whether environment variables select an AWS, without importing the embedded AWS."""
 
 import socket
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from deltaic_ops.deploy.emulated_account import REGION
 
 THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
-_NAMING = (
+_SELECTING = (
     "AWS_ENDPOINT_URL",
     "AWS_ACCESS_KEY_ID",
     "AWS_PROFILE",
@@ -22,7 +22,7 @@ _NAMING = (
 
 
 def administrator(endpoint: str, key_id: str, secret: str) -> dict[str, str]:
-    """Return the ordinary AWS variables with which any tool reaches an AWS of this machine as its administrator."""
+    """Return the AWS variables that connect tools to an AWS on this machine, as its administrator."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ACCESS_KEY_ID": key_id,
@@ -32,17 +32,17 @@ def administrator(endpoint: str, key_id: str, secret: str) -> dict[str, str]:
     }
 
 
-def names_aws(variables: Mapping[str, str]) -> bool:
-    """Tell whether the ordinary AWS variables name an AWS to use."""
-    return any(variables.get(name) for name in _NAMING)
+def selects_aws(variables: Mapping[str, str]) -> bool:
+    """Return whether the standard AWS variables select an AWS account or endpoint."""
+    return any(variables.get(name) for name in _SELECTING)
 
 
-def check_answered(endpoint: str, remedy: str) -> None:
-    """Raise Unavailable where variables lead to a port of this machine at which nobody listens (any more)."""
-    place = parse_endpoint(endpoint)
-    if place.hostname not in THIS_MACHINE:
+def check_reachable(endpoint: str, remedy: str) -> None:
+    """Raise Unavailable if the endpoint is a port of this machine on which no program listens."""
+    address = parse_endpoint(endpoint)
+    if address.hostname not in THIS_MACHINE:
         return
     try:
-        socket.create_connection((place.hostname, place.port or DEFAULT_PORTS[place.scheme])).close()
+        socket.create_connection((address.hostname, address.port or DEFAULT_PORTS[address.scheme])).close()
     except ConnectionRefusedError:
         raise Unavailable(f"nothing answers at {endpoint}, which AWS_ENDPOINT_URL names: {remedy}") from None

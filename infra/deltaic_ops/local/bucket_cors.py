@@ -1,4 +1,4 @@
-"""Which web pages a bucket lets read its objects: the rule (CORS) that the page at /explore needs, beside others."""
+"""Read and extend the CORS rules of a bucket, so that the page /explore can read its objects."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -16,14 +16,14 @@ MAX_AGE_SECONDS = 3600
 
 
 def origin_of(endpoint: str) -> str:
-    """Return the origin of an endpoint's pages, as browsers name it; raises InvalidParameter for what is no address."""
+    """Return the origin of an endpoint's pages, as browsers send it; raises InvalidParameter if it is not a URL."""
     parse_endpoint(endpoint)
     parts = urlsplit(endpoint)
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 def rules_of(s3: "S3Client", bucket: str) -> list[dict[str, Any]]:
-    """Return the bucket's rules, none if it has none; raises botocore's ClientError."""
+    """Return the bucket's CORS rules; raises botocore's ClientError."""
     from botocore.exceptions import ClientError
 
     try:
@@ -34,7 +34,7 @@ def rules_of(s3: "S3Client", bucket: str) -> list[dict[str, Any]]:
         raise
 
 
-def lets(rules: Sequence[dict[str, Any]], origin: str) -> bool:
+def allows_origin(rules: Sequence[dict[str, Any]], origin: str) -> bool:
     """Return whether a page of the origin may GET parts of objects."""
     return any(
         "GET" in rule["AllowedMethods"]
@@ -44,24 +44,24 @@ def lets(rules: Sequence[dict[str, Any]], origin: str) -> bool:
     )
 
 
-def let(s3: "S3Client", bucket: str, origins: Sequence[str]) -> list[dict[str, Any]]:
-    """Let pages of further origins GET parts of objects, and return all rules; those of others are kept.
+def allow_origins(s3: "S3Client", bucket: str, origins: Sequence[str]) -> list[dict[str, Any]]:
+    """Allow pages of more origins to GET parts of objects, and return all rules.
 
-    What was let in before stays. Raises botocore's ClientError.
+    Existing rules and origins stay. Raises botocore's ClientError.
     """
     rules = rules_of(s3, bucket)
-    missing = [origin for origin in origins if not lets(rules, origin)]
+    missing = [origin for origin in origins if not allows_origin(rules, origin)]
     if not missing:
         return rules
-    known = [origin for rule in rules if rule.get("ID") == RULE_ID for origin in rule["AllowedOrigins"]]
-    ours = {
+    existing = [origin for rule in rules if rule.get("ID") == RULE_ID for origin in rule["AllowedOrigins"]]
+    rule = {
         "ID": RULE_ID,
-        "AllowedOrigins": [*known, *missing],
+        "AllowedOrigins": [*existing, *missing],
         "AllowedMethods": ["GET"],
         "AllowedHeaders": ["range"],
         "ExposeHeaders": ["content-range"],
         "MaxAgeSeconds": MAX_AGE_SECONDS,
     }
-    changed: list[Any] = [*(rule for rule in rules if rule.get("ID") != RULE_ID), ours]
-    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": changed})
-    return changed
+    updated: list[Any] = [*(rule for rule in rules if rule.get("ID") != RULE_ID), rule]
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": updated})
+    return updated

@@ -18,7 +18,7 @@ from deltaic_ops.local.aws_variables import administrator
 from deltaic_ops.local.private import (
     UMASK,
     StateUnusable,
-    kept_secret,
+    folder_secret,
     private_folder,
     private_log,
     read_private,
@@ -32,49 +32,49 @@ START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 20.0
 FORGET = "--forget"
 UNUSABLE: Final = 3
-"""The exit code of a process whose state cannot be read; the last line of its log says why."""
+"""Exit code of a process that cannot read its state; the last line of its log has the reason."""
 
 
 def free_port() -> int:
-    """Return a loopback port that was free a moment ago."""
+    """Return a loopback port that is free, although another program can still take it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def bound(port: int = 0) -> socket.socket:
-    """Take a loopback port (0: a free one); it refuses connections until the socket listens. Raises OSError."""
-    # asyncio sends at once (TCP_NODELAY) only where a socket names its protocol.
-    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+def bind_port(port: int = 0) -> socket.socket:
+    """Bind a socket to a loopback port, or to a free port for 0; raises OSError."""
+    # asyncio sets TCP_NODELAY only on sockets with an explicit protocol.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # The connections that an earlier server has closed must not keep the port. Two sockets may then take it before
-        # one of them listens; for the other, listening is an OSError.
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", port))
+        # Closed connections of an earlier server must not block the port. Two sockets can then bind the same port, and
+        # the second one to listen fails with an OSError.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", port))
     except (OSError, OverflowError):
-        taken.close()
+        listener.close()
         raise
-    return taken
+    return listener
 
 
-def answers(port: int, path: str) -> bool:
-    """Return whether an emulator answers at its health address, with an object in JSON."""
+def is_healthy(port: int, path: str) -> bool:
+    """Return whether an emulator's health check on this port returns a JSON object."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status == http.client.OK and isinstance(json.loads(answer.read()), dict)
+        response = connection.getresponse()
+        return response.status == http.client.OK and isinstance(json.loads(response.read()), dict)
     except (OSError, ValueError, http.client.HTTPException):
         return False
     finally:
         connection.close()
 
 
-def _kept_port(path: Path) -> int:
-    """Return the port that was taken before, if it is free, else another: what other shells were told shall hold."""
-    with suppress(OSError, OverflowError, ValueError), bound(int(read_private(path))) as before:
-        return int(before.getsockname()[1])
+def _stable_port(path: Path) -> int:
+    """Return the port of the last run if it is free, so that variables in other shells stay valid."""
+    with suppress(OSError, OverflowError, ValueError), bind_port(int(read_private(path))) as listener:
+        return int(listener.getsockname()[1])
     port = free_port()
     try:
         write_private(path, str(port))
@@ -84,26 +84,25 @@ def _kept_port(path: Path) -> int:
 
 
 class EmbeddedAws:
-    """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
+    """A MiniStack process on loopback, with `AUTH=true` and its state in a folder.
 
-    Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
-    enforced as AWS does. Objects are on disk when a write is answered, tables, secrets and roles within a second
-    (saved_state.py). Its administrator's secret is the folder's own.
+    It enforces signatures and expiry of signed URLs, roles, session policies and the permissions of each function's
+    role as AWS does. Objects are on disk when a write returns; tables, secrets and roles within a second
+    (saved_state.py). Each folder has its own secret for the administrator.
     """
 
     def __init__(self, state: Path, *, lock: int | None = None, persistent: bool = True) -> None:
-        """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended.
+        """Prepare the folder; raises StateUnusable if that fails.
 
-        What is not `kept` is gone when the process ends: for tests, whose many tables nobody reads again.
-
-        Raises StateUnusable if the folder cannot be used.
+        `lock` is the descriptor of the folder's lock (state_folder.py), which the process holds until it ends. Without
+        `persistent`, only objects are written to disk, which is faster for tests.
         """
         self.state = state
         private_folder(state)
-        self.port = _kept_port(state / "port")
+        self.port = _stable_port(state / "port")
         self._log = state / "ministack.log"
         self._scratch = state / "tmp"
-        self._secret = kept_secret(state / "root-secret")
+        self._secret = folder_secret(state / "root-secret")
         self._locks = () if lock is None else (lock,)
         self._options = () if persistent else (FORGET,)
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,16 +114,16 @@ class EmbeddedAws:
 
     @property
     def pid(self) -> int:
-        """The process; 0 while it does not run."""
+        """Process id; 0 while the process is not running."""
         return self._process.pid if self._process is not None else 0
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The ordinary AWS variables with which any AWS tool reaches this one as its administrator."""
+        """AWS variables that connect tools to this AWS as its administrator."""
         return administrator(self.endpoint, ROOT_KEY_ID, self._secret)
 
     def start(self) -> None:
-        """Start the process; it answers a moment later (`wait`)."""
+        """Start the process; `wait` returns when it is ready."""
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.environment,
@@ -137,12 +136,12 @@ class EmbeddedAws:
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",
             "LOG_LEVEL": "WARNING",
-            # Each function's process has its layers unpacked there, 230 MB, and one that is killed leaves them.
+            # Each function's process unpacks its layers there, 230 MB, and leaves them if it is killed.
             "TMPDIR": str(self._scratch),
-            # Listeners for services that nobody here uses, which would take ports beyond loopback.
+            # Unused services, whose listeners would open ports on all interfaces.
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
-            # Functions run by the embedded AWS start `python3.x` from the PATH: ours first.
+            # The embedded AWS starts functions with `python3.x` from the PATH: find this Python first.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
         del environment["AWS_ENDPOINT_URL"]
@@ -153,17 +152,17 @@ class EmbeddedAws:
                 [sys.executable, "-m", "deltaic_ops.local.ministack_server", str(self.state / "aws"), *self._options],
                 env=environment,
                 umask=UMASK,
-                stdin=subprocess.PIPE,  # closed when this process ends, however it does: the other one follows
+                stdin=subprocess.PIPE,  # closes when this process ends or is killed, which stops the other process
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
-                pass_fds=self._locks,  # if this process is killed, the folder is free when the other has ended
+                pass_fds=self._locks,  # if this process is killed, the folder stays locked until the other one ends
             )
 
     def wait(self) -> None:
-        """Return when it answers; raises StateUnusable if its state cannot be read, RuntimeError with the log's end."""
+        """Wait until it is ready; raises StateUnusable if its state cannot be read, otherwise RuntimeError."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
-        while not answers(self.port, HEALTH):
+        while not is_healthy(self.port, HEALTH):
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
                 tail = self._log.read_text(errors="replace")[-2000:]
                 if self._process is not None and self._process.returncode == UNUSABLE:
@@ -172,7 +171,7 @@ class EmbeddedAws:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Stop the process so that it writes its state; safe to call twice."""
+        """Stop the process after it has saved its state; a second call does nothing."""
         process, self._process = self._process, None
         if process is None:
             return

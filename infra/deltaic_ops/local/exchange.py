@@ -1,36 +1,36 @@
-"""One HTTP request to the gateway and the answer to it, as the thread sees them that runs the function."""
+"""An HTTP request to the gateway and its response, for the thread that runs the function."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from deltaic_ops.local.authorizer import Refused
+from deltaic_ops.local.authorizer import GatewayRefusal
 
-if TYPE_CHECKING:  # LocalStack's environment, in which the parts run, has no layer
+if TYPE_CHECKING:  # tests/emulators/parts run in LocalStack's environment, which has no layer
     from deltaic.http.asgi import Message, Scope
 
 BODY_LIMIT = 10 * 1024 * 1024
-"""API Gateway's limit of a request."""
+"""Maximum size of a request to API Gateway."""
 
 Header = tuple[str, str]
 
 
-class ClientLeft(ConnectionResetError):
-    """The client is gone, or has kept us waiting for too long: nobody waits for an answer."""
+class ClientDisconnected(ConnectionResetError):
+    """The client has disconnected or is too slow, so the response cannot be sent."""
 
 
-class Exchange:
-    """One request of a client and the answer to it, sent at its pace. What is begun and not ended is broken off."""
+class HttpExchange:
+    """A request and its response, which is sent as fast as the client reads."""
 
-    def __init__(self, scope: "Scope", body: bytes | Refused, send: "Callable[[Message], None]") -> None:
+    def __init__(self, scope: "Scope", body: bytes | GatewayRefusal, send: "Callable[[Message], None]") -> None:
         query = scope["query_string"].decode("ascii")
         self.method: str = scope["method"]
         self.target: str = scope["raw_path"].decode("ascii") + (f"?{query}" if query else "")
-        """Path and query exactly as they were sent."""
+        """Path and query, not decoded."""
         self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        """Names in lower case, as clients send them that speak HTTP/2 to AWS."""
+        """Names are in lower case, as in HTTP/2, which clients use with AWS."""
         self.client: tuple[str, int] = scope["client"]
         self.server: tuple[str, int] = scope["server"]
-        self.begun = False
+        self.has_started = False
         self._body = body
         self._send = send
 
@@ -39,25 +39,25 @@ class Exchange:
         return dict(self.headers).get(name.lower())
 
     def body(self) -> bytes:
-        """Return the request's body; raises Refused."""
-        if isinstance(self._body, Refused):
+        """Return the request's body; raises GatewayRefusal."""
+        if isinstance(self._body, GatewayRefusal):
             raise self._body
         return self._body
 
     def respond(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Send a whole answer; raises ClientLeft."""
-        kept = [(name, value) for name, value in headers if name.lower() != "content-length"]
-        if isinstance(self._body, Refused):  # the client may still be sending it
-            kept.append(("Connection", "close"))
-        self.start(status, [*kept, ("Content-Length", str(len(body)))])
+        """Send a complete response; raises ClientDisconnected."""
+        head = [(name, value) for name, value in headers if name.lower() != "content-length"]
+        if isinstance(self._body, GatewayRefusal):  # the client may still be sending it
+            head.append(("Connection", "close"))
+        self.start(status, [*head, ("Content-Length", str(len(body)))])
         self.send(body, last=True)
 
     def start(self, status: int, headers: Iterable[Header]) -> None:
-        """Begin an answer whose length is not known (or is told by its own Content-Length); raises ClientLeft."""
-        self.begun = True
+        """Send status and headers; raises ClientDisconnected."""
+        self.has_started = True
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         self._send({"type": "http.response.start", "status": status, "headers": encoded})
 
     def send(self, data: bytes, *, last: bool = False) -> None:
-        """Send bytes of the body; raises ClientLeft."""
+        """Send bytes of the body; raises ClientDisconnected."""
         self._send({"type": "http.response.body", "body": data, "more_body": not last})

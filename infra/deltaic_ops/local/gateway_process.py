@@ -1,8 +1,8 @@
 """The process of the local gateway, whose environment is the functions' environment.
 
 Run as `python -m deltaic_ops.local.gateway_process --template PATH --listener FD --parameter NAME=VALUE ...`, where FD
-is a socket that is bound. It prints a JSON line when its functions are loaded (`endpoint`), opens the port once a line
-comes in, prints another one then, and ends when its standard input does. What it cannot do is a line with `error`.
+is a bound socket. The process loads its functions and prints a JSON line with `endpoint`, or with `error` if that
+fails. After it reads a line, it opens the port and prints another one. It ends when its standard input closes.
 """
 
 import argparse
@@ -26,58 +26,58 @@ from deltaic_ops.local.gateway import Gateway
 logger = logging.getLogger(__name__)
 
 NOT_SHIPPED = ("numpy", "pandas")
-"""What the layer has not and this environment has: pyarrow would import them, for 2 s and 60 MB of the first query."""
+"""Packages that the layer does not have: if pyarrow imports them, the first query needs 2 s and 60 MB more."""
 
 
 def main() -> int:
-    """Serve until the parent ends or says so; returns the exit code."""
+    """Serve until the parent ends or closes standard input; return the exit code."""
     parser = argparse.ArgumentParser(prog="gateway_process")
     parser.add_argument("--template", type=Path, default=TEMPLATE)
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--parameter", action="append", default=[])
-    parser.add_argument("--logs", type=Path, help="keep the functions' events of requests in this folder")
-    parser.add_argument("--limits", choices=["none", "aws"], default="none", help="whose limits answers are held to")
+    parser.add_argument("--logs", type=Path, help="write the request log to this folder")
+    parser.add_argument("--limits", choices=["none", "aws"], default="none", help="limits of responses")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     for name in NOT_SHIPPED:
-        cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
-    sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
+        cast("dict[str, object]", sys.modules).setdefault(name, None)  # None makes an import fail
+    sys.stdout, output = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
     with socket.socket(fileno=options.listener) as listener, ExitStack() as parts:
-        os.environ["AWS_ENDPOINT_URL_LAMBDA"] = f"http://127.0.0.1:{listener.getsockname()[1]}"  # the gateway's own
+        os.environ["AWS_ENDPOINT_URL_LAMBDA"] = f"http://127.0.0.1:{listener.getsockname()[1]}"  # this gateway
         try:
             template = load_template(options.template, dict(pair.split("=", 1) for pair in options.parameter))
             functions = Functions(template.functions, template.environment)
             functions.load_all()
             if options.logs is not None:
-                _keep_requests(options.logs)
-        except Exception as error:  # whatever a function's module raises
+                _log_requests(options.logs)
+        except Exception as error:  # a function's module can raise anything
             logger.exception("the functions cannot be loaded")
             ours = isinstance(error, RuntimeError | TemplateError)
-            _answer(answers, error=str(error) if ours else f"{type(error).__name__}: {error}")
+            _report(output, error=str(error) if ours else f"{type(error).__name__}: {error}")
             return 1
         gateway = Gateway(template, functions, listener=listener, limits=options.limits)
-        _answer(answers, endpoint=gateway.endpoint)
+        _report(output, endpoint=gateway.endpoint)
         if not sys.stdin.buffer.readline():
             return 0
         try:
             parts.enter_context(gateway)
         except OSError as error:
-            _answer(answers, error=f"port {listener.getsockname()[1]}: {error.strerror}")
+            _report(output, error=f"port {listener.getsockname()[1]}: {error.strerror}")
             return 1
-        _answer(answers, endpoint=gateway.endpoint)
-        sys.stdin.buffer.read()  # the kernel closes it when the parent has ended, however that happened
+        _report(output, endpoint=gateway.endpoint)
+        sys.stdin.buffer.read()  # the kernel closes it when the parent ends or is killed
     return 0
 
 
-def _keep_requests(folder: Path) -> None:
+def _log_requests(folder: Path) -> None:
     handler = request_log(folder)
     handler.setFormatter(logger_of_functions().registered_formatter)
     logger_of_functions().addHandler(handler)
 
 
-def _answer(answers: IO[str], **said: str) -> None:
-    with suppress(BrokenPipeError):  # the parent has ended: standard input says so as well
-        print(json.dumps(said), file=answers, flush=True)
+def _report(output: IO[str], **fields: str) -> None:
+    with suppress(BrokenPipeError):  # the parent has ended, so standard input is closed too
+        print(json.dumps(fields), file=output, flush=True)
 
 
 if __name__ == "__main__":

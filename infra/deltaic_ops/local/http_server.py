@@ -1,4 +1,4 @@
-"""HTTP servers on loopback ports: uvicorn with its own limits, and a thread for each of the gateway's requests."""
+"""Run HTTP servers on loopback ports with uvicorn, and each request to the gateway in a thread."""
 
 import asyncio
 import socket
@@ -11,24 +11,24 @@ from typing import Any, Self
 import uvicorn
 from deltaic.http.asgi import Message, Receive, Scope, Send
 
-from deltaic_ops.local.authorizer import Refused
-from deltaic_ops.local.embedded import bound
-from deltaic_ops.local.exchange import BODY_LIMIT, ClientLeft, Exchange
+from deltaic_ops.local.authorizer import GatewayRefusal
+from deltaic_ops.local.embedded import bind_port
+from deltaic_ops.local.exchange import BODY_LIMIT, ClientDisconnected, HttpExchange
 
 BACKLOG = 64
 STOP_SECONDS = 5
 HEAD_LIMIT = 64 * 1024
 KEEP_ALIVE_SECONDS = 60
 CONNECTIONS = 100
-"""A request beyond so many is 503: each one may open eight files, and a process usually 1,024."""
+"""Further requests get 503: a request can open eight files, and a process can usually open 1,024."""
 
 
 @contextmanager
 def serving(app: Any, listener: socket.socket) -> Iterator[None]:
-    """Open a port that is bound and serve an ASGI app in a thread until the block ends; raises OSError."""
+    """Listen on a bound socket and serve an ASGI app in a thread until the block ends; raises OSError."""
     config = uvicorn.Config(
         app,
-        http="h11",  # httptools takes a head of any size
+        http="h11",  # httptools does not limit the size of headers
         ws="none",
         lifespan="off",
         log_config=None,
@@ -54,70 +54,70 @@ def serving(app: Any, listener: socket.socket) -> Iterator[None]:
 
 
 class HttpServer:
-    """A server on a loopback port, which opens as the block of this context manager begins."""
+    """A server on a loopback port, which is open while the context manager runs."""
 
-    def __init__(self, handle: Callable[[Exchange], None], listener: socket.socket | None = None) -> None:
-        """Serve what comes to `listener`, a socket that is bound; a free port if there is none."""
+    def __init__(self, handle: Callable[[HttpExchange], None], listener: socket.socket | None = None) -> None:
+        """Create a server for the bound socket `listener`, or for a free port."""
         self._handle = handle
-        self._listener = listener or bound()
+        self._listener = listener or bind_port()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._pool = ThreadPoolExecutor(CONNECTIONS, "gateway")
         self._running = serving(self, self._listener)
 
     def __enter__(self) -> Self:
-        """Open the port; raises OSError if another server has opened it since it was bound."""
+        """Open the port; raises OSError if another server has opened it in the meantime."""
         self._running.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Take no more connections, let answers under way end (for STOP_SECONDS), then close."""
+        """Refuse new connections, wait up to STOP_SECONDS for current responses, then close."""
         self._running.__exit__(None, None, None)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, as an ASGI app."""
+        """Handle one request, as an ASGI app."""
         try:
             body = await _body(receive)
-        except ClientLeft:
+        except ClientDisconnected:
             return
-        left = asyncio.ensure_future(_left(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         loop = asyncio.get_running_loop()
 
-        async def send_one(message: Message) -> None:
+        async def send_message(message: Message) -> None:
             await send(message)
-            if left.done():
-                raise ClientLeft("the client has left")
+            if disconnected.done():
+                raise ClientDisconnected("the client has disconnected")
 
         def send_from_thread(message: Message) -> None:
             try:
-                asyncio.run_coroutine_threadsafe(send_one(message), loop).result()
+                asyncio.run_coroutine_threadsafe(send_message(message), loop).result()
             except CancelledError:
-                raise ClientLeft("the server ends") from None
+                raise ClientDisconnected("the server is stopping") from None
 
         try:
-            await loop.run_in_executor(self._pool, self._handle, Exchange(scope, body, send_from_thread))
-        except ClientLeft:
+            await loop.run_in_executor(self._pool, self._handle, HttpExchange(scope, body, send_from_thread))
+        except ClientDisconnected:
             pass
         finally:
-            left.cancel()
+            disconnected.cancel()
 
 
-async def _left(receive: Receive) -> None:
-    """Return when the client has left; what it still sends is passed over."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the client disconnects, and ignore further bytes from it."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _body(receive: Receive) -> bytes | Refused:
-    """Return a request's body, or why it is refused; raises ClientLeft."""
-    body, passed, more = bytearray(), 0, True
-    # Whoever sends a bit too much is answered when it is sent; the one who goes on and on, in the middle of it.
-    while more and passed <= 2 * BODY_LIMIT:
+async def _body(receive: Receive) -> bytes | GatewayRefusal:
+    """Return a request's body, or a refusal if it is too large; raises ClientDisconnected."""
+    body, received, more = bytearray(), 0, True
+    # A body that is slightly too large is read to its end, so that the client reads the response. A longer one is not.
+    while more and received <= 2 * BODY_LIMIT:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientLeft("the client has left")
-        passed += len(message["body"])
-        if passed <= BODY_LIMIT:
+            raise ClientDisconnected("the client has disconnected")
+        received += len(message["body"])
+        if received <= BODY_LIMIT:
             body += message["body"]
         more = message["more_body"]
-    return bytes(body) if passed <= BODY_LIMIT else Refused("REQUEST_TOO_LARGE")
+    return bytes(body) if received <= BODY_LIMIT else GatewayRefusal("REQUEST_TOO_LARGE")

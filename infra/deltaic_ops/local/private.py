@@ -1,4 +1,4 @@
-"""Private files of a state folder, its owner's alone: folder 0700, files 0600, links not followed."""
+"""Read and write the private files of a state folder: folder 0700, files 0600, no symbolic links."""
 
 import os
 import secrets
@@ -10,29 +10,29 @@ from urllib.parse import urlsplit
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
 UMASK: Final = 0o077
-"""Of the processes that write in the folder."""
+"""File mode mask of the processes that write in the folder."""
 
 _OTHERS: Final = 0o077
 _MARKS: Final = frozenset({"aws", "aws.json", "gateway.log", "lock", "ministack.log", "root-secret"})
 
 
 class StateUnusable(Exception):
-    """The folder, or the server that was awaited in it, cannot be had; the message says why and what to do."""
+    """The state folder cannot be used, or its server did not start; the message has the reason and a remedy."""
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder, or take back what others may do in it; raises StateUnusable.
+    """Create the folder, or remove other users' permissions; raises StateUnusable.
 
-    A folder that holds other things is refused, so that nobody's home or /tmp is closed by a slip.
+    A folder with other files is refused, so that a typing error cannot close a home folder or /tmp.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if stat.S_IMODE(path.stat().st_mode) & _OTHERS:
-            held = {entry.name for entry in path.iterdir()}
-            if held and not held & _MARKS and path.name != ".deltaic":
+            names = {entry.name for entry in path.iterdir()}
+            if names and not names & _MARKS and path.name != ".deltaic":
                 raise StateUnusable(
-                    f"{path} holds other things, and a state folder is closed to other users: name a new folder with "
-                    "--state"
+                    f"{path} contains other files, and a state folder is closed to other users: choose a new folder "
+                    "with --state"
                 )
             path.chmod(0o700)
     except OSError as error:
@@ -40,14 +40,14 @@ def private_folder(path: Path) -> None:
 
 
 def unusable(path: Path, error: OSError) -> StateUnusable:
-    """Return the refusal of a folder that the system refuses."""
+    """Return the exception for a folder that the operating system cannot read or write."""
     return StateUnusable(
-        f"the state folder {path} cannot be used ({error.strerror or error}): choose another one with --state"
+        f"cannot use the state folder {path} ({error.strerror or error}): choose another one with --state"
     )
 
 
 def private_log(path: Path) -> IO[bytes]:
-    """Open a log to append to; raises StateUnusable."""
+    """Open a log file to append lines; raises StateUnusable."""
     try:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "ab")
     except OSError as error:
@@ -55,57 +55,57 @@ def private_log(path: Path) -> IO[bytes]:
 
 
 def read_private(path: Path) -> str:
-    """Read what was written by `write_private`; raises StateUnusable for what another user may have written, OSError.
+    """Read a file of `write_private`; raises StateUnusable if other users can write it, and OSError.
 
-    Such a file may lead commands, and what they tell, to somebody else's server. Symbolic links are not followed.
+    A file of another user could direct commands, and their secrets, to that user's server. Symbolic links are refused.
     """
     folder = path.parent.stat()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
-        for place, seen in ((path, os.fstat(file.fileno())), (path.parent, folder)):
-            if seen.st_uid != os.geteuid() or stat.S_IMODE(seen.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+        for location, status in ((path, os.fstat(file.fileno())), (path.parent, folder)):
+            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
                 raise StateUnusable(
-                    f"{place} may be written by other users, so commands do not follow it: make it yours alone (chown, "
-                    "chmod go-w) if you trust what it says, or choose another folder with --state"
+                    f"other users can write {location}, so commands do not read it: if you trust its content, restrict "
+                    "it to your user (chown, chmod go-w). Otherwise, choose another folder with --state"
                 )
         return file.read()
 
 
 def is_this_machine(address: str) -> bool:
-    """Return whether an address leads to this machine, where all that state folders tell of runs."""
+    """Return whether a URL is an http port of this machine, as all servers of state folders are."""
     try:
-        where = urlsplit(address)
-        return where.scheme == "http" and where.hostname in THIS_MACHINE and bool(where.port)
+        parts = urlsplit(address)
+        return parts.scheme == "http" and parts.hostname in THIS_MACHINE and bool(parts.port)
     except ValueError:
         return False
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a whole file in place of an older one, or change nothing; raises OSError."""
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
-    file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    """Replace a file atomically; raises OSError, and then keeps the existing file."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.new")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        with os.fdopen(file, "w") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        fresh.replace(path)
+        with os.fdopen(file, "w") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def kept_secret(path: Path) -> str:
-    """Return the secret of a folder, drawn once; raises StateUnusable."""
+def folder_secret(path: Path) -> str:
+    """Return the secret of a folder, which is generated at the first call; raises StateUnusable."""
     try:
         if not os.path.lexists(path):
             write_private(path, secrets.token_urlsafe(32))
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="ascii", errors="replace") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
-                raise StateUnusable(f"{path} belongs to another user: remove it, and another secret is drawn")
+                raise StateUnusable(f"{path} belongs to another user: remove it to generate a new secret")
             os.fchmod(file.fileno(), 0o600)
             secret = file.read().strip()
     except OSError as error:
         raise unusable(path.parent, error) from error
     if not (secret.isascii() and secret.isprintable() and secret):
-        raise StateUnusable(f"{path} holds no secret: remove it, and another one is drawn")
+        raise StateUnusable(f"{path} contains no valid secret: remove it to generate a new secret")
     return secret

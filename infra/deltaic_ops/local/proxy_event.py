@@ -1,7 +1,6 @@
-"""API Gateway's Lambda proxy event (REST, version 1.0) of a request, and the response of a proxy answer.
+"""Convert requests to API Gateway's Lambda proxy event (REST, version 1.0), and results of functions to responses.
 
-The path goes to the function as it was sent, parameters of it too; query strings are decoded. These are the rules of
-the deployed gateway, so a function cannot tell the two apart.
+As in the deployed gateway, functions get the path and its parameters not decoded, and query strings decoded.
 """
 
 import base64
@@ -20,13 +19,13 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from deltaic_ops.deploy.emulated_account import ACCOUNT
-from deltaic_ops.local.authorizer import Refused
-from deltaic_ops.local.exchange import BODY_LIMIT, Exchange, Header
+from deltaic_ops.local.authorizer import GatewayRefusal
+from deltaic_ops.local.exchange import BODY_LIMIT, Header, HttpExchange
 from deltaic_ops.local.routes import Match
 
 API_ID = "local"
-ANSWER_LIMIT = 6 * 1024 * 1024
-"""Lambda's limit of a buffered answer, JSON document and all."""
+RESPONSE_LIMIT = 6 * 1024 * 1024
+"""Maximum size of a buffered response on Lambda, including its JSON document."""
 
 PRELUDE_END = b"\0" * 8
 PRELUDE_LIMIT = 16 * 1024
@@ -49,44 +48,44 @@ _REMAPPED = {
     "warning",
     "www-authenticate",
 }
-"""Headers of a function's answer that API Gateway sends under another name."""
+"""Headers of a function's response that API Gateway renames."""
 
 _ANSWER_KEYS = {"statusCode", "headers", "multiValueHeaders", "body", "isBase64Encoded"}
 
 
-class MalformedAnswer(Exception):
-    """The function's answer is not one that the proxy integration takes: 502."""
+class MalformedResponse(Exception):
+    """A result of a function that is not a valid proxy response: the gateway sends 502."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What the gateway knows of a request when it calls a function."""
+    """A request with its route and the authorizer's context, before the function is called."""
 
     match: Match
     stage: str
     path: str
-    """Below the stage, as it was sent."""
+    """Path below the stage, not decoded."""
     query: str
     authorizer: Mapping[str, str]
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole response."""
+class BufferedResponse:
+    """A complete response."""
 
     status: int
     headers: Sequence[Header]
     body: bytes
 
 
-def proxy_event(exchange: Exchange, call: Call, *, binary: bool) -> dict[str, Any]:
-    """Return the event for a function, its body in base64 if `binary`; raises Refused for one too large or broken."""
+def proxy_event(exchange: HttpExchange, call: Call, *, binary: bool) -> dict[str, Any]:
+    """Return the event for a function, with the body in base64 if `binary`; raises GatewayRefusal."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":
         headers = [(name, value) for name, value in headers if name.lower() != "content-encoding"]
-        body = _unpacked(body)
+        body = _decompress(body)
     headers += [
         ("X-Amzn-Trace-Id", f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}"),
         ("X-Forwarded-For", exchange.client[0]),
@@ -100,9 +99,9 @@ def proxy_event(exchange: Exchange, call: Call, *, binary: bool) -> dict[str, An
         "path": call.path,
         "httpMethod": exchange.method,
         "headers": dict(headers),
-        "multiValueHeaders": _grouped(headers),
+        "multiValueHeaders": _group(headers),
         "queryStringParameters": dict(parameters) or None,
-        "multiValueQueryStringParameters": _grouped(parameters) or None,
+        "multiValueQueryStringParameters": _group(parameters) or None,
         "pathParameters": dict(call.match.parameters) or None,
         "stageVariables": None,
         "requestContext": {
@@ -127,58 +126,58 @@ def proxy_event(exchange: Exchange, call: Call, *, binary: bool) -> dict[str, An
     }
 
 
-def read_answer(answer: Any, *, decodes_base64: bool) -> Answer:
-    """Return the response for a function's buffered answer; raises MalformedAnswer.
+def read_response(result: Any, *, decodes_base64: bool) -> BufferedResponse:
+    """Return the response for the result of a buffered function; raises MalformedResponse.
 
-    Base64 is decoded only where the API has binary media types that the request accepts; elsewhere the client gets
-    the letters, as it would from the deployed gateway.
+    Base64 is decoded only for APIs with binary media types. Otherwise, the client gets the encoded text, as from the
+    deployed gateway.
     """
-    if not isinstance(answer, dict) or not answer.keys() <= _ANSWER_KEYS:
-        raise MalformedAnswer("the answer is not a proxy answer")
-    body = answer.get("body") or ""
+    if not isinstance(result, dict) or not result.keys() <= _ANSWER_KEYS:
+        raise MalformedResponse("the function's result is not a proxy response")
+    body = result.get("body") or ""
     if not isinstance(body, str):
-        raise MalformedAnswer("the body is not a string")
+        raise MalformedResponse("the body is not a string")
     try:
-        if len(json.dumps(answer, ensure_ascii=False).encode()) > ANSWER_LIMIT:
-            raise MalformedAnswer("the answer exceeds 6 MB")
-        encoded = answer.get("isBase64Encoded") and decodes_base64
+        if len(json.dumps(result, ensure_ascii=False).encode()) > RESPONSE_LIMIT:
+            raise MalformedResponse("the response exceeds 6 MB")
+        encoded = result.get("isBase64Encoded") and decodes_base64
         data = base64.b64decode(body, validate=True) if encoded else body.encode()
-        status = int(answer.get("statusCode", 200))
+        status = int(result.get("statusCode", 200))
     except (binascii.Error, TypeError, ValueError) as error:
-        raise MalformedAnswer(str(error)) from error
-    return Answer(status, read_headers(answer), data)
+        raise MalformedResponse(str(error)) from error
+    return BufferedResponse(status, read_headers(result), data)
 
 
 def read_prelude(received: bytes) -> tuple[int, list[Header], bytes] | None:
-    """Return status, headers and first bytes of a streamed answer; None while its delimiter is still to come."""
+    """Return status, headers and first bytes of a streamed response; None if its delimiter has not arrived."""
     head, delimiter, _ = received[: PRELUDE_LIMIT + len(PRELUDE_END)].partition(PRELUDE_END)
     if not delimiter:
         if len(received) > PRELUDE_LIMIT:
-            raise MalformedAnswer("there is no delimiter in the first 16 KB")
+            raise MalformedResponse("the first 16 KB contain no delimiter of the prelude")
         return None
     try:
         document = json.loads(head)
         status = int(document.get("statusCode", 200))
     except (AttributeError, TypeError, ValueError) as error:
-        raise MalformedAnswer(str(error)) from error
-    # A streamed answer's own Content-Length stays: it tells the client where the answer ends.
+        raise MalformedResponse(str(error)) from error
+    # A streamed response keeps its Content-Length, by which the client finds its end.
     headers = read_headers(document, renamed=_REMAPPED - {"content-length"})
     headers += [("Set-Cookie", value) for value in document.get("cookies", ())]
     return status, headers, received[len(head) + len(delimiter) :]
 
 
-def read_headers(answer: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPED) -> list[Header]:
-    """Return an answer's headers; of a name in both maps the one with several values wins."""
+def read_headers(result: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPED) -> list[Header]:
+    """Return the headers of a function's result; `multiValueHeaders` override `headers`."""
     headers: list[Header] = []
-    several = answer.get("multiValueHeaders") or {}
-    single = answer.get("headers") or {}
-    lowered = {name.lower() for name in several}
+    multiple = result.get("multiValueHeaders") or {}
+    single = result.get("headers") or {}
+    lowered = {name.lower() for name in multiple}
     for name, value in single.items():
         if not isinstance(value, (str, int, float)):
-            raise MalformedAnswer(f"header {name} is not a string")
+            raise MalformedResponse(f"header {name} is not a string")
         if name.lower() not in lowered:
             headers.append((name, str(value)))
-    for name, values in several.items():
+    for name, values in multiple.items():
         headers += [(name, str(value)) for value in values]
     if not any(name.lower() == "content-type" for name, _ in headers):
         headers.append(("Content-Type", "application/json"))
@@ -189,19 +188,19 @@ def read_headers(answer: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
     ]
 
 
-def _unpacked(body: bytes) -> bytes:
-    """Unpack gzip as the gateway does (with a minimum compression size), of several members too, to BODY_LIMIT."""
+def _decompress(body: bytes) -> bytes:
+    """Unpack a gzip body, as the gateway does; raises GatewayRefusal beyond BODY_LIMIT."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-            unpacked = file.read(BODY_LIMIT + 1)
+            content = file.read(BODY_LIMIT + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Refused("BAD_REQUEST_BODY") from error
-    if len(unpacked) > BODY_LIMIT:
-        raise Refused("REQUEST_TOO_LARGE")
-    return unpacked
+        raise GatewayRefusal("BAD_REQUEST_BODY") from error
+    if len(content) > BODY_LIMIT:
+        raise GatewayRefusal("REQUEST_TOO_LARGE")
+    return content
 
 
-def _grouped(pairs: Sequence[Header]) -> dict[str, list[str]]:
+def _group(pairs: Sequence[Header]) -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
     for name, value in pairs:
         grouped.setdefault(name, []).append(value)

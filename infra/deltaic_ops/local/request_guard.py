@@ -1,8 +1,8 @@
-"""ASGI middleware before the embedded AWS: it passes what AWS knows, from programs on this machine.
+"""Protect the embedded AWS: ASGI middleware that refuses unsigned requests and requests of web pages.
 
-MiniStack also answers unsigned requests of its own (`/_ministack/reset` erases everything) and allows any web page to
-send and read. A page in a browser on this machine is a stranger: it is recognised by its origin, or, if its name was
-pointed at this machine, by the host that it asks for.
+MiniStack also accepts unsigned requests to its own paths (`/_ministack/reset` deletes everything) and lets any web page
+send requests and read responses. A page of another site is recognized by its origin. If its host name resolves to this
+machine, it is recognized by the Host header.
 """
 
 from collections.abc import Mapping
@@ -17,33 +17,33 @@ HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
 _SIGNED: Final = {"X-Amz-Credential", "X-Amz-Signature"}
 _OPEN_SERVICES: Final = (".execute-api.", ".lambda-url.")
-"""Hosts whose own authorizers decide."""
+"""Services with their own authorizers, by part of the host name."""
 _OURS: Final = ("127.0.0.1", "localhost")
 
 
-class Guard:
-    """MiniStack's app, behind the refusals."""
+class RequestGuard:
+    """ASGI middleware that refuses requests with 403, or passes them on to MiniStack."""
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse with 403, or hand the request on."""
+        """Refuse the request with 403, or pass it on."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         elif (reason := refusal(scope["path"], _headers(scope)) or _unsigned(scope)) is not None:
-            dated = (b"date", formatdate(usegmt=True).encode())  # as AWS's refusals are: clocks are compared by it
-            headers = [(b"content-type", b"text/plain"), dated]
+            date_header = (b"date", formatdate(usegmt=True).encode())  # `deltaic doctor` compares clocks with it
+            headers = [(b"content-type", b"text/plain"), date_header]
             await send({"type": "http.response.start", "status": 403, "headers": headers})
             await send({"type": "http.response.body", "body": reason.encode()})
         else:
-            await self._app(scope, receive, _without_allowances(send))
+            await self._app(scope, receive, _remove_allowances(send))
 
 
 def refusal(path: str, headers: Mapping[str, str]) -> str | None:
-    """Return why a request is refused; None if it is not. Names of headers are in lower case."""
+    """Return the reason to refuse a request, or None. Names of headers are in lower case."""
     if path.startswith(_ADMINISTRATION) and path != HEALTH:
         return "The embedded AWS cannot be administered over HTTP.\n"
     if not is_ours(f"//{headers.get('host', '')}"):
@@ -55,16 +55,16 @@ def refusal(path: str, headers: Mapping[str, str]) -> str | None:
 
 
 def _unsigned(scope: Scope) -> str | None:
-    """Return why a request for a whole service or bucket is refused that nobody signed; None if it is not.
+    """Return the reason to refuse an unsigned request for a service or bucket, or None.
 
-    MiniStack lists and makes buckets for whoever asks. It judges objects itself, by policies that may name everybody.
+    MiniStack lists and creates buckets without a signature. For objects, it applies bucket policies.
     """
     headers, query = _headers(scope), parse_qs(scope.get("query_string", b"").decode("latin-1"))
     signed = headers.get("authorization", "").startswith("AWS4-HMAC-SHA256 ") or query.keys() >= _SIGNED
     above_objects = "/" not in scope["path"].strip("/") and scope["method"] != "POST"
     if signed or not above_objects or any(service in headers.get("host", "") for service in _OPEN_SERVICES):
         return None
-    return "The embedded AWS answers what is signed.\n"
+    return "The embedded AWS accepts only signed requests.\n"
 
 
 def is_ours(url: str) -> bool:
@@ -76,33 +76,33 @@ def is_ours(url: str) -> bool:
     return host in _OURS or host.endswith(".localhost")
 
 
-def is_signed(by: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
-    """Return whether a request carries a current Signature Version 4 of these credentials in its headers."""
-    # The rest of this module is for whoever has no MiniStack.
+def is_signed(key: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
+    """Return whether the headers have a current Signature Version 4 of these credentials."""
+    # Imported here, because the rest of this module must work without MiniStack.
     from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
 
     signature = parse_header_signature(headers)
-    if isinstance(signature, tuple) or signature.access_key_id != by.access_key_id or request_time_failure(signature):
+    if isinstance(signature, tuple) or signature.access_key_id != key.access_key_id or request_time_failure(signature):
         return False
-    sent = parse_qs(query, keep_blank_values=True)
-    return header_signature_failure(signature, by.secret_access_key, method, path, sent, headers, body) is None
+    parameters = parse_qs(query, keep_blank_values=True)
+    return header_signature_failure(signature, key.secret_access_key, method, path, parameters, headers, body) is None
 
 
 def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _without_allowances(send: Send) -> Send:
-    """Leave out what MiniStack allows every page; a bucket's own CORS rules name their origins."""
+def _remove_allowances(send: Send) -> Send:
+    """Remove CORS headers with `*`, which MiniStack adds for every page; CORS rules of buckets name origins."""
 
-    async def sent(message: Any) -> None:
+    async def send_filtered(message: Any) -> None:
         if message["type"] == "http.response.start":
-            kept = [
+            headers = [
                 (name, value)
                 for name, value in message.get("headers", ())
                 if not (name.lower().startswith(b"access-control-") and value == b"*")
             ]
-            message = {**message, "headers": kept}
+            message = {**message, "headers": headers}
         await send(message)
 
-    return sent
+    return send_filtered

@@ -1,4 +1,4 @@
-"""The route table of the template: which route a request takes, on the path as it was sent."""
+"""Match requests with the routes of the template; paths are not decoded."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,17 +9,17 @@ from deltaic_ops.deploy.api import ANY, Route
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A route and the values of its parameters, still URI-encoded, as API Gateway hands them on."""
+    """A route and its parameters, which stay URI-encoded, as in API Gateway."""
 
     route: Route
     parameters: Mapping[str, str]
 
 
 class RouteTable:
-    """The template's routes; a slash at the end does not count.
+    """The template's routes; a slash at the end of a path is ignored.
 
-    A static segment goes before a parameter, and that before one that takes all that is left (`{proxy+}`); of one path
-    a method of its own before ANY.
+    A static segment has precedence over a parameter, and a parameter over one for all remaining segments (`{proxy+}`).
+    A method has precedence over ANY.
     """
 
     def __init__(self, routes: Iterable[Route]) -> None:
@@ -28,8 +28,8 @@ class RouteTable:
     def match(self, method: str, path: str) -> Match | None:
         """Return the route of a method and raw path below the stage, or None."""
         for route, pattern in self._routes:
-            if route.method in {method, ANY} and (found := pattern.fullmatch(path)):
-                return Match(route, found.groupdict())
+            if route.method in {method, ANY} and (match := pattern.fullmatch(path)):
+                return Match(route, match.groupdict())
         return None
 
 
@@ -39,7 +39,7 @@ def _order(route: Route) -> tuple[list[int], bool]:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Return what a path matches: `{name}` takes a segment, `{name+}` all that is left."""
+    """Compile a path: `{name}` matches one segment, `{name+}` all remaining segments."""
     escaped = re.escape(path)
     by_rest = re.sub(r"\\{(\w+)\\\+\\}", r"(?P<\1>.+?)", escaped)
     return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", by_rest) + "/?")

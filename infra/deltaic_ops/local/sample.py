@@ -1,15 +1,15 @@
-"""The data that the demo shares: a vaccination register of people who do not exist, the same rows on every machine.
+"""Sample data of the demo: a vaccination register of fictitious patients, with the same rows on every machine.
 
 vaccine_share.acme_vaccine_data.vaccine_patients      partitioned by `site`, change data feed on
     version 0   14 days of vaccinations
     version 1   2 more days are appended
     version 2   corrections and late entries of the last day are merged
-    version 3   people who withdrew their consent are deleted
+    version 3   patients who withdrew their consent are deleted
 vaccine_share.acme_vaccine_data.vaccine_ingredients   small, not partitioned
-    version 0   what the vaccines are made of
+    version 0   ingredients of three vaccines
     version 1   one more vaccine is appended
-site_share.acme_vaccine_data.my_site                  the first table again, of which each recipient gets the rows
-                                                      of the site that is a property of hers
+site_share.acme_vaccine_data.my_site                  the first table, filtered: each recipient gets the rows of the
+                                                      site in their properties
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ PATIENTS = ("vaccine_share", SCHEMA, "vaccine_patients")
 INGREDIENTS = ("vaccine_share", SCHEMA, "vaccine_ingredients")
 MY_SITE = ("site_share", SCHEMA, "my_site")
 SITE = "site"
-"""The property of recipients by which they get rows of `MY_SITE`."""
+"""The property of recipients that selects their rows of `MY_SITE`."""
 
 FIRST_DAY = np.datetime64("2026-03-02")
 FIRST_DAYS, MORE_DAYS = 14, 2
 A_DAY = 20_000
-"""Vaccinations a day: 320,000 in all."""
+"""Vaccinations per day: 320,000 in total."""
 
 LATE_ENTRIES = 250
 CORRECTED_EVERY = 40
@@ -47,45 +47,47 @@ SITES = ("Aarhus", "Bergen", "Gdansk", "Leuven", "Malmo", "Porto", "Tartu", "Tur
 REACTIONS = ("fatigue", "fever", "headache", "sore arm")
 
 Write = Callable[[str, Mapping[str, str]], None]
-"""Writes the next version of the table at a location, with options of its store."""
+"""Writes the next version of the table at a location, with deltalake's storage options."""
 
-Say = Callable[[str, int], None]
-"""Is told what a version is and its number."""
+Report = Callable[[str, int], None]
+"""Receives the description of a version and its number."""
 
 
-def publish(admin: "CatalogAdmin", location: str, storage: Mapping[str, str], say: Say, a_day: int = A_DAY) -> None:
+def publish(
+    admin: "CatalogAdmin", location: str, storage: Mapping[str, str], report: Report, a_day: int = A_DAY
+) -> None:
     """Write both tables below `location` (`s3://bucket/prefix`) and share them.
 
-    What was interrupted is completed by calling this again, and what is complete is left as it is: version n of a
-    table is always its step n.
+    A second call completes an interrupted one, and keeps complete tables unchanged: version n of a table is always its
+    step n.
     """
     for title, steps in ((PATIENTS, _patients(a_day)), (INGREDIENTS, _ingredients())):
-        place = f"{location}/{title[2]}"
-        known = _version(place, storage)
+        table_location = f"{location}/{title[2]}"
+        existing = _version(table_location, storage)
         for version, (text, write) in enumerate(steps):
-            if version > known:
-                write(place, storage)
-            say(f"{title[2]}: {text}", version)
-        _share(admin, title, place)
+            if version > existing:
+                write(table_location, storage)
+            report(f"{title[2]}: {text}", version)
+        _share(admin, title, table_location)
     _share(admin, MY_SITE, f"{location}/{PATIENTS[2]}", partition_filter=f"{SITE} = current_recipient('{SITE}')")
 
 
 def vaccinations(first: int, count: int, a_day: int = A_DAY) -> pa.Table:
-    """Return the vaccinations numbered `first` to `first + count - 1`: `a_day` a day from `FIRST_DAY` on."""
+    """Return the vaccinations `first` to `first + count - 1`, with `a_day` vaccinations per day from `FIRST_DAY` on."""
     numbers = np.arange(first, first + count, dtype=np.int64)
     days = FIRST_DAY + numbers // a_day
-    seconds = 28_800 + _drawn(numbers, "second", 36_000)
-    decimals = pa.array(450 + _drawn(numbers, "weight", 700)).cast(pa.decimal128(19, 0))
+    seconds = 28_800 + _draw(numbers, "second", 36_000)
+    decimals = pa.array(450 + _draw(numbers, "weight", 700)).cast(pa.decimal128(19, 0))
     rows: pa.Table = pa.table(
         {
             "patient_id": numbers,
             "date": days,
-            "site": _one_of(numbers, "site", SITES),
-            "vaccine": _one_of(numbers, "vaccine", VACCINES),
-            "dose": (_drawn(numbers, "dose", 3) + 1).astype(np.int32),
-            "age": (_drawn(numbers, "age", 73) + 18).astype(np.int32),
+            "site": _draw_values(numbers, "site", SITES),
+            "vaccine": _draw_values(numbers, "vaccine", VACCINES),
+            "dose": (_draw(numbers, "dose", 3) + 1).astype(np.int32),
+            "age": (_draw(numbers, "age", 73) + 18).astype(np.int32),
             "weight_kg": pa.Array.from_buffers(pa.decimal128(5, 1), count, decimals.buffers()),
-            "reaction": _one_of(numbers, "reaction", REACTIONS, _drawn(numbers, "reacted", 10) < REACTED_OF_10),
+            "reaction": _draw_values(numbers, "reaction", REACTIONS, _draw(numbers, "reacted", 10) < REACTED_OF_10),
             "administered_at": pa.array(days.astype("datetime64[us]") + seconds.astype("timedelta64[s]")).cast(
                 pa.timestamp("us", "UTC")
             ),
@@ -95,20 +97,20 @@ def vaccinations(first: int, count: int, a_day: int = A_DAY) -> pa.Table:
 
 
 def corrections(a_day: int = A_DAY) -> pa.Table:
-    """Return what is merged: every 40th vaccination of the last day with its dose put right, and late entries."""
+    """Return the rows to merge: every 40th vaccination of the last day with a corrected dose, and late entries."""
     last_day = (FIRST_DAYS + MORE_DAYS - 1) * a_day
     corrected = vaccinations(last_day, a_day, a_day).take(pa.array(range(0, a_day, CORRECTED_EVERY)))
     doses = corrected["dose"].to_numpy() % 3 + 1
     late = vaccinations(last_day + a_day, LATE_ENTRIES, a_day)
-    before = late["date"].to_numpy() - np.timedelta64(1, "D")
-    together: pa.Table = pa.concat_tables(
-        [_with(corrected, "dose", doses.astype(np.int32)), _with(late, "date", before)]
+    previous_day = late["date"].to_numpy() - np.timedelta64(1, "D")
+    merged_rows: pa.Table = pa.concat_tables(
+        [_replace_column(corrected, "dose", doses.astype(np.int32)), _replace_column(late, "date", previous_day)]
     )
-    return together
+    return merged_rows
 
 
 def ingredients(vaccines: Sequence[str]) -> pa.Table:
-    """Return the ingredients of some vaccines, seven rows each."""
+    """Return the ingredients of these vaccines, seven rows each."""
     parts = (
         ("active", "mRNA", 30.0),
         ("lipid", "ALC-0315", 430.0),
@@ -141,8 +143,8 @@ def _patients(a_day: int) -> Sequence[tuple[str, Write]]:
             _append(lambda: vaccinations(0, first, a_day), partition_by=[SITE]),
         ),
         (f"{more:,} more are appended", _append(lambda: vaccinations(first, more, a_day), partition_by=[SITE])),
-        ("corrections and late entries are merged", lambda place, storage: _merge(place, storage, a_day)),
-        ("withdrawn consents are deleted", lambda place, storage: _withdraw(place, storage, a_day)),
+        ("corrections and late entries are merged", lambda location, storage: _merge(location, storage, a_day)),
+        ("withdrawn consents are deleted", lambda location, storage: _withdraw(location, storage, a_day)),
     )
 
 
@@ -154,31 +156,31 @@ def _ingredients() -> Sequence[tuple[str, Write]]:
 
 
 def _append(rows: Callable[[], pa.Table], **options: Any) -> Write:
-    def write(place: str, storage: Mapping[str, str]) -> None:
+    def write(location: str, storage: Mapping[str, str]) -> None:
         properties = {"delta.enableChangeDataFeed": "true"}
         deltalake.write_deltalake(
-            place, rows(), mode="append", configuration=properties, storage_options=dict(storage), **options
+            location, rows(), mode="append", configuration=properties, storage_options=dict(storage), **options
         )
 
     return write
 
 
-def _merge(place: str, storage: Mapping[str, str], a_day: int) -> None:
-    table = deltalake.DeltaTable(place, storage_options=dict(storage))
-    same = "known.patient_id = new.patient_id AND known.date = new.date AND known.site = new.site"
-    merge = table.merge(corrections(a_day), same, source_alias="new", target_alias="known")
+def _merge(location: str, storage: Mapping[str, str], a_day: int) -> None:
+    table = deltalake.DeltaTable(location, storage_options=dict(storage))
+    condition = "known.patient_id = new.patient_id AND known.date = new.date AND known.site = new.site"
+    merge = table.merge(corrections(a_day), condition, source_alias="new", target_alias="known")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-def _withdraw(place: str, storage: Mapping[str, str], a_day: int) -> None:
-    table = deltalake.DeltaTable(place, storage_options=dict(storage))
+def _withdraw(location: str, storage: Mapping[str, str], a_day: int) -> None:
+    table = deltalake.DeltaTable(location, storage_options=dict(storage))
     table.delete(f"patient_id < {2 * a_day} AND patient_id % {WITHDRAWN_EVERY} = 0")
 
 
-def _version(place: str, storage: Mapping[str, str]) -> int:
-    if not deltalake.DeltaTable.is_deltatable(place, storage_options=dict(storage)):
+def _version(location: str, storage: Mapping[str, str]) -> int:
+    if not deltalake.DeltaTable.is_deltatable(location, storage_options=dict(storage)):
         return -1
-    return deltalake.DeltaTable(place, storage_options=dict(storage)).version()
+    return deltalake.DeltaTable(location, storage_options=dict(storage)).version()
 
 
 def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, partition_filter: str = "") -> None:
@@ -191,21 +193,21 @@ def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, pa
         admin.tables.create(share, schema, table, location, history=True, partition_filter=partition_filter)
 
 
-def _drawn(numbers: "NDArray[np.int64]", what: str, among: int) -> "NDArray[np.int64]":
-    """Draw a whole number below `among` for each number, always the same for one number and purpose (splitmix64)."""
-    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(what.encode()[:8]))
+def _draw(numbers: "NDArray[np.int64]", purpose: str, limit: int) -> "NDArray[np.int64]":
+    """Return a pseudorandom integer below `limit` for each number; equal numbers and purposes give equal results."""
+    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(purpose.encode()[:8]))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(among)).astype(np.int64)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(limit)).astype(np.int64)
 
 
-def _one_of(
-    numbers: "NDArray[np.int64]", what: str, values: Sequence[str], given: "NDArray[np.bool_] | None" = None
+def _draw_values(
+    numbers: "NDArray[np.int64]", purpose: str, values: Sequence[str], mask: "NDArray[np.bool_] | None" = None
 ) -> pa.Array:
-    drawn = pa.array(_drawn(numbers, what, len(values)), mask=None if given is None else ~given)
-    return pa.array(values).take(drawn)
+    indexes = pa.array(_draw(numbers, purpose, len(values)), mask=None if mask is None else ~mask)
+    return pa.array(values).take(indexes)
 
 
-def _with(table: pa.Table, column: str, values: Any) -> pa.Table:
-    changed: pa.Table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), [values])
-    return changed
+def _replace_column(table: pa.Table, column: str, values: Any) -> pa.Table:
+    replaced: pa.Table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), [values])
+    return replaced

@@ -1,7 +1,7 @@
-"""Save the state of the embedded AWS every second and at the end, and refuse writes that cannot be kept (decision 194).
+"""Save the embedded AWS's state every second and at the end, and refuse writes that cannot be saved (decision 194).
 
-MiniStack writes objects at once, but logs a failure and answers 200. It saves tables, secrets and roles only when it
-stops. Here a write is an error of its service while the disk is almost full, or while the last save failed.
+MiniStack writes objects at once, but after a failure it logs the error and returns 200. It saves tables, secrets and
+roles only when it stops. Here, a write returns an error if the disk is almost full or the last save failed.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ ESCAPED: Final = 3
 
 _READS: Final = ("get", "head", "batchget", "transactget", "query", "scan", "describe", "list", "sign", "verify")
 
-Answer = tuple[int, dict[str, str], bytes]
+ServiceResponse = tuple[int, dict[str, str], bytes]
 
 
 class StateDamaged(Exception):
@@ -44,7 +44,7 @@ class StateDamaged(Exception):
 
 
 class SavedState:
-    """What MiniStack's services hold, in one file of a folder. One process at a time may have it (state.py)."""
+    """State of MiniStack's services, in one file. One process at a time can use it (state_folder.py)."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
@@ -62,15 +62,15 @@ class SavedState:
         """Load the state from disk into MiniStack and track its changes from now on; raises StateDamaged, OSError."""
         folder = self._file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for unfinished in folder.glob(f"{FILE}.*.new"):  # left by a save that was killed
-            unfinished.unlink()
+        for temporary in folder.glob(f"{FILE}.*.new"):  # left by a save that was killed
+            temporary.unlink()
         if self._file.exists():
             self._restore(self._file.read_bytes())
         elif any(folder.glob("*.json*")):
             raise self._damaged("was written by an earlier Deltaic", folder)
         for name in SAVED:
             module = ministack._get_module(name)  # noqa: SLF001 -- handlers are looked up there
-            module.handle_request = self._refusing(name, module.handle_request)
+            module.handle_request = self._wrap_handler(name, module.handle_request)
         s3._atomic_write = self._write_object(s3._atomic_write)  # noqa: SLF001 -- as above
 
     async def save_regularly(self) -> None:
@@ -81,17 +81,17 @@ class SavedState:
             if not changed:
                 continue
             try:
-                # In a thread, because a busy disk takes seconds and readers need not wait for it.
-                await asyncio.to_thread(write_private, self._file, self._rendered(changed))
+                # In a thread, because a busy disk takes seconds, and reads need not wait for it.
+                await asyncio.to_thread(write_private, self._file, self._render(changed))
                 self._failure = ""
-            except Exception as error:  # any failure: no write may succeed that is not saved
+            except Exception as error:  # after any failure, writes must be refused
                 self._changed |= changed
                 self._failure = f"{self._file} cannot be written ({error})"
                 logger.exception("the state cannot be saved, so writes are refused")
 
     def save(self) -> None:
         """Save the state of all services; raises OSError."""
-        write_private(self._file, self._rendered(()))
+        write_private(self._file, self._render(()))
 
     def _restore(self, content: bytes) -> None:
         try:
@@ -108,8 +108,8 @@ class SavedState:
         for name, service in saved["services"].items():
             ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
 
-    def _rendered(self, names: Collection[str]) -> str:
-        """Return the JSON of all services; render these again (all if there are none), the others only if necessary."""
+    def _render(self, names: Collection[str]) -> str:
+        """Return the JSON of all services; render again only `names`, or all services if it is empty."""
         for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
             again = not names or name in names or name not in self._services
             if again and (state := get_state()) is not None:
@@ -118,41 +118,41 @@ class SavedState:
         services = ",".join(f'"{name}":{state}' for name, state in self._services.items())
         return f'{{"format":{FORMAT},"services":{{{services}}}}}'
 
-    def _require_room(self, size: int) -> None:
-        """Raise OSError if the last save failed, or if `size` bytes and the next save do not fit on the disk."""
+    def _check_room(self, size: int) -> None:
+        """Raise OSError if the last save failed, or if `size` bytes do not fit on the disk."""
         needed = sum(map(len, self._services.values())) + self._growth + size + ROOM
         if self._failure or shutil.disk_usage(self._file.parent).free < needed:
             raise OSError(errno.ENOSPC, self._failure or f"the disk of {self._file.parent} is almost full")
 
-    def _refusing(self, name: str, inner: Any) -> Any:
-        """Wrap a service's handler, so that a write that cannot be saved is an error and changes nothing."""
+    def _wrap_handler(self, name: str, inner: Any) -> Any:
+        """Wrap a service's handler, so that a write that cannot be saved returns an error and changes nothing."""
 
         async def handle(
             method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], **more: Any
-        ) -> Answer:
+        ) -> ServiceResponse:
             operation = method if name == "s3" else _operation(headers, body, query)
             if operation.lower().startswith(_READS):
-                answer: Answer = await inner(method, path, headers, body, query, **more)
-                return answer
+                response: ServiceResponse = await inner(method, path, headers, body, query, **more)
+                return response
             bucket, key = s3._parse_bucket_key(path, headers) if name == "s3" else ("", "")  # noqa: SLF001 -- as MiniStack does
             growth = 0 if key else ESCAPED * len(body)
             objects: dict[str, Any] = s3._buckets.get(bucket, {}).get("objects", {})  # noqa: SLF001 -- no other way
-            before = objects.get(key)
+            previous = objects.get(key)
             self._lost.clear()
             try:
                 if not (name == "s3" and (method == "DELETE" or "delete" in query)):  # deletes make room
-                    self._require_room(growth)
-                answer = await inner(method, path, headers, body, query, **more)
+                    self._check_room(growth)
+                response = await inner(method, path, headers, body, query, **more)
             except OSError as error:
                 return _internal_error(name, error)
             if not key:
                 self._changed.add(name)
                 self._growth += growth
             if name != "s3" or not self._lost:  # S3's handler does not await: the failure is its own
-                return answer
+                return response
             objects.pop(key, None)
-            if before is not None:
-                objects[key] = before
+            if previous is not None:
+                objects[key] = previous
             return _internal_error(name, self._lost[0])
 
         return handle
@@ -163,7 +163,7 @@ class SavedState:
         def write(path: str, data: bytes | str, *, text: bool = False) -> None:
             try:
                 if not text:  # an object's metadata, which is text, follows it into the spare room
-                    self._require_room(len(data))
+                    self._check_room(len(data))
                 inner(path, data, text=text)
             except OSError as error:
                 self._lost.append(error)
@@ -171,8 +171,8 @@ class SavedState:
 
         return write
 
-    def _damaged(self, what: str, path: Path) -> StateDamaged:
-        return StateDamaged(f"{path} {what}; nothing was changed")
+    def _damaged(self, problem: str, path: Path) -> StateDamaged:
+        return StateDamaged(f"{path} {problem}; nothing was changed")
 
 
 def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]) -> str:
@@ -181,15 +181,15 @@ def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]
     return target or (query.get("Action") or parse_qs(body.decode("utf-8", "replace")).get("Action") or [""])[0]
 
 
-def _internal_error(name: str, error: OSError) -> Answer:
+def _internal_error(name: str, error: OSError) -> ServiceResponse:
     message = f"Nothing was changed: {error.strerror}. Free some space and repeat the request."
     logger.error("a write was refused: %s", message)
-    answer: Answer
+    response: ServiceResponse
     if name == "s3":
-        answer = s3._error("InternalError", message, 500)  # noqa: SLF001 -- MiniStack's own form
+        response = s3._error("InternalError", message, 500)  # noqa: SLF001 -- MiniStack's own form
     elif name == "iam":
-        answer = iam._error(500, "ServiceFailure", message)  # noqa: SLF001 -- as above
+        response = iam._error(500, "ServiceFailure", message)  # noqa: SLF001 -- as above
     else:
         code = "InternalServerError" if name == "dynamodb" else "InternalServiceError"
-        answer = error_response_json(code, message, 500)
-    return answer
+        response = error_response_json(code, message, 500)
+    return response

@@ -1,8 +1,8 @@
-"""A working server on one machine: the embedded AWS, the template's resources in it, the gateway.
+"""Run a complete server on one machine: the embedded AWS, the template's resources and the gateway.
 
-`local_stack` is what `deltaic serve`, the demo and the tests run. It starts two processes and changes nothing in the
-caller's: the functions' environment is the gateway process's own, set before any of them is loaded, so
-`deltaic.settings.settings()` is right there from its first call and is not touched here.
+`deltaic serve`, the demo and the tests run `local_stack`. It starts two processes and does not change the environment
+of the calling process. The gateway process has the functions' environment from its start, so
+`deltaic.settings.settings()` is correct there from the first call.
 """
 
 import json
@@ -21,17 +21,17 @@ from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.sam_template import TEMPLATE, Template, load_template
 from deltaic_ops.local.access_logs import FOLDER
 from deltaic_ops.local.aws_limits import Limits
-from deltaic_ops.local.embedded import EmbeddedAws, bound
+from deltaic_ops.local.embedded import EmbeddedAws, bind_port
 from deltaic_ops.local.private import UMASK, private_folder, private_log
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
-from deltaic_ops.local.state_folder import announced, locked
+from deltaic_ops.local.state_folder import announce_server, lock_state
 
 STOP_SECONDS = 15.0
 EMBEDDED = "embedded AWS"
 
 
 class StackFailed(Exception):
-    """A part of the stack did not start, or has ended; the message says which, and where its log is."""
+    """A process of the stack did not start, or has ended; the message names it and its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,22 @@ class Stack:
     """A running server."""
 
     endpoint: str
-    """What a profile names as endpoint, e.g. http://127.0.0.1:8000/delta-sharing."""
+    """Endpoint for profiles, for example http://127.0.0.1:8000/delta-sharing."""
     environment: Mapping[str, str]
-    """The variables with which AWS tools, Spark and the CLI reach the same AWS and the same tables."""
+    """Variables that connect AWS tools, Spark and the CLI to the same AWS and tables."""
     processes: Mapping[str, int]
-    """The processes by name."""
+    """Process ids by name."""
 
     @property
     def embedded(self) -> bool:
-        """Whether the AWS is the embedded one."""
+        """Return whether the stack runs on the embedded AWS."""
         return EMBEDDED in self.processes
 
     def check(self) -> None:
         """Raise StackFailed if one of the processes has ended."""
         for name, pid in self.processes.items():
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                raise StackFailed(f"the {name} has ended unexpectedly")
+                raise StackFailed(f"the {name} has stopped unexpectedly")
 
 
 @contextmanager
@@ -66,17 +66,17 @@ def local_stack(
     path: Path = TEMPLATE,
     limits: Limits = "none",
 ) -> Iterator[Stack]:
-    """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
+    """Run the embedded AWS and the gateway, both on loopback, until the block ends.
 
-    The gateway's port opens last: whoever is answered there finds the AWS ready and announced. `parameters` are the
-    template's (such as ResponseStreaming); `limits` says whose limits answers are held to. Raises StateUnusable,
-    StackFailed, TemplateError.
+    The gateway's port opens last, when the AWS is ready and announced. `parameters` are those of the template, for
+    example ResponseStreaming; `limits` "aws" applies AWS's limits to responses. Raises StateUnusable, StackFailed,
+    TemplateError.
     """
     values = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, values)
     with ExitStack() as parts:
-        lock = parts.enter_context(locked(state, to_serve=True))
-        listener = parts.enter_context(_port(port))
+        lock = parts.enter_context(lock_state(state, to_serve=True))
+        listener = parts.enter_context(_bind(port))
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
@@ -90,40 +90,41 @@ def local_stack(
         try:
             aws.wait()
             prepare(template, clients)
-        except (RuntimeError, ClientError) as error:  # such as of a disk that is full
+        except (RuntimeError, ClientError) as error:  # for example, the disk is full
             raise StackFailed(str(error)) from error
-        outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.answer()}
-        # The AWS ends with this process, so this is the one whose life tells whether it runs.
-        parts.enter_context(announced(state, aws.endpoint, os.getpid(), outside))
-        parts.callback(gateway.stop)  # before the AWS that its answers need
+        variables = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.wait_until_ready()}
+        # The AWS ends with this process, so others check this process to know whether the AWS is running.
+        parts.enter_context(announce_server(state, aws.endpoint, os.getpid(), variables))
+        parts.callback(gateway.stop)  # before the AWS, which its last responses need
         gateway.open()
-        yield Stack(outside["DELTAIC_ENDPOINT"], outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
+        yield Stack(variables["DELTAIC_ENDPOINT"], variables, {EMBEDDED: aws.pid, "gateway": gateway.pid})
 
 
 @contextmanager
 def gateway_over(
     environment: Mapping[str, str], state: Path, port: int = 0, *, limits: Limits = "none"
 ) -> Iterator[Stack]:
-    """Run the gateway over the AWS that the variables name; nothing is created there (`sam deploy` does that).
+    """Run the gateway with the AWS of these variables, and create nothing there, because `sam deploy` does.
 
-    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else from the outputs of
-    the deployed stack (DELTAIC_STACK, `deltaic`), else from the template; URLs are then signed as whoever serves. The
-    port opens when the functions are loaded. Raises StateUnusable, StackFailed, TemplateError.
+    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) come from `environment`, otherwise from the outputs of
+    the deployed stack (DELTAIC_STACK, default `deltaic`), otherwise from the template. Without outputs, URLs are signed
+    with the caller's credentials. The port opens when the functions are loaded. Raises StateUnusable, StackFailed,
+    TemplateError.
     """
     template = load_template(parameters=PARAMETERS)
-    deployed = {} if environment.get("CATALOG_TABLE") else _deployed(environment)
-    together = {**template.environment, "SIGNING_ROLE_ARN": "", "ICEBERG_BUCKET": "", **deployed, **environment}
+    outputs = {} if environment.get("CATALOG_TABLE") else _stack_variables(environment)
+    variables = {**template.environment, "SIGNING_ROLE_ARN": "", "ICEBERG_BUCKET": "", **outputs, **environment}
     private_folder(state)
-    with _port(port) as listener, ExitStack() as parts:
-        gateway = _GatewayProcess(state, together, (TEMPLATE, PARAMETERS), listener, limits=limits)
+    with _bind(port) as listener, ExitStack() as parts:
+        gateway = _GatewayProcess(state, variables, (TEMPLATE, PARAMETERS), listener, limits=limits)
         parts.callback(gateway.stop)
-        endpoint = gateway.answer()
+        endpoint = gateway.wait_until_ready()
         gateway.open()
-        yield Stack(endpoint, {name: together[name] for name in _tables(template)}, {"gateway": gateway.pid})
+        yield Stack(endpoint, {name: variables[name] for name in _tables(template)}, {"gateway": gateway.pid})
 
 
-def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what a deployed stack says of its tables, key and role; nothing if there is none or it cannot be asked."""
+def _stack_variables(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return variables from the outputs of a deployed stack; empty if it does not exist or cannot be read."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -147,13 +148,13 @@ def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def _port(port: int) -> socket.socket:
-    """Take the gateway's port before anything is started; raises StackFailed."""
+def _bind(port: int) -> socket.socket:
+    """Bind the gateway's port; raises StackFailed."""
     try:
-        return bound(port)
+        return bind_port(port)
     except OSError as error:
         raise StackFailed(
-            f"port {port} on 127.0.0.1 cannot be taken ({error.strerror}): choose another with --port (0: any)"
+            f"cannot use port {port} on 127.0.0.1 ({error.strerror}): choose another port with --port (0: any)"
         ) from error
 
 
@@ -163,7 +164,7 @@ def _tables(template: Template) -> Mapping[str, str]:
 
 
 class _GatewayProcess:
-    """The gateway's process, from its start on. It is given the listener, and holds the folder's lock too, if any."""
+    """The gateway's process. It inherits the listener, and the lock of the state folder, if any."""
 
     def __init__(
         self,
@@ -176,17 +177,17 @@ class _GatewayProcess:
     ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits]
-        told += [
+        arguments = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits]
+        arguments += [
             "--template",
             str(template[0]),
             *(f"--parameter={name}={value}" for name, value in template[1].items()),
         ]
-        # Nothing here slows or ends a long answer as Lambda does, unless whoever serves wants to see that.
+        # Without AWS's limits, long responses need no pages.
         unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"} if limits == "none" else {}
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
+                [sys.executable, "-m", "deltaic_ops.local.gateway_process", *arguments],
                 env={**unlimited, **inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -194,21 +195,21 @@ class _GatewayProcess:
                 text=True,
                 pass_fds=(listener.fileno(), *locks),
                 umask=UMASK,
-                start_new_session=True,  # Ctrl-C is for the parent, which knows the order of stopping
+                start_new_session=True,  # Ctrl-C goes only to the parent, which stops processes in order
             )
         self.pid = self._process.pid
         self._opened = False
 
     def open(self) -> None:
-        """Let it open its port; returns when it has, raises StackFailed if it cannot."""
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        """Open the port, and wait until it is open; raises StackFailed."""
+        assert self._process.stdin is not None  # noqa: S101 -- stdin=PIPE
         self._opened = True
-        with suppress(BrokenPipeError):  # then it has ended, and its answer is missing
+        with suppress(BrokenPipeError):  # it has ended, which wait_until_ready reports
             os.write(self._process.stdin.fileno(), b"open\n")
-        self.answer()
+        self.wait_until_ready()
 
     def stop(self) -> None:
-        """Let it end what it answers, then end it."""
+        """Stop the process after its current responses."""
         process = self._process
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
@@ -221,12 +222,12 @@ class _GatewayProcess:
             process.kill()
             process.wait()
 
-    def answer(self) -> str:
-        """Wait until its functions are loaded, or its port is open; return where it serves, or raise StackFailed."""
-        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+    def wait_until_ready(self) -> str:
+        """Wait until its functions are loaded, or its port is open; return its endpoint, or raise StackFailed."""
+        assert self._process.stdout is not None  # noqa: S101 -- stdout=PIPE
         line = self._process.stdout.readline()
-        said = json.loads(line) if line else {"error": "it has ended"}
-        if "error" in said:
-            raise StackFailed(f"the gateway did not start: {said['error']}; its log is {self._log}")
-        endpoint: str = said["endpoint"]
+        message = json.loads(line) if line else {"error": "it has ended"}
+        if "error" in message:
+            raise StackFailed(f"the gateway did not start: {message['error']}; its log is {self._log}")
+        endpoint: str = message["endpoint"]
         return endpoint

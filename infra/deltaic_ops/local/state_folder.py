@@ -1,8 +1,8 @@
-"""Lock and announcement of a state folder (`.deltaic`): who uses it now, how others reach the AWS that runs in it.
+"""Lock a state folder (`.deltaic`), and announce the AWS that runs in it to other processes.
 
-Whoever uses the folder holds its lock, and a server that is ready is announced beside it. So who meets a held folder
-waits for the one or the other: for the announcement, or for the lock. A server that is starting says so in the lock,
-because whoever waits for it must not take its end for an ordinary one.
+A process that uses the folder locks it. A server that is ready also writes an announcement with its environment. Other
+processes wait for the announcement or for the lock. A starting server writes this to the lock file, so that waiting
+processes can report that it failed.
 """
 
 import fcntl
@@ -30,20 +30,20 @@ LOCK = "lock"
 STARTING = "starting"
 
 WAIT_SECONDS = 90.0
-"""How long the folder is waited for: longer than a server may take to start."""
-TELL_SECONDS = 1.0
+"""Time to wait for the folder, which is longer than a server needs to start."""
+REPORT_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 
-_TOLD = (
+_VARIABLES = (
     *("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"),
     *("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET"),
     "DELTAIC_ENDPOINT",
 )
-"""The variables that an announcement may set: others could lead programs to load or run what its writer likes."""
+"""Variables that an announcement can set; others could make programs load or run other code."""
 
 
 class StateInUse(StateUnusable):
-    """Another process uses this folder; `environment` tells how to reach the AWS in it, None if it is not announced."""
+    """Another process uses the folder; `environment` connects to the AWS in it, None if none is announced."""
 
     def __init__(self, message: str, environment: Mapping[str, str] | None) -> None:
         super().__init__(message)
@@ -52,22 +52,22 @@ class StateInUse(StateUnusable):
 
 class _Holder(NamedTuple):
     pid: str
-    """Empty if it has ended, and processes of its own hold the folder until they have."""
+    """Empty if the process has ended, and its child processes still lock the folder."""
     starting: bool
 
 
 @contextmanager
-def locked(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS) -> Iterator[int]:
-    """Hold the folder for this process; yields the lock's file descriptor. With `to_serve`, it is a starting server's.
+def lock_state(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS) -> Iterator[int]:
+    """Lock the folder for this process and yield the lock's file descriptor; `to_serve` marks a starting server.
 
-    Raises StateInUse if a server runs here (at once), or if the folder is still held after `seconds`; StateUnusable if
-    a server that was starting has ended instead (unless to serve is what is wanted), or the folder cannot be written.
-    The kernel frees the folder when this process has ended, and every other that was handed the descriptor.
+    Raises StateInUse if a server is running, or if the folder is still locked after `seconds`. Raises StateUnusable if
+    the folder cannot be written, or if a server failed to start in it. The lock ends when this process and all
+    processes that inherit the descriptor have ended.
     """
     private_folder(state)
     with _open_lock(state) as lock:
         _wait(state, lock, to_serve=to_serve, seconds=seconds)
-        _hold(state, f"{os.getpid()} {STARTING}" if to_serve else str(os.getpid()))
+        _write_holder(state, f"{os.getpid()} {STARTING}" if to_serve else str(os.getpid()))
         try:
             yield lock.fileno()
         finally:
@@ -75,33 +75,32 @@ def locked(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS
 
 
 @contextmanager
-def announced(state: Path, endpoint: str, pid: int, environment: Mapping[str, str]) -> Iterator[None]:
-    """Tell other processes how to reach the embedded AWS, for as long as the block runs and the process lives."""
-    known = {"endpoint": endpoint, "pid": pid, "environment": dict(environment)}
+def announce_server(state: Path, endpoint: str, pid: int, environment: Mapping[str, str]) -> Iterator[None]:
+    """Announce the embedded AWS to other processes until the block or the process ends."""
+    announcement = {"endpoint": endpoint, "pid": pid, "environment": dict(environment)}
     path = state / RUNNING
     try:
-        write_private(path, json.dumps(known, indent=2) + "\n")
+        write_private(path, json.dumps(announcement, indent=2) + "\n")
     except OSError as error:
         raise unusable(state, error) from error
-    _hold(state, str(os.getpid()))  # only now: who sees that nobody is starting any more finds the announcement
+    _write_holder(state, str(os.getpid()))  # after the announcement, which exists once no server is starting
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
 
 
-def served(state: Path, *, appear: float = 0.0) -> Mapping[str, str] | None:
-    """Return the variables with which the folder's embedded AWS is reached, after its start; None if nobody serves.
+def wait_for_environment(state: Path, *, appear_seconds: float = 0.0) -> Mapping[str, str] | None:
+    """Return the variables of the folder's server, and wait while it starts; None if no server is running.
 
-    A server whose command was typed a moment ago holds nothing yet: it may `appear` in so many seconds.
-
-    Raises StateInUse if whoever holds the folder neither serves nor ends, StateUnusable as `locked` does.
+    A server that was started just before may lock the folder within `appear_seconds`. Raises StateInUse if another
+    process keeps the folder locked, and StateUnusable as `lock_state` does.
     """
-    deadline = time.monotonic() + appear
+    deadline = time.monotonic() + appear_seconds
     try:
         while True:
             if (state / LOCK).exists():
-                with locked(state):
+                with lock_state(state):
                     pass
             if time.monotonic() >= deadline:
                 return None
@@ -112,50 +111,50 @@ def served(state: Path, *, appear: float = 0.0) -> Mapping[str, str] | None:
         return error.environment
 
 
-def running(state: Path) -> Mapping[str, str] | None:
-    """Return the variables with which the folder's running embedded AWS is reached; None if none is announced.
+def running_environment(state: Path) -> Mapping[str, str] | None:
+    """Return the variables of the AWS that is running in the folder; None if none is announced.
 
-    Raises StateUnusable where somebody else may have announced it, or it leads to another machine.
+    Raises StateUnusable if other users can write the announcement, or if its endpoint is on another machine.
     """
     try:
-        known: dict[str, Any] = json.loads(read_private(state / RUNNING))
-        environment = {name: str(value) for name, value in known["environment"].items() if name in _TOLD}
-        lives = _lives(known["pid"])
+        announcement: dict[str, Any] = json.loads(read_private(state / RUNNING))
+        environment = {name: str(value) for name, value in announcement["environment"].items() if name in _VARIABLES}
+        is_alive = _is_alive(announcement["pid"])
     except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    if not lives:
+    if not is_alive:
         return None
     if not is_this_machine(environment.get("AWS_ENDPOINT_URL", "")):
-        raise StateUnusable(f"{state / RUNNING} leads to another machine: remove it, or choose another --state")
+        raise StateUnusable(f"{state / RUNNING} points to another machine: remove the file, or choose another --state")
     return environment
 
 
 def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:
-    """Take the lock, or raise as `locked` does."""
-    begun, awaited, announced = time.monotonic(), None, False
-    while not _taken(lock):
-        holder = _holder(state)  # before the announcement is looked for, which comes before the holder changes
-        environment = running(state)
-        passed = time.monotonic() - begun
-        if environment is not None or passed > seconds:
+    """Wait for the lock, or raise as `lock_state` does."""
+    started_at, starting_server, has_reported = time.monotonic(), None, False
+    while not _try_lock(lock):
+        holder = _holder(state)  # read before the announcement, which is written before the holder changes
+        environment = running_environment(state)
+        waited_seconds = time.monotonic() - started_at
+        if environment is not None or waited_seconds > seconds:
             raise StateInUse(_in_use(state, holder), environment)
-        if awaited is not None and not holder.starting and not to_serve:
-            raise _never_served(state, awaited)
-        awaited = holder if holder.starting else None
-        if passed > TELL_SECONDS and not announced:
-            what = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
-            who = f"process {holder.pid}" if holder.pid else "by a process that is ending"
-            sys.stderr.write(f"waiting for {what} ({who})\n")  # in one piece: threads may say so at once
-            announced = True
+        if starting_server is not None and not holder.starting and not to_serve:
+            raise _never_served(state, starting_server)
+        starting_server = holder if holder.starting else None
+        if waited_seconds > REPORT_SECONDS and not has_reported:
+            target = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
+            process = f"process {holder.pid}" if holder.pid else "by a process that is ending"
+            sys.stderr.write(f"waiting for {target} ({process})\n")  # one write, because threads may report at once
+            has_reported = True
         time.sleep(_POLL_SECONDS)
-    if awaited is not None and not to_serve:
-        raise _never_served(state, awaited)
+    if starting_server is not None and not to_serve:
+        raise _never_served(state, starting_server)
 
 
 def _in_use(state: Path, holder: _Holder) -> str:
     if not holder.pid:
         return (
-            f"{state} is still in use by what a process has left that has ended. Repeat the command in a moment, or "
+            f"{state} is still in use by child processes of a stopped server. Repeat the command in a few seconds, or "
             "choose another folder with --state."
         )
     return (
@@ -164,14 +163,14 @@ def _in_use(state: Path, holder: _Holder) -> str:
     )
 
 
-def _never_served(state: Path, awaited: _Holder) -> StateUnusable:
+def _never_served(state: Path, server: _Holder) -> StateUnusable:
     return StateUnusable(
-        f"the server that was starting in {state} (process {awaited.pid}) has ended before it served: "
-        f"start it again with `deltaic serve --state {shlex.quote(str(state))}` to see why"
+        f"the server in {state} (process {server.pid}) stopped before it was ready: "
+        f"start it again with `deltaic serve --state {shlex.quote(str(state))}` to see the error"
     )
 
 
-def _taken(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -187,7 +186,7 @@ def _open_lock(state: Path) -> IO[str]:
         raise unusable(state, error) from error
 
 
-def _hold(state: Path, holder: str) -> None:
+def _write_holder(state: Path, holder: str) -> None:
     try:
         (state / LOCK).write_text(holder)
     except OSError as error:
@@ -195,15 +194,15 @@ def _hold(state: Path, holder: str) -> None:
 
 
 def _holder(state: Path) -> _Holder:
-    """Return who holds the folder; a server that was killed while it started is not starting any more."""
-    pid, _, said = (state / LOCK).read_text(errors="replace").partition(" ")
-    return _Holder(pid, starting=said == STARTING) if _lives(pid) else _Holder("", starting=False)
+    """Return the process that locks the folder; a server that was killed is not starting."""
+    pid, _, activity = (state / LOCK).read_text(errors="replace").partition(" ")
+    return _Holder(pid, starting=activity == STARTING) if _is_alive(pid) else _Holder("", starting=False)
 
 
-def _lives(pid: int | str) -> bool:
+def _is_alive(pid: int | str) -> bool:
     try:
         number = int(pid)
         os.kill(number, 0)
     except (OSError, OverflowError, ValueError):
         return False
-    return number > 0  # others are groups of processes, and no holder
+    return number > 0  # zero and negative numbers are process groups

@@ -1,1 +1,1 @@
-"""The template on LocalStack: an emulator of AWS on this machine, and what `sam deploy` makes there."""
+"""Run LocalStack, an emulator of AWS, on this machine and deploy the template there."""

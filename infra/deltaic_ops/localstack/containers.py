@@ -1,4 +1,4 @@
-"""LocalStack in Docker: by Compose, from one pinned image (compose.yaml)."""
+"""Run LocalStack in Docker with Compose, from a pinned image (compose.yaml)."""
 
 import os
 import shutil
@@ -9,17 +9,17 @@ from typing import Final
 
 from deltaic.errors import Conflict, Unavailable
 
-from deltaic_ops.local.embedded import answers, bound, free_port
+from deltaic_ops.local.embedded import bind_port, free_port, is_healthy
 from deltaic_ops.localstack.instance import Running
 
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")
 VERSION: Final = "4.14.0"
 START_SECONDS: Final = 600.0
-"""Its image is fetched meanwhile."""
+"""Includes the download of the image."""
 
 
 def start(folder: Path, port: int) -> Running:
-    """Start the container and return when it answers; raises Unavailable, and leaves nothing then."""
+    """Start the container and wait until it is ready; raises Unavailable, and then removes the container."""
     port = port or free_port()
     project = f"deltaic-localstack-{port}"
     try:
@@ -33,20 +33,20 @@ def start(folder: Path, port: int) -> Running:
 
 
 def end(project: str) -> None:
-    """End the project's containers and networks."""
+    """Remove the project's containers and networks."""
     _compose(project, 0, "down", "--volumes", "--timeout", "10", check=False)
 
 
 def docker_answers() -> bool:
     """Return whether a Docker engine with Compose can be used here."""
     docker = shutil.which("docker")
-    return docker is not None and all(_succeeds(docker, *words) for words in (["info"], ["compose", "version"]))
+    return docker is not None and all(_succeeds(docker, *command) for command in (["info"], ["compose", "version"]))
 
 
 def check_port(port: int) -> None:
     """Raise Conflict if a port of 127.0.0.1 is in use."""
     try:
-        bound(port).close()
+        bind_port(port).close()
     except OSError:
         raise Conflict(
             f"port {port} is in use: stop the program that uses it, or choose another port with --port "
@@ -63,11 +63,11 @@ def _succeeds(*command: str) -> bool:
 
 def _wait(project: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while not answers(port, "/_localstack/health"):
+    while not is_healthy(port, "/_localstack/health"):
         if time.monotonic() > deadline or not _compose(project, port, "ps", "--quiet", "--status", "running"):
-            said = " ".join(_compose(project, port, "logs", "--no-color", "--tail", "5").split())
+            log = " ".join(_compose(project, port, "logs", "--no-color", "--tail", "5").split())
             token = "" if os.environ.get("LOCALSTACK_AUTH_TOKEN") else " (LOCALSTACK_AUTH_TOKEN is not set)"
-            raise Unavailable(f"LocalStack did not start{token}: {said}")
+            raise Unavailable(f"LocalStack did not start{token}: {log}")
         time.sleep(1)
 
 

@@ -1,7 +1,6 @@
-"""Deployment to an emulator: template.yaml as SAM builds it, and a small published table with a reader.
+"""Deploy template.yaml to an emulator with SAM, and share a small table with a sample recipient.
 
-The rows are written by deltalake and not by Spark: what is shown here is the server, and Spark's first start takes
-longer than all the rest.
+deltalake writes the rows, because Spark's first start takes longer than the whole deployment.
 """
 
 import json
@@ -21,14 +20,14 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import StackOutputs, reachable, stack_outputs
 from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translated
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
-from deltaic_ops.localstack.instance import PROFILE, Deployed, Running, announce, folder_of
+from deltaic_ops.localstack.instance import PROFILE, Deployed, Running, folder_of, write_record
 from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ARTIFACTS: Final = "deltaic-artifacts"
-"""The bucket that code is uploaded to. SAM would make one by a stack of its own, and wait for it."""
+"""Bucket for uploads of code. Without it, SAM creates one with an additional stack, which takes longer."""
 SHARE, SCHEMA, TABLE = "localstack_share", "sample", "doses"
 READER: Final = "localstack_reader"
 LOCATION: Final = f"s3://{DATA_BUCKET}/sample/doses"
@@ -40,7 +39,7 @@ PARAMETERS: Final = {
 }
 PYTHON: Final = "3.13"
 """The Python of the functions (template.yaml), for which the layer is built."""
-_SAID = 700
+_MESSAGE_CHARACTERS = 700
 _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
 
 
@@ -49,54 +48,54 @@ def deploy_sample(
 ) -> Deployed:
     """Build the template, deploy it to an emulator and share a sample table there; record it in the state folder.
 
-    Raises Conflict for a stack that exists, Unavailable for what SAM refuses.
+    Raises Conflict if the stack exists, Unavailable if SAM fails.
     """
     folder = folder_of(state)
     refuse_update(stack, emulator)
     with step(progress, "Building the functions and their layer"):
-        artifacts = built(folder / "build")
-    with step(progress, f"Deploying the stack {stack}") as tell:
-        outputs = deployed(artifacts, stack, emulator, parameters)
-        # The API's address on the emulator, which its output cannot say.
+        artifacts = build_artifacts(folder / "build")
+    with step(progress, f"Deploying the stack {stack}") as update:
+        outputs = deploy_artifacts(artifacts, stack, emulator, parameters)
+        # The stack's output contains the address on AWS.
         endpoint = reachable(outputs.endpoint, emulator.endpoint)
-        tell(endpoint)
+        update(endpoint)
     profile = folder / PROFILE
-    with step(progress, f"Publishing a table and writing the profile of {READER}") as tell:
-        tell(f"{publish(outputs, emulator, endpoint, profile)} rows, {profile}")
+    with step(progress, f"Publishing a table and writing the profile of {READER}") as update:
+        update(f"{publish(outputs, emulator, endpoint, profile)} rows, {profile}")
     record = Deployed(stack, endpoint, str(profile.absolute()))
-    announce(state, record)
+    write_record(state, record)
     return record
 
 
-def built(folder: Path) -> Path:
-    """Run `sam build` for this machine's processor and the functions' own Python; raises Unavailable."""
+def build_artifacts(folder: Path) -> Path:
+    """Run `sam build` for this machine's processor and the functions' Python version; raises Unavailable."""
     if shutil.which("make") is None:
-        raise Unavailable("make is needed to build the layer: `apt-get install make`, or Xcode's command line tools")
+        raise Unavailable("cannot build the layer without make: run `apt-get install make`, or install Xcode's tools")
     try:
         build(folder, BuildTarget(BuildTarget.this_machine().architecture, PYTHON))
     except SamError as error:
-        raise Unavailable(_said(error)) from error
+        raise Unavailable(_message(error)) from error
     _pack_layers(folder)
     return folder
 
 
 def refuse_update(stack: str, running: Running) -> None:
-    """Raise Conflict if the stack is there, whole or not: these emulators replace aliases when they update one."""
+    """Raise Conflict if the stack exists and the emulator cannot update stacks with aliases of functions."""
     client = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     with suppress(client.exceptions.ClientError):
         client.describe_stacks(StackName=stack)
         if not running.containers:
             raise Conflict(
-                f"the stack '{stack}' is there already, and {running.engine} cannot update one: stop the emulator and "
-                "start it again, or choose another stack with --stack and --parameter Stage=NAME"
+                f"the stack '{stack}' exists, and {running.engine} cannot update stacks: restart the emulator, or "
+                "choose another stack with --stack and --parameter Stage=NAME"
             )
 
 
-def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> StackOutputs:
-    """Run `sam deploy` of what was built; raises Unavailable.
+def deploy_artifacts(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> StackOutputs:
+    """Run `sam deploy` for the built artifacts; raises Unavailable.
 
-    For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
-    those that the transform makes (tests/emulators corrects that for emulators that run as a process).
+    For LocalStack in Docker, SAM's transform runs here: LocalStack resolves references before it transforms the
+    template, and refuses references to resources that the transform creates.
     """
     client = session_of(running.environment).client("s3", endpoint_url=running.endpoint)
     for bucket in (ARTIFACTS, DATA_BUCKET):
@@ -111,37 +110,37 @@ def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str
             (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
         deploy(folder, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
     except SamError as error:
-        raise Unavailable(_said(error)) from error
+        raise Unavailable(_message(error)) from error
     formation = session_of(running.environment).client("cloudformation", endpoint_url=running.endpoint)
     return stack_outputs(formation, stack)
 
 
 def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Path) -> int:
-    """Write a table of two versions, share it and write its reader's profile; returns its rows.
+    """Write a table of two versions, share it and write the recipient's profile; return the number of rows.
 
-    What is there stays, but the reader gets a new token.
+    Existing objects stay unchanged, but the recipient gets a new token.
     """
     admin = catalog(outputs, running)
     rows = write_rows(running)
     with suppress(AlreadyExists):
-        admin.shares.create(SHARE, comment="What `deltaic localstack deploy` shares")
+        admin.shares.create(SHARE, comment="Sample of `deltaic localstack deploy`")
     with suppress(AlreadyExists):
         admin.schemas.create(SHARE, SCHEMA)
     with suppress(AlreadyExists):
         admin.tables.create(SHARE, SCHEMA, TABLE, LOCATION, history=True)
     try:
-        reader = admin.recipients.create(READER)
+        recipient = admin.recipients.create(READER)
     except AlreadyExists:
-        reader = admin.recipients.get(READER)
+        recipient = admin.recipients.get(READER)
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
-    with profile_place(profile) as place:
-        place.write_profile(endpoint, admin.tokens.create(reader, overlap=timedelta(0)))
+    with profile_place(profile) as file:
+        file.write_profile(endpoint, admin.tokens.create(recipient, overlap=timedelta(0)))
     return rows
 
 
 def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
-    """Return the stack's catalog, as its administrator."""
+    """Return the administration of the stack's catalog."""
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.dynamo import Dynamo
 
@@ -150,7 +149,7 @@ def catalog(outputs: StackOutputs, running: Running) -> "CatalogAdmin":
 
 
 def write_rows(running: Running) -> int:
-    """Write the sample: two days of doses, a version each, with a change feed."""
+    """Write the sample, two versions with one day of doses each and a change feed; return the number of rows."""
     import pyarrow as pa
     from deltalake import DeltaTable, write_deltalake
 
@@ -158,27 +157,27 @@ def write_rows(running: Running) -> int:
     days = [
         pa.table({"day": [day] * 3, "dose": pa.array([1, 2, 3], pa.int64())}) for day in ("2026-11-21", "2026-11-22")
     ]
-    known: dict[str, Any] = {"partition_by": ["day"], "storage_options": options}
+    arguments: dict[str, Any] = {"partition_by": ["day"], "storage_options": options}
     if not DeltaTable.is_deltatable(LOCATION, storage_options=options):
-        write_deltalake(LOCATION, days[0], configuration={"delta.enableChangeDataFeed": "true"}, **known)
-        write_deltalake(LOCATION, days[1], mode="append", **known)
+        write_deltalake(LOCATION, days[0], configuration={"delta.enableChangeDataFeed": "true"}, **arguments)
+        write_deltalake(LOCATION, days[1], mode="append", **arguments)
     return DeltaTable(LOCATION, storage_options=options).to_pyarrow_table().num_rows
 
 
 def _pack_layers(folder: Path) -> None:
-    """Pack layers without compression: SAM's takes half a minute, and nothing is sent anywhere."""
+    """Pack layers without compression, which takes SAM half a minute and has no benefit on this machine."""
     template = folder / "template.yaml"
 
-    def pack(found: re.Match[str]) -> str:
-        source, archive = folder / found["folder"], folder / f"{found['folder']}.zip"
+    def pack(match: re.Match[str]) -> str:
+        source, archive = folder / match["folder"], folder / f"{match['folder']}.zip"
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
             for path in sorted(source.rglob("*")):
                 packed.write(path, path.relative_to(source))
-        return f"{found['before']}{archive.name}"
+        return f"{match['before']}{archive.name}"
 
     template.write_text(_LAYER.sub(pack, template.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _said(error: SamError) -> str:
+def _message(error: SamError) -> str:
     text = " ".join(str(error).split())
-    return text if len(text) <= _SAID else f"... {text[-_SAID:]}"
+    return text if len(text) <= _MESSAGE_CHARACTERS else f"... {text[-_MESSAGE_CHARACTERS:]}"

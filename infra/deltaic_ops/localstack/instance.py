@@ -1,4 +1,4 @@
-"""What a state folder tells of the LocalStack in it: whether it is up, how it is reached, what was deployed there."""
+"""Record in a state folder which LocalStack is running, how to connect to it, and what was deployed."""
 
 import fcntl
 import json
@@ -31,81 +31,81 @@ class Running:
     version: str
     endpoint: str
     key_id: str
-    """Of its administrator; LocalEmu knows no other key that is not made there."""
+    """Key of the administrator; LocalEmu accepts no other key from outside."""
     secret: str
     pid: int
     """0 for a container."""
     born: str = ""
-    """When the process began, as the system tells it: a number is given to another process one day."""
+    """Start time of the process as `ps` shows it, because the system can reuse a process id."""
     containers: str = ""
-    """The name of the Compose project, if it is one."""
+    """Name of the Compose project; empty for a process."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The ordinary AWS variables with which any tool reaches it as its administrator."""
+        """AWS variables that connect tools to it as its administrator."""
         return administrator(self.endpoint, self.key_id, self.secret)
 
     def lives(self) -> bool:
-        """Return whether the process is still the one that was started; of a container whether somebody listens."""
+        """Return whether the process is still running, or whether the container accepts connections."""
         if self.containers:
             return _listens(self.endpoint)
-        return self.pid > 0 and born(self.pid) == self.born
+        return self.pid > 0 and process_start(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """A stack that was deployed there."""
+    """A stack that was deployed to an emulator."""
 
     stack: str
     endpoint: str
-    """What the profile names."""
+    """Endpoint in the profile."""
     profile: str
     """The path of the sample recipient's profile."""
 
 
-_Known = TypeVar("_Known", Running, Deployed)
+_Record = TypeVar("_Record", Running, Deployed)
 
 
 def folder_of(state: Path) -> Path:
-    """Return where a state folder keeps LocalStack's files."""
+    """Return the folder of LocalStack's files in a state folder."""
     return state / FOLDER
 
 
-def running(state: Path) -> Running | None:
-    """Return the emulator that is up, None if there is none; what is left of one that has ended counts as none.
+def running_emulator(state: Path) -> Running | None:
+    """Return the emulator that is running, or None; ignores the record of an emulator that has ended.
 
-    Raises Conflict where somebody else may have written of it, or it leads to another machine.
+    Raises Conflict if other users can write the record, or if its endpoint is on another machine.
     """
     emulator = _read(folder_of(state) / _RUNNING, Running)
     if emulator is None or not emulator.lives():
         return None
     if not is_this_machine(emulator.endpoint):
         raise Conflict(
-            f"{folder_of(state) / _RUNNING} leads to another machine: remove it, or choose another folder with --state"
+            f"{folder_of(state) / _RUNNING} points to another machine: remove the file, or choose another --state"
         )
     return emulator
 
 
-def deployed(state: Path) -> Deployed | None:
-    """Return what was deployed to the emulator that is up; None if nothing was, or it is down."""
-    return _read(folder_of(state) / _DEPLOYED, Deployed) if running(state) else None
+def deployed_stack(state: Path) -> Deployed | None:
+    """Return the stack that was deployed to the running emulator; None without one."""
+    return _read(folder_of(state) / _DEPLOYED, Deployed) if running_emulator(state) else None
 
 
-def announce(state: Path, what: Running | Deployed) -> None:
-    """Tell other commands; raises OSError."""
-    name = _RUNNING if isinstance(what, Running) else _DEPLOYED
-    write_private(folder_of(state) / name, json.dumps(asdict(what), indent=2) + "\n")
+def write_record(state: Path, record: Running | Deployed) -> None:
+    """Record an emulator or a stack for other commands; raises OSError."""
+    name = _RUNNING if isinstance(record, Running) else _DEPLOYED
+    write_private(folder_of(state) / name, json.dumps(asdict(record), indent=2) + "\n")
 
 
-def forget(state: Path) -> None:
-    """Forget what was up, and what was deployed there: its catalog has ended with it, so its profile opens nothing."""
+def delete_records(state: Path) -> None:
+    """Delete the records of the emulator and its stack, and the profile, whose token is invalid without them."""
     for name in (_RUNNING, _DEPLOYED, PROFILE):
         (folder_of(state) / name).unlink(missing_ok=True)
 
 
 @contextmanager
-def alone(state: Path) -> Iterator[Path]:
-    """Hold LocalStack's folder for one command; yields it. Raises Conflict if another command has it, StateUnusable."""
+def lock_folder(state: Path) -> Iterator[Path]:
+    """Lock LocalStack's folder for one command and yield it; raises Conflict if it is locked, StateUnusable."""
     private_folder(state)
     folder = folder_of(state)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -114,14 +114,14 @@ def alone(state: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(
-                f"another `deltaic localstack` is at work in {state}: wait until it has ended, or choose another "
-                "folder by `deltaic --state`"
+                f"another `deltaic localstack` command is running in {state}: wait until it has ended, or choose "
+                "another folder with `deltaic --state`"
             ) from None
         yield folder
 
 
-def born(pid: int) -> str:
-    """Return when a process began, as the system tells it; empty if there is none."""
+def process_start(pid: int) -> str:
+    """Return the start time of a process as `ps` shows it; empty if it does not exist."""
     done = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],
         stdin=subprocess.DEVNULL,
@@ -134,15 +134,15 @@ def born(pid: int) -> str:
 
 
 def _listens(endpoint: str) -> bool:
-    where = urlsplit(endpoint)
+    address = urlsplit(endpoint)
     try:
-        socket.create_connection((where.hostname, where.port or 0), timeout=2).close()
+        socket.create_connection((address.hostname, address.port or 0), timeout=2).close()
     except OSError:
         return False
     return True
 
 
-def _read(path: Path, kind: type[_Known]) -> _Known | None:
+def _read(path: Path, kind: type[_Record]) -> _Record | None:
     try:
         return kind(**json.loads(read_private(path)))
     except StateUnusable as refusal:

@@ -16,7 +16,7 @@ from deltaic.sharing.rights.row_filters import filtered_rights
 from deltaic.sharing.rights.table_rights import Rights
 from msgspec.structs import replace
 
-from deltaic_ops.inspection.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.filter_checks import missing_properties, row_filters
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def access_of(
     except DeltaicError as refusal:
         return Access(person.name, str(name), allowed=False, rule=_why_not(admin, asked, refusal))
     table = granted.table
-    lacking = lacked(granted.properties, table, granted.grant)
+    lacking = missing_properties(granted.properties, table, granted.grant)
     return Access(
         person.name,
         table.title,

@@ -17,7 +17,7 @@ from deltaic.sharing.rights.row_filters import filtered_rights
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sign_in.jwt_bearers import logged_id
 
-from deltaic_ops.inspection.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.filter_checks import missing_properties, row_filters
 
 _PAGE = 200
 """So many are asked for at a time."""
@@ -61,7 +61,7 @@ class SeenTable:
     @property
     def lacked_properties(self) -> tuple[str, ...]:
         """Properties by which rows are chosen and that the recipient has not."""
-        return () if self.refused else tuple(lacked(self.rights.properties, self.table, self.grant))
+        return () if self.refused else tuple(missing_properties(self.rights.properties, self.table, self.grant))
 
 
 def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Iterator[SeenTable | Asset]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from deltaic_ops.deploy.api import Authorizer
-from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
-from deltaic_ops.local.proxy_event import MalformedAnswer, read_prelude
+from deltaic_ops.local.authorizer import GatewayRefusal, TokenAuthorizer
+from deltaic_ops.local.proxy_event import MalformedResponse, read_prelude
 
 from emulators.parts.emulator import Emulator
 from emulators.parts.streams import Broken, Stream, Streams
@@ -61,7 +61,7 @@ class _Authorizers:
             request = context.invocation_request
             token = request["headers"].get(authorizer.header)
             said = authorizer.authorize(token, _method_arn(context))
-        except Refused as refused:
+        except GatewayRefusal as refused:
             raise _gateway_error(self._emulator, refused.kind) from refused
         context.context_variables["authorizer"] = dict(said)
 
@@ -69,7 +69,7 @@ class _Authorizers:
         key = (context.api_id, context.deployment_id, said["id"])
         if key not in self._known:
             if said["type"] != "TOKEN":
-                raise Refused("AUTHORIZER_CONFIGURATION_ERROR")
+                raise GatewayRefusal("AUTHORIZER_CONFIGURATION_ERROR")
             self._known[key] = TokenAuthorizer(token_authorizer(said), self._invoke(context, said["authorizerUri"]))
         return self._known[key]
 
@@ -106,7 +106,7 @@ def _call(emulator: Emulator, uri: str, event: Mapping[str, Any], source_arn: st
     """Call the function of an integration's or authorizer's URI as API Gateway, which its permission must allow."""
     found = _FUNCTION.search(uri)
     if found is None:
-        raise Refused("API_CONFIGURATION_ERROR")
+        raise GatewayRefusal("API_CONFIGURATION_ERROR")
     proxy = emulator.module(f"{EXECUTE_API}.integrations.aws").RestApiAwsProxyIntegration
     body = json.dumps(event).encode()
     answer: bytes = proxy.call_lambda(function_arn=found[1], event=body, source_arn=source_arn, credentials=None)
@@ -199,7 +199,7 @@ def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams:
         threading.Thread(target=call, daemon=True).start()
         try:
             status, headers, body = opened(stream)
-        except (Broken, MalformedAnswer) as error:
+        except (Broken, MalformedResponse) as error:
             stream.leave()
             failure = emulator.module(f"{EXECUTE_API}.gateway_response").InternalServerError
             raise failure("Internal server error", status_code=BAD_GATEWAY) from error
@@ -218,7 +218,7 @@ def opened(stream: Stream) -> tuple[int, list[tuple[str, str]], Iterator[bytes]]
         if (read := read_prelude(received)) is not None:
             status, headers, first = read
             return status, headers, _rest(stream, chunks, first)
-    raise MalformedAnswer("the answer has no prelude")
+    raise MalformedResponse("the answer has no prelude")
 
 
 def _rest(stream: Stream, chunks: Iterator[bytes], first: bytes) -> Iterator[bytes]:

@@ -1,15 +1,14 @@
-"""Examine a deployed stack, one subject per module; nothing is changed.
+"""Check a deployed stack without changing it; each module has one subject.
 
-`deltaic doctor`, in the order of `examination`:
+`deltaic doctor` runs the checks in the order of `examination`:
 
-    account             clock, concurrency limit, the role that writes API Gateway's log
-    code                the deployed packages are those of this checkout
+    account, code       clock, concurrency limit, API Gateway's log; the deployed packages equal this checkout
     durability          point-in-time recovery, deletion protection, the signing key
-    roles               who can assume the signing roles; revoked recipients are denied
-    places, reading     buckets and regions of shared tables; each log is readable by the function that needs it
-    filters, assets     filters still match the tables; volumes, skills and models exist
-    freshness           views are as fresh as promised; followed folders have their tables
+    roles               who can assume the signing roles; recipients that are cut off are denied
+    bucket_checks       permissions, regions and CORS rules of buckets
+    table_reads         logs of shared tables, and one table over the endpoint
+    filters, folder_checks  filters match the tables; volumes, skills, models and Iceberg tables exist
+    freshness           followed sources are checked regularly, and views are fresh
 
-Each returns findings (`deltaic_ops.inspection.findings`): what was examined, whether it is right, and what to do.
-Requests as a recipient are `checks.verify`.
+Each returns findings (`deltaic_ops.inspection.findings`). `checks.endpoint_checks` sends requests as a recipient.
 """

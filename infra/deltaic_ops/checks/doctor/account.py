@@ -21,53 +21,53 @@ LEAST_EXECUTIONS = 100
 TIMEOUT_SECONDS = 10.0
 
 
-def clock(address: str) -> Finding:
+def check_clock(address: str) -> Finding:
     """Compare this machine's clock with the Date header of AWS, in a response that needs no signature."""
     check = "the clock of this machine matches AWS"
-    before = time.time()
+    sent_at = time.time()
     try:
         header = httpx.head(address, timeout=TIMEOUT_SECONDS).headers.get("date", "")
-        theirs = parsedate_to_datetime(header)
+        aws_time = parsedate_to_datetime(header)
     except httpx.HTTPError as error:
         return Finding(check, "failed", f"{type(error).__name__} at {address}", "check network and AWS_ENDPOINT_URL")
     except ValueError:
         return not_asked(check, f"{address} returned no Date header")
-    skew = (before + time.time()) / 2 - theirs.timestamp()
+    skew = (sent_at + time.time()) / 2 - aws_time.timestamp()
     return judge(
         check,
         f"{abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}",
-        f"set the clock (timedatectl set-ntp true): AWS has {theirs:%Y-%m-%d %H:%M:%S} UTC, and refuses signatures "
+        f"set the clock (timedatectl set-ntp true): AWS has {aws_time:%Y-%m-%d %H:%M:%S} UTC, and refuses signatures "
         "that are minutes off",
         holds=abs(skew) <= MOST_SKEW_SECONDS,
     )
 
 
-def executions(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterator[Finding]:
+def check_concurrency(client: "LambdaClient", parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check the account's Lambda concurrency against the stack's reservations."""
     check = "enough functions can run at once"
-    raise_it = "request 1,000 in Service Quotas, Lambda, 'Concurrent executions' (L-B99A9384)"
+    remedy = "request 1,000 in Service Quotas, Lambda, 'Concurrent executions' (L-B99A9384)"
 
-    def look() -> Finding:
-        most = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
+    def read_account() -> Finding:
+        limit = client.get_account_settings()["AccountLimit"]["ConcurrentExecutions"]
         streaming = 3 * int(parameters.get("StreamingConcurrency", 0))
         reserved = streaming + int(parameters.get("AuthorizerConcurrency", 0))
-        limits = f"{most} in the account, {reserved} reserved by this stack"
-        return advise(check, limits, raise_it, holds=most >= LEAST_EXECUTIONS)
+        limits = f"{limit} in the account, {reserved} reserved by this stack"
+        return advise(check, limits, remedy, holds=limit >= LEAST_EXECUTIONS)
 
-    yield from ask(check, raise_it, look)
+    yield from ask(check, remedy, read_account)
 
 
-def gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
+def check_gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
     """Check the account's settings of API Gateway: its throttle, and the role that writes access logs."""
     throttle, log = "the account's request rate covers the stage's", "the gateway can write its access log"
-    more = "request more in Service Quotas, API Gateway, 'Throttle rate', or deploy with a lower RequestsPerSecond"
+    remedy = "request more in Service Quotas, API Gateway, 'Throttle rate', or deploy with a lower RequestsPerSecond"
 
-    def look() -> Iterator[Finding]:
+    def read_account() -> Iterator[Finding]:
         settings = client.get_account()
         rate = float(settings.get("throttleSettings", {}).get("rateLimit", 0))
         stage = float(parameters.get("RequestsPerSecond", 0))
         rates = f"{rate:.0f} requests per second in the account, {stage:.0f} in the stage"
-        yield advise(throttle, rates, more, holds=rate >= stage)
+        yield advise(throttle, rates, remedy, holds=rate >= stage)
         if parameters.get("AccessLog") == "disabled":
             yield ok(log, "off (AccessLog=disabled)")
             return
@@ -80,4 +80,4 @@ def gateway(client: Any, parameters: Mapping[str, str]) -> Iterator[Finding]:
             holds=bool(role),
         )
 
-    yield from ask(throttle, more, look)
+    yield from ask(throttle, remedy, read_account)

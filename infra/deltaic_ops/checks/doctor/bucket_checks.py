@@ -9,56 +9,56 @@ from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
 from deltaic_ops.inspection.findings import Finding, advise, ask, judge
-from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
+from deltaic_ops.local.bucket_cors import allows_origin, origin_of, rules_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
 def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
-    """Return buckets of objects without a storage, each with the name of one object in it."""
+    """Return the buckets of entries without a storage, each with the name of one entry in it."""
     return {
-        Location.parse(uri).bucket: each.title
-        for each in shared
-        if not each.storage
-        for uri in (each.location, *(each.auxiliary_locations if isinstance(each, Table) else ()))
+        Location.parse(uri).bucket: entry.title
+        for entry in shared
+        if not entry.storage
+        for uri in (entry.location, *(entry.auxiliary_locations if isinstance(entry, Table) else ()))
     }
 
 
-def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
+def check_permission(bucket: str, table: str, arns: Sequence[str]) -> Finding:
     """Check that a bucket matches the stack's parameter DataBuckets (`arns`, which may contain `*`)."""
     arn = f"arn:aws:s3:::{bucket}"
-    allowed = [f"arn:aws:s3:::{each.rpartition(':')[2]}" for each in arns]  # whatever their partition is called
+    allowed = [f"arn:aws:s3:::{pattern.rpartition(':')[2]}" for pattern in arns]  # all AWS partitions, such as aws-cn
     return judge(
         f"can read bucket {bucket}",
-        "in DataBuckets" if (holds := any(fnmatchcase(arn, each) for each in allowed)) else "not in DataBuckets",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, pattern) for pattern in allowed)) else "not in DataBuckets",
         f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
         holds=holds,
     )
 
 
-def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
+def check_region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
     """Check that a bucket exists in the region for which the stack signs."""
     check = f"finds bucket {bucket} in the stack's region"
-    storage = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
+    remedy = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
 
-    def look() -> Finding:
+    def read_region() -> Finding:
         constraint: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
         actual = {None: "us-east-1", "EU": "eu-west-1"}.get(constraint, str(constraint))
-        return judge(check, actual, storage.format(actual), holds=actual == expected)
+        return judge(check, actual, remedy.format(actual), holds=actual == expected)
 
-    yield from ask(check, f"check the name of bucket {bucket}, and its account", look)
+    yield from ask(check, f"check the name of bucket {bucket}, and its account", read_region)
 
 
-def pages(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
+def check_cors(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
     """Check that CORS rules let the page /explore read a bucket; other clients need no rules."""
     check = f"the page /explore can read bucket {bucket}"
     remedy = f"deltaic storage cors {bucket} --set"
 
-    def look() -> Finding:
+    def read_rules() -> Finding:
         origin = origin_of(endpoint)
         rules = rules_of(client, bucket)
-        holds = lets(rules, origin)
+        holds = allows_origin(rules, origin)
         return advise(check, f"{len(rules)} CORS rules {'' if holds else 'do not '}allow {origin}", remedy, holds=holds)
 
-    yield from ask(check, remedy, look)
+    yield from ask(check, remedy, read_rules)

@@ -18,7 +18,7 @@ CHECK = "runs the code of this checkout"
 _TAIL = 4_000_000
 """Bytes at the end of an archive that contain its directory, with a checksum of every file."""
 
-_ALL = {
+_ALL_OPTIONS = {
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
@@ -31,33 +31,32 @@ _ALL = {
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
-def same_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
+def check_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
     """Compare functions and layer with this checkout, if there is one."""
     if not _LAYER.is_dir():
         yield not_asked(CHECK, "no checkout to compare with")
         return
-    yield from ask(CHECK, "check the bucket of the packages, and its account", lambda: _same(client, stack))
+    yield from ask(CHECK, "check the bucket of the packages, and its account", lambda: _compare(client, stack))
 
 
-def _same(client: "S3Client", stack: DeployedStack) -> Finding:
-    functions = load_template(parameters=_ALL).functions
+def _compare(client: "S3Client", stack: DeployedStack) -> Finding:
+    functions = load_template(parameters=_ALL_OPTIONS).functions
     compared, differing = 0, []
     for logical_id, (bucket, key) in sorted(stack.packages.items()):
         function = functions.get(logical_id)
         if function is not None:
-            ours = checksums(function.code, "")
-            theirs = packed(client, bucket, key)
+            local = folder_checksums(function.code, "")
+            deployed = archive_checksums(client, bucket, key)
         elif logical_id.startswith("DeltaicLayer"):
-            ours = checksums(_LAYER, "python/deltaic/")
-            theirs = {
-                name: sum_ for name, sum_ in packed(client, bucket, key).items() if name.startswith("python/deltaic/")
-            }
+            local = folder_checksums(_LAYER, "python/deltaic/")
+            packed = archive_checksums(client, bucket, key)
+            deployed = {name: packed[name] for name in packed if name.startswith("python/deltaic/")}
         else:
             continue
         compared += 1
-        if ours != theirs:
-            first = min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
-            differing.append(f"{logical_id} ({first})")
+        if local != deployed:
+            name = min(name for name in local.keys() | deployed.keys() if local.get(name) != deployed.get(name))
+            differing.append(f"{logical_id} ({name})")
     return advise(
         CHECK,
         f"different: {', '.join(differing)}" if differing else f"{compared} packages",
@@ -66,7 +65,7 @@ def _same(client: "S3Client", stack: DeployedStack) -> Finding:
     )
 
 
-def checksums(folder: Path, prefix: str) -> dict[str, int]:
+def folder_checksums(folder: Path, prefix: str) -> dict[str, int]:
     """Return the CRC-32 of every file below a folder, by its name in an archive."""
     return {
         prefix + path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes())
@@ -75,12 +74,12 @@ def checksums(folder: Path, prefix: str) -> dict[str, int]:
     }
 
 
-def packed(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
-    """Return the CRC-32 of every file of an archive in S3 but bytecode; only its end is read."""
-    answer = client.get_object(Bucket=bucket, Key=key, Range=f"bytes=-{_TAIL}")
-    with zipfile.ZipFile(io.BytesIO(answer["Body"].read())) as archive:
+def archive_checksums(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
+    """Return the CRC-32 of every file of an archive in S3, except bytecode; reads only its end."""
+    response = client.get_object(Bucket=bucket, Key=key, Range=f"bytes=-{_TAIL}")
+    with zipfile.ZipFile(io.BytesIO(response["Body"].read())) as archive:
         return {
             entry.filename: entry.CRC
             for entry in archive.infolist()
-            if not entry.is_dir() and "__pycache__" not in entry.filename  # made of the sources, where it is built
+            if not entry.is_dir() and "__pycache__" not in entry.filename  # depends on the machine that built it
         }

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 _KEYS = {("pk", "HASH"), ("sk", "RANGE")}
 
 
-def table(
-    client: "DynamoDBClient", name: str, kind: str, parameters: Mapping[str, str], *, here: bool
+def check_table(
+    client: "DynamoDBClient", name: str, kind: str, parameters: Mapping[str, str], *, is_local: bool
 ) -> Iterator[Finding]:
     """Check that a table exists with the right keys, is protected from deletion, and has point-in-time recovery.
 
-    The last two do not apply to a local AWS without a stack (`here`).
+    The last two do not apply to a local AWS without a stack (`is_local`).
     """
     protected, restorable = f"protects the table of {kind} from deletion", f"can restore the table of {kind}"
     protection: list[bool] = []
 
-    def reached() -> Iterator[Finding]:
+    def describe() -> Iterator[Finding]:
         description = client.describe_table(TableName=name)["Table"]
         keys = {(key["AttributeName"], key["KeyType"]) for key in description["KeySchema"]}
         protection.append(description.get("DeletionProtectionEnabled", False))
@@ -33,43 +33,43 @@ def table(
             holds=keys == _KEYS and description["TableStatus"] in {"ACTIVE", "UPDATING"},
         )
 
-    named = f"check the name (--stack, or --{'catalog' if kind == 'shares' else 'tokens'}), account and region"
-    yield from ask(f"reaches the table of {kind}", named, reached)
+    name_remedy = f"check the name (--stack, or --{'catalog' if kind == 'shares' else 'tokens'}), account and region"
+    yield from ask(f"reaches the table of {kind}", name_remedy, describe)
     if not protection:
         return
-    if here:
+    if is_local:
         yield from (
             not_asked(check, "only AWS supports it; `deltaic export` saves the catalog as files")
             for check in (protected, restorable)
         )
         return
-    chosen = parameters.get("DeletionProtection") == "disabled"
+    is_disabled = parameters.get("DeletionProtection") == "disabled"
     yield judge(
         protected,
-        "on" if protection[0] else f"off{' (DeletionProtection=disabled)' * chosen}",
+        "on" if protection[0] else f"off{' (DeletionProtection=disabled)' * is_disabled}",
         f"aws dynamodb update-table --table-name {name} --deletion-protection-enabled",
         holds=protection[0],
-        otherwise="warning" if chosen else "failed",
+        otherwise="warning" if is_disabled else "failed",
     )
-    back = f"aws dynamodb update-continuous-backups --table-name {name} --point-in-time-recovery-specification"
-    back += " PointInTimeRecoveryEnabled=true"
+    enable = f"aws dynamodb update-continuous-backups --table-name {name} --point-in-time-recovery-specification"
+    enable += " PointInTimeRecoveryEnabled=true"
 
     def recovery() -> Finding:
         backups = client.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
         state = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus", "DISABLED")
-        return judge(restorable, state.lower(), back, holds=state == "ENABLED")
+        return judge(restorable, state.lower(), enable, holds=state == "ENABLED")
 
-    yield from ask(restorable, back, recovery)
+    yield from ask(restorable, enable, recovery)
 
 
-def token_key(client: "SecretsManagerClient", name: str) -> Iterator[Finding]:
+def check_token_key(client: "SecretsManagerClient", name: str) -> Iterator[Finding]:
     """Check that the secret with the key exists, without reading its value."""
     check = "has the key of page tokens"
-    anew = f"aws secretsmanager create-secret --name {name} --secret-string $(openssl rand -hex 32)"
+    remedy = f"aws secretsmanager create-secret --name {name} --secret-string $(openssl rand -hex 32)"
 
-    def there() -> Finding:
+    def read_secret() -> Finding:
         deleted = "DeletedDate" in dict(client.describe_secret(SecretId=name))
         restore = f"aws secretsmanager restore-secret --secret-id {name}"
         return judge(check, f"{name}{' is deleted' * deleted}", restore, holds=not deleted)
 
-    yield from ask(check, f"{anew} (page tokens in use become invalid)", there)
+    yield from ask(check, f"{remedy} (page tokens in use become invalid)", read_secret)

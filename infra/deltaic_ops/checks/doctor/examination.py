@@ -14,20 +14,21 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.checks.doctor import account, bucket_checks, code, durability, freshness, roles, table_reads
-from deltaic_ops.checks.doctor.filters import filters, folders
-from deltaic_ops.checks.doctor.folder_checks import assets
+from deltaic_ops.checks.doctor.filters import check_filters, check_folder_access
+from deltaic_ops.checks.doctor.folder_checks import check_assets
 from deltaic_ops.checks.endpoint_checks import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 from deltaic_ops.local.aws_variables import THIS_MACHINE
 
-AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
+TableName = tuple[str, str, str]
+STABLE_STATUSES = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "check stack (--stack), account and region, or deploy it (sam deploy)"
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class CheckContext:
     """Clients and settings for checks of a stack, its tables and its endpoint."""
 
     client: Callable[[str], Any]
@@ -46,38 +47,38 @@ class Examined:
     """Whether a stack must exist; a local AWS may have none."""
 
 
-def examine(target: Examined, only: tuple[str, str, str] | None = None) -> Iterator[Finding]:
+def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Finding]:
     """Yield findings; read the first table of each share, or only the table `only`.
 
     Changes nothing, except for temporary tokens of recipients, which expire within 15 minutes and are deleted at the
     end.
     """
-    yield account.clock(target.client("sts").meta.endpoint_url)
+    yield account.check_clock(target.client("sts").meta.endpoint_url)
     stack = None
     try:
-        stack = _our_stack(target)
-        yield _stands(stack)
-    except NotFound as missing:
+        stack = _read_stack(target)
+        yield _check_status(stack)
+    except NotFound as error:
         if target.deployed:
-            yield Finding("the stack is deployed", "failed", missing.message, DEPLOY)
+            yield Finding("the stack is deployed", "failed", error.message, DEPLOY)
         else:
-            yield not_asked("the stack is deployed", f"{missing.message}: options or variables name the tables")
+            yield not_asked("the stack is deployed", f"{error.message}: options or variables name the tables")
     except DeltaicError as refusal:
         yield Finding("the stack is deployed", "failed", refusal.message, DEPLOY)
     parameters = stack.parameters if stack else {}
     dynamodb = target.client("dynamodb")
-    here = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
-    yield from durability.table(dynamodb, target.catalog_table, "shares", parameters, here=here)
-    yield from durability.table(dynamodb, target.tokens_table, "tokens", parameters, here=here)
+    is_local = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
+    yield from durability.check_table(dynamodb, target.catalog_table, "shares", parameters, is_local=is_local)
+    yield from durability.check_table(dynamodb, target.tokens_table, "tokens", parameters, is_local=is_local)
     if stack:
-        yield from _stack(target, stack)
+        yield from _check_stack(target, stack)
     try:
-        yield from _catalog(target, stack, only)
+        yield from _check_catalog(target, stack, only)
     except DeltaicError as refusal:
         yield Finding("reads the catalog", "failed", refusal.message, "check both DynamoDB tables (see above)")
 
 
-def _our_stack(target: Examined) -> DeployedStack:
+def _read_stack(target: CheckContext) -> DeployedStack:
     """Read the stack; raises NotFound if it does not exist or is not a Deltaic stack."""
     stack = read_stack(target.client("cloudformation"), target.stack)
     if not stack.ours:
@@ -85,106 +86,106 @@ def _our_stack(target: Examined) -> DeployedStack:
     return stack
 
 
-def _stands(stack: DeployedStack) -> Finding:
+def _check_status(stack: DeployedStack) -> Finding:
     """Check that the last deployment has finished; after a rollback, the previous version runs."""
     return judge(
         "the stack is deployed",
         f"{stack.name}: {stack.status}",
         f"fix the cause, then deploy again: aws cloudformation describe-stack-events --stack-name {stack.name}",
-        holds=stack.status in AT_REST,
+        holds=stack.status in STABLE_STATUSES,
         otherwise="warning" if stack.status == "UPDATE_ROLLBACK_COMPLETE" else "failed",
     )
 
 
-def _stack(target: Examined, stack: DeployedStack) -> Iterator[Finding]:
-    yield from durability.token_key(target.client("secretsmanager"), stack.outputs.get("TokenKeySecret", ""))
-    yield from roles.signing_role(target.client("iam"), stack)
-    yield from account.executions(target.client("lambda"), stack.parameters)
-    yield from account.gateway(target.client("apigateway"), stack.parameters)
-    yield from code.same_code(target.client("s3"), stack)
+def _check_stack(target: CheckContext, stack: DeployedStack) -> Iterator[Finding]:
+    yield from durability.check_token_key(target.client("secretsmanager"), stack.outputs.get("TokenKeySecret", ""))
+    yield from roles.check_signing_role(target.client("iam"), stack)
+    yield from account.check_concurrency(target.client("lambda"), stack.parameters)
+    yield from account.check_gateway(target.client("apigateway"), stack.parameters)
+    yield from code.check_code(target.client("s3"), stack)
 
 
-def _catalog(target: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
+def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: TableName | None) -> Iterator[Finding]:
     admin = target.admin
-    entered = {share.name: list(admin.tables.list(share.name)) for share in admin.shares.list()}
-    yield from freshness.followed(
-        (follow for share in entered for follow in admin.follows.list(share)),
-        (table for tables in entered.values() for table in tables),
+    tables_by_share = {share.name: list(admin.tables.list(share.name)) for share in admin.shares.list()}
+    yield from freshness.check_follows(
+        (follow for share in tables_by_share for follow in admin.follows.list(share)),
+        (table for tables in tables_by_share.values() for table in tables),
         stack.parameters if stack else None,
     )
-    every = {share: [table for table in tables if not table.unlisted] for share, tables in entered.items()}
-    beside = [folder for share in every for folder in admin.folders(share)]
-    shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
-    iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
-    buckets = bucket_checks.buckets_of([*(table for tables in every.values() for table in tables), *beside])
+    listed = {share: [table for table in tables if not table.unlisted] for share, tables in tables_by_share.items()}
+    folders = [folder for share in listed for folder in admin.folders(share)]
+    delta = {share: [table for table in tables if table.format == "delta"] for share, tables in listed.items()}
+    iceberg = [table for tables in listed.values() for table in tables if table.format == "iceberg"]
+    buckets = bucket_checks.buckets_of([*(table for tables in listed.values() for table in tables), *folders])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
-        yield from roles.denied(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
-        yield from roles.storage_roles(admin.storages.list(), stack)
+        yield from roles.check_denials(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
+        yield from roles.check_storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
-            yield bucket_checks.may_read(bucket, table, stack.list_of("DataBuckets"))
+            yield bucket_checks.check_permission(bucket, table, stack.list_of("DataBuckets"))
     for bucket in buckets:
-        yield from bucket_checks.region(target.client("s3"), bucket, target.region)
+        yield from bucket_checks.check_region(target.client("s3"), bucket, target.region)
         if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
-            yield from bucket_checks.pages(target.client("s3"), bucket, target.endpoint)
-    known = [view for share in shared for view in admin.views.list(share)]
-    yield from freshness.fresh(known)
+            yield from bucket_checks.check_cors(target.client("s3"), bucket, target.endpoint)
+    views = [view for share in delta for view in admin.views.list(share)]
+    yield from freshness.check_views(views)
 
     def read(table: Table) -> SharedSchema:
         return target.schemas.read(table.location, table.storage)
 
-    unmade = {view.table_id for view in known if view.refreshed_at is None}
-    made = ([table for table in tables if table.id not in unmade] for tables in shared.values())
-    chosen = [admin.tables.get(*only)] if only else [tables[0] for tables in made if tables]
-    heads = table_reads.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
-    yield from table_reads.logs(heads)
-    yield from assets(beside, iceberg, target.schemas)
-    yield from folders(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
+    unrefreshed = {view.table_id for view in views if view.refreshed_at is None}
+    readable = [[table for table in tables if table.id not in unrefreshed] for tables in delta.values()]
+    sample = [admin.tables.get(*only)] if only else [tables[0] for tables in readable if tables]
+    schemas = table_reads.read_schemas([table for tables in readable for table in tables], read)
+    yield from table_reads.check_logs(schemas)
+    yield from check_assets(folders, iceberg, target.schemas)
+    yield from check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable())
     recipients = {recipient.id: recipient for recipient in admin.recipients.list()}
-    for share, tables in shared.items():
-        yield from filters(tables, [*admin.grants.of_share(share)], recipients, heads)
-    if not chosen:
+    for share, tables in delta.items():
+        yield from check_filters(tables, [*admin.grants.of_share(share)], recipients, schemas)
+    if not sample:
         yield not_asked("reads a shared table", "no share has tables")
     elif not target.endpoint:
         yield not_asked("reads a shared table", NO_ENDPOINT)
     else:
-        yield from _read(target, chosen, stack.parameters if stack else {})
+        yield from _read_tables(target, sample, stack.parameters if stack else {})
 
 
-def _read(target: Examined, tables: list[Table], parameters: Any) -> Iterator[Finding]:
+def _read_tables(target: CheckContext, tables: list[Table], parameters: Any) -> Iterator[Finding]:
     bearers: dict[str, str] = {}
-    with ExitStack() as tokens, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
+    with ExitStack() as exits, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
         for table in tables:
             name = table.title
-            bearer = _bearer(target.admin, table.share, bearers, tokens)
+            bearer = _temporary_token(target.admin, table.share, bearers, exits)
             if bearer is None:
                 yield not_asked(f"reads {name}", "its share has no recipient without address restrictions")
                 continue
             client = SharingClient(http, target.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)
             try:
-                yield from table_reads.read(client, path, name, parameters)
+                yield from table_reads.check_table_read(client, path, name, parameters)
             except httpx.HTTPError as error:
                 reason = f"{type(error).__name__} at {target.endpoint}"
                 yield Finding(f"reads {name}", "failed", reason, "check that this endpoint is running (--endpoint)")
                 return
 
 
-def _bearer(admin: CatalogAdmin, share: str, made: dict[str, str], tokens: ExitStack) -> str | None:
-    """Return a temporary token of a recipient of a share, new or from `made`; None without a suitable recipient.
+def _temporary_token(admin: CatalogAdmin, share: str, bearers: dict[str, str], exits: ExitStack) -> str | None:
+    """Return a temporary token of a recipient of a share, new or existing; None without a suitable recipient.
 
     Skips recipients that have expired or are restricted to some addresses, because their requests would be refused.
     """
     now = datetime.now(UTC)
     holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]
-    for holder in sorted(holders, key=lambda name: name not in made):
+    for holder in sorted(holders, key=lambda name: name not in bearers):
         try:
-            if holder not in made:
+            if holder not in bearers:
                 recipient = admin.recipients.get(holder)
                 if recipient.has_ended(now) or recipient.addresses:
                     continue
-                made[holder] = tokens.enter_context(admin.tokens.for_checks(recipient))
+                bearers[holder] = exits.enter_context(admin.tokens.for_checks(recipient))
         except NotFound:
             continue
-        return made[holder]
+        return bearers[holder]
     return None

@@ -1,4 +1,4 @@
-"""Checks that filters and hidden columns still match the tables, and that recipients have the needed properties."""
+"""Check that filters and hidden columns match the tables, and that recipients have the needed properties."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -7,92 +7,92 @@ from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters import evaluate, parse
 
-from deltaic_ops.checks.doctor.table_reads import Heads
-from deltaic_ops.inspection.filter_checks import lacked, row_filters
+from deltaic_ops.checks.doctor.table_reads import Schemas
+from deltaic_ops.inspection.filter_checks import missing_properties, row_filters
 from deltaic_ops.inspection.findings import Finding, advise, not_asked, ok
 from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, check_hidden
 
 
-def filters(
-    tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], heads: Heads
+def check_filters(
+    tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], schemas: Schemas
 ) -> Iterator[Finding]:
     """Check the tables of a share, given all its grants, and its recipients by id.
 
     The server refuses requests whose filter does not match the table, so no recipient sees too much.
     """
     for table in tables:
-        own = bool(table.partition_filter or table.hidden_columns)
+        is_filtered = bool(table.partition_filter or table.hidden_columns)
         filtered = [grant for grant in grants if grant.partition_filter]
         schema = None
-        if own or filtered:
-            head = heads.get(table.title)
-            if not isinstance(head, SharedSchema):
+        if is_filtered or filtered:
+            schema_or_error = schemas.get(table.title)
+            if not isinstance(schema_or_error, SharedSchema):
                 yield not_asked(f"filters match {table.title}", "its log could not be read")
                 continue
-            schema = head
-            yield from _fits(table, filtered, schema)
+            schema = schema_or_error
+            yield from _check_match(table, filtered, schema)
         if table.partition_filter or filtered or table.view_properties:
-            yield _sees(table, grants, recipients, schema)
+            yield _check_properties(table, grants, recipients, schema)
 
 
-def folders(pairs: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
+def check_folder_access(overlaps: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
     """Yield findings for folders whose credentials open filtered tables, and for folders in `uncompared`."""
     check = "credentials for a folder open no filtered table"
-    wrong = [
+    findings = [
         Finding(
             check,
             "failed",
-            f"those of {wide.title} open all of {narrow.title}: {narrow.location} and {wide.location} overlap",
-            f"deltaic table update {wide.title} --access-mode url, or move one of them"
-            if isinstance(wide, Table)
+            f"those of {entry.title} open all of {filtered.title}: {filtered.location} and {entry.location} overlap",
+            f"deltaic table update {entry.title} --access-mode url, or move one of them"
+            if isinstance(entry, Table)
             else "move one of them",
         )
-        for wide, narrow in pairs
+        for entry, filtered in overlaps
     ]
     remedy = "allow the operator s3:GetAccessPoint, or use the bucket instead of its access point"
-    wrong += [
+    findings += [
         Finding(check, "warning", f"cannot check {entry.title}: the bucket of {entry.location} is unknown", remedy)
         for entry in uncompared
     ]
-    yield from wrong or [ok(check, "the whole catalog")]
+    yield from findings or [ok(check, "all catalog entries")]
 
 
-def _fits(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
+def _check_match(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
     name = table.title
     check = f"filters match {name}"
-    wrong = []
-    if table.partition_filter and (why := _why(lambda: check_filter(table.partition_filter, schema))):
-        wrong.append(Finding(check, "failed", why, f"deltaic table update {name} --partition-filter ..."))
-    if why := _why(lambda: check_hidden(table.hidden_columns, schema)):
-        wrong.append(Finding(check, "failed", why, f"deltaic table update {name} --hide-columns ..."))
+    findings = []
+    if table.partition_filter and (problem := _error_message(lambda: check_filter(table.partition_filter, schema))):
+        findings.append(Finding(check, "failed", problem, f"deltaic table update {name} --partition-filter ..."))
+    if problem := _error_message(lambda: check_hidden(table.hidden_columns, schema)):
+        findings.append(Finding(check, "failed", problem, f"deltaic table update {name} --hide-columns ..."))
     for grant in filtered:
-        if why := _why(lambda text=grant.partition_filter: check_filter(text, schema)):  # type: ignore[misc]
+        if problem := _error_message(lambda text=grant.partition_filter: check_filter(text, schema)):  # type: ignore[misc]
             remedy = f"deltaic grant update {grant.recipient} {grant.share} --partition-filter ..."
-            wrong.append(Finding(check, "failed", f"the grant of '{grant.recipient}': {why}", remedy))
-    yield from wrong or [ok(check, "its latest version")]
+            findings.append(Finding(check, "failed", f"the grant of '{grant.recipient}': {problem}", remedy))
+    yield from findings or [ok(check, "its latest version")]
 
 
-def _why(look: Callable[[], object]) -> str:
+def _error_message(check: Callable[[], object]) -> str:
     try:
-        look()
+        check()
     except DeltaicError as refusal:
         return refusal.message
     return ""
 
 
-def _sees(
+def _check_properties(
     table: Table, grants: Sequence[Grant], recipients: Mapping[str, Recipient], schema: SharedSchema | None
 ) -> Finding:
     name = table.title
     without, remedies = {}, []
     for grant in grants:
         recipient = recipients.get(grant.recipient_id)
-        if recipient is None:  # deleted meanwhile
+        if recipient is None:  # deleted in the meantime
             continue
-        if missing := lacked(recipient.properties, table, grant):
+        if missing := missing_properties(recipient.properties, table, grant):
             without[recipient.name] = ", ".join(missing)
-            given = " ".join(f"--property {property_}=..." for property_ in missing)
-            remedies.append(f"deltaic recipient update {recipient.name} {given}")
+            options = " ".join(f"--property {property_}=..." for property_ in missing)
+            remedies.append(f"deltaic recipient update {recipient.name} {options}")
         elif schema is not None and not _has_values(table, grant, recipient, schema):
             without[recipient.name] = "a value of the column's type"
             remedies.append(f"deltaic recipient update {recipient.name} --property ...")

@@ -1,4 +1,4 @@
-"""Checks that shared folders, skills and Iceberg tables exist and match their entries."""
+"""Check that shared folders, skills and Iceberg tables exist and match their entries."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,42 +10,42 @@ from deltaic.errors import DeltaicError
 from msgspec.structs import asdict
 
 from deltaic_ops.inspection.filter_checks import READERS
-from deltaic_ops.inspection.findings import Finding, ok, unread
+from deltaic_ops.inspection.findings import Finding, ok, unreadable_object
 from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
 from deltaic_ops.inspection.shared_schema import SchemaReader
 
-Look = Callable[[], tuple[str, str] | None]
+Check = Callable[[], tuple[str, str] | None]
 """Returns a problem and its remedy, or None; raises DeltaicError if the object cannot be read."""
 
 
-def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
+def check_assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
     """Yield a finding for each object that does not match its entry, then one for all others."""
-    looks: list[tuple[str, str, Look]] = [
-        (f"finds the {folder.kind} {folder.title}", _update(folder), partial(_folder, folder, schemas))
+    checks: list[tuple[str, str, Check]] = [
+        (f"finds the {folder.kind} {folder.title}", _remedy(folder), partial(_check_folder, folder, schemas))
         for folder in folders
     ]
     for table in iceberg:
         name = table.title
         remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
-        looks.append((f"finds the metadata of {name}", remedy, partial(schemas.check_iceberg, table)))
+        checks.append((f"finds the metadata of {name}", remedy, partial(schemas.check_iceberg, table)))
     with ThreadPoolExecutor(READERS) as pool:
-        findings = list(pool.map(lambda arguments: _looked(*arguments), looks))
+        findings = list(pool.map(lambda arguments: _run_check(*arguments), checks))
     yield from filter(None, findings)
-    if good := findings.count(None):
-        yield ok("finds shared folders and Iceberg tables", f"{good} of {len(findings)}")
+    if passed := findings.count(None):
+        yield ok("finds shared folders and Iceberg tables", f"{passed} of {len(findings)}")
 
 
-def _looked(check: str, remedy: str, look: Look) -> Finding | None:
+def _run_check(check: str, remedy: str, find_problem: Check) -> Finding | None:
     try:
-        problem = look()
+        problem = find_problem()
     except DeltaicError as refusal:
-        return unread(check, refusal, remedy)
+        return unreadable_object(check, refusal, remedy)
     return Finding(check, "warning", *problem) if problem else None
 
 
-def _folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | None:
+def _check_folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | None:
     if is_empty(schemas, entry.location, entry.storage):
-        return f"{entry.location} is empty", _update(entry)
+        return f"{entry.location} is empty", _remedy(entry)
     if isinstance(entry, Skill):
         facts, _ = skill_facts(schemas, entry.name, entry.location, entry.storage)
         stored = asdict(entry)
@@ -54,7 +54,7 @@ def _folder(entry: Folder, schemas: SchemaReader) -> tuple[str, str] | None:
     return None
 
 
-def _update(entry: Folder) -> str:
+def _remedy(entry: Folder) -> str:
     if entry.kind == "model":
         name, _, version = entry.title.rpartition(" ")
         return f"put its files there, or deltaic model version remove {name} {version}"

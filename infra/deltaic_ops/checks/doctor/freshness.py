@@ -1,4 +1,4 @@
-"""Checks that followed sources are checked regularly and list their tables, and that views are fresh."""
+"""Check that followed sources are checked regularly and list their tables, and that views are fresh."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,52 +11,53 @@ from deltaic_pipeline.view_refresh.catalog_session import stale
 
 from deltaic_ops.inspection.findings import Finding, ok
 
-LOOK_PATIENCE = timedelta(hours=3)
+CHECK_PATIENCE = timedelta(hours=3)
 """Time after which a source should have been checked again."""
 
 REFRESH_PATIENCE = timedelta(hours=1)
 """Time after which a requested refresh is overdue."""
 
 
-def followed(
+def check_follows(
     follows: Iterable[Follow], tables: Iterable[Table], parameters: Mapping[str, str] | None
 ) -> Iterator[Finding]:
-    """Yield a finding for each source that is not checked and each table that is not shared, or one for all.
+    """Yield a finding for each unchecked source and hidden table, or one finding if all are right.
 
     `parameters` are those of the stack; None without a stack.
     """
     sources = list(follows)
-    wrong = [finding for follow in sources for finding in _of_source(follow, parameters)]
+    findings = [finding for follow in sources for finding in _check_source(follow, parameters)]
     for table in tables:
         if table.unlisted:
             remedy = f"repair it, and it is listed again; or deltaic table delete {table.title}"
             reason = f"recipients do not see it: {table.unlisted}"
-            wrong.append(Finding(f"lists {table.title}", "warning", reason, remedy))
-    if sources and not wrong:
-        wrong = [ok("follows its sources", f"{len(sources)} sources, all tables are listed")]
-    yield from wrong
+            findings.append(Finding(f"lists {table.title}", "warning", reason, remedy))
+    if sources and not findings:
+        findings = [ok("follows its sources", f"{len(sources)} sources, all tables are listed")]
+    yield from findings
 
 
-def _of_source(follow: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
-    check, now = f"follows {follow.source}", f"deltaic share follow {follow.share} --schema {follow.schema_name} --now"
+def _check_source(follow: Follow, parameters: Mapping[str, str] | None) -> Iterator[Finding]:
+    check = f"follows {follow.source}"
+    command = f"deltaic share follow {follow.share} --schema {follow.schema_name}"
     if follow.failure:
-        yield Finding(check, "failed", follow.failure, f"check the source and its permissions, then: {now}")
-    elif follow.looked_at is None or datetime.now(UTC) - follow.looked_at >= LOOK_PATIENCE:
+        yield Finding(check, "failed", follow.failure, f"check the source and its permissions, then: {command} --now")
+    elif follow.looked_at is None or datetime.now(UTC) - follow.looked_at >= CHECK_PATIENCE:
         since = f"last {follow.looked_at:%Y-%m-%d %H:%M} UTC" if follow.looked_at else "never"
         by_hand = parameters is None or parameters.get("Follow") == "enabled"
-        remedy = now if by_hand else f"deploy with Follow=enabled, or {now}"
+        remedy = ("" if by_hand else "deploy with Follow=enabled, or ") + f"{command} --now"
         yield Finding(check, "warning", f"checked {since}", remedy)
     for name, cause in follow.reasons.items():
-        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*follow.exclude, name))  # they replace all
-        remedy = f"deltaic share follow {follow.share} --schema {follow.schema_name} {patterns}, or repair it"
+        patterns = " ".join(f"--exclude {shlex.quote(pattern)}" for pattern in (*follow.exclude, name))  # replaces all
+        remedy = f"{command} {patterns}, or repair it"
         if cause.startswith(SAME_NAME):
             remedy = f"rename one of the two, or share this one as another: deltaic table create {follow.title}.NAME"
         yield Finding(f"shares {follow.title}.{name}", "warning", f"not shared: {cause}", remedy)
 
 
-def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Finding]:
-    """Yield a warning for each view that is too old or whose requested refresh is overdue, or one finding for all."""
-    moment, all_views = moment or datetime.now(UTC), list(views)
+def check_views(views: Iterable[View], now: datetime | None = None) -> Iterator[Finding]:
+    """Yield a warning for each view that is too old or waits too long for a refresh, or one finding for all."""
+    now, all_views = now or datetime.now(UTC), list(views)
     findings = [
         Finding(
             f"refreshes the view {view.title}",
@@ -65,19 +66,19 @@ def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Fin
             f"deltaic view refresh {view.title}",
         )
         for view in all_views
-        if (text := _behind(view, moment))
+        if (text := _delay(view, now))
     ]
     if all_views and not findings:
         findings = [ok("refreshes views", f"{len(all_views)} views are fresh")]
     yield from findings
 
 
-def _behind(view: View, moment: datetime) -> str:
-    if view.requested_at is not None and moment - view.requested_at >= REFRESH_PATIENCE:
+def _delay(view: View, now: datetime) -> str:
+    if view.requested_at is not None and now - view.requested_at >= REFRESH_PATIENCE:
         return f"refresh requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and view.requested_at is None and not view.refresh and not view.max_staleness:
         return "never refreshed, and it has no schedule"
-    if stale(view, moment):
+    if stale(view, now):
         since = f"{view.refreshed_at:%Y-%m-%d %H:%M} UTC" if view.refreshed_at else "never"
         return f"refreshed {since}, maximum staleness {timedelta(seconds=view.max_staleness)}"
     return ""

@@ -29,17 +29,17 @@ SIGNERS = (
 _TRUSTS, _ASSUMES = "the signing role trusts signing functions", "signing functions can assume the signing role"
 
 
-def signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
+def check_signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
     """Check that the signing role trusts the roles of the functions that sign, and that these can assume it.
 
     The check reads the trust policy and lets IAM simulate the rest; it assumes no role.
     """
     redeploy = "deploy again; if nothing changes, remove manual changes of the role"
-    yield from ask(_TRUSTS, redeploy, lambda: _trust(client, stack))
-    yield from ask(_ASSUMES, redeploy, lambda: _may_assume(client, stack))
+    yield from ask(_TRUSTS, redeploy, lambda: _check_trust(client, stack))
+    yield from ask(_ASSUMES, redeploy, lambda: _check_assume(client, stack))
 
 
-def _trust(client: "IAMClient", stack: DeployedStack) -> Finding:
+def _check_trust(client: "IAMClient", stack: DeployedStack) -> Finding:
     policy: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
     trusted = {
         principal
@@ -57,14 +57,14 @@ def _trust(client: "IAMClient", stack: DeployedStack) -> Finding:
     )
 
 
-def _may_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
+def _check_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
     target, roles = stack.outputs.get("SigningRoleArn", ""), _arns(client, stack)
     refused = []
     for name, arn in roles.items():
-        answer = client.simulate_principal_policy(
+        response = client.simulate_principal_policy(
             PolicySourceArn=arn, ActionNames=["sts:AssumeRole"], ResourceArns=[target]
         )
-        if any(result["EvalDecision"] != "allowed" for result in answer["EvaluationResults"]):
+        if any(result["EvalDecision"] != "allowed" for result in response["EvaluationResults"]):
             refused.append(name)
     return judge(
         _ASSUMES,
@@ -79,7 +79,7 @@ def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
     return {name: client.get_role(RoleName=role)["Role"]["Arn"] for name, role in roles.items()}
 
 
-def storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:
+def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:
     """Check that the functions can assume the role of each storage."""
     allowed = stack.list_of("StorageRoles")
     for storage in storages:
@@ -98,7 +98,7 @@ def _list(value: Any) -> Sequence[Any]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def denied(
+def check_denials(
     iam: Any, signing_role_arn: str, storages: Iterable[Storage], recipients: Iterable[Recipient]
 ) -> Iterator[Finding]:
     """Check that each role denies exactly the recipients that are cut off, ignoring deleted recipients."""
@@ -111,7 +111,7 @@ def denied(
         except DeltaicError as failure:
             yield not_asked(check, failure.message)
             continue
-        wrong = [f"deltaic recipient cut-off {by_tag[tag].name}" for tag in sorted(marked - denied_tags)]
-        wrong += [f"deltaic recipient restore {by_tag[tag].name}" for tag in sorted(denied_tags - marked)]
+        commands = [f"deltaic recipient cut-off {by_tag[tag].name}" for tag in sorted(marked - denied_tags)]
+        commands += [f"deltaic recipient restore {by_tag[tag].name}" for tag in sorted(denied_tags - marked)]
         counts = f"{len(denied_tags)} denied, {len(marked)} cut off"
-        yield advise(check, counts, "; ".join(wrong), holds=not wrong)
+        yield advise(check, counts, "; ".join(commands), holds=not commands)

@@ -9,7 +9,7 @@ from deltaic.errors import NotFound
 
 from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.operator import Operator
-from deltaic_ops.local.bucket_cors import let, lets, origin_of, rules_of
+from deltaic_ops.local.bucket_cors import allow_origins, allows_origin, origin_of, rules_of
 
 _ORIGIN = "Origin of the web page. Can be repeated. [default: that of the server's /explore page]"
 
@@ -34,12 +34,12 @@ def cors(
     origins = [origin_of(each) for each in origin or [cli.sharing_endpoint(None)]]
     s3 = cli.connection.client("s3")
     try:
-        rules = let(s3, bucket, origins) if set_ else rules_of(s3, bucket)
+        rules = allow_origins(s3, bucket, origins) if set_ else rules_of(s3, bucket)
     except ClientError as error:
         reason = f"{error.response['Error']['Code']}, {error.response['Error'].get('Message', '')}"
         raise NotFound(f"cannot {'set' if set_ else 'read'} the CORS rules of bucket '{bucket}': {reason}") from None
     if cli.as_json:
-        cli.json({"bucket": bucket, "rules": rules, "lets": {each: lets(rules, each) for each in origins}})
+        cli.json({"bucket": bucket, "rules": rules, "lets": {each: allows_origin(rules, each) for each in origins}})
         return
     columns = [
         ("ORIGINS", lambda rule: ", ".join(rule["AllowedOrigins"])),
@@ -49,7 +49,7 @@ def cors(
     if rules:
         cli.table(rules, columns)
     for each in origins:
-        next_ = "" if lets(rules, each) else f"; next: deltaic storage cors {bucket} --origin {each} --set"
+        next_ = "" if allows_origin(rules, each) else f"; next: deltaic storage cors {bucket} --origin {each} --set"
         cli.note(f"web pages of {each} {'can' if not next_ else 'cannot'} read bucket {bucket}{next_}")
 
 

@@ -216,9 +216,9 @@ def _validation(cli: Operator, warnings: list[str], *, unchecked: bool) -> Valid
     """
 
     def validate(changed: Table, before: Table | None) -> Table:
-        from deltaic_ops.inspection.filter_checks import fitted
+        from deltaic_ops.inspection.filter_checks import validate_table
 
-        stored, warnings[:] = fitted(cli.admin, lambda: cli.schemas, changed, before, unchecked=unchecked)
+        stored, warnings[:] = validate_table(cli.admin, lambda: cli.schemas, changed, before, unchecked=unchecked)
         return stored
 
     return validate

@@ -20,7 +20,7 @@ from deltaic_ops.cli.jobs.view_updates import ask_for_rows, drop_schedule, keep_
 from deltaic_ops.cli.list_output import fields
 from deltaic_ops.cli.operator import HISTORY_HELP, ID_HELP, Column, Ids, Operator, operator, wire
 from deltaic_ops.cli.value_parsers import duration_option, refuse_both, table_name, text_of
-from deltaic_ops.inspection.view_checks import checked_sql
+from deltaic_ops.inspection.view_checks import validate_sql
 
 app = Commands()
 
@@ -60,7 +60,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     share, schema, view = table_name(name)
     text, when = text_of(sql), _schedule(refresh)
     base = cli.admin.views.source(source)
-    read = checked_sql(cli.admin, lambda: cli.schemas, text, base)
+    read = validate_sql(cli.admin, lambda: cli.schemas, text, base)
     identifier = id_ or str(uuid4())
     created = cli.admin.views.create(
         share,
@@ -152,7 +152,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     when = None if refresh is None else _schedule(refresh)
     before = cli.admin.views.get(*path)
     source = cli.admin.views.source
-    read = None if text is None else checked_sql(cli.admin, lambda: cli.schemas, text, source(before.source))
+    read = None if text is None else validate_sql(cli.admin, lambda: cli.schemas, text, source(before.source))
     changed = cli.admin.views.update(
         *path,
         sql=text,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.local.private import StateUnusable
-from deltaic_ops.local.state_folder import served
+from deltaic_ops.local.state_folder import wait_for_environment
 
 APPEAR_SECONDS = 2.0
 """How long to wait for a server that was started just before."""
@@ -27,7 +27,7 @@ def env(
     folder = state or ctx.obj.wishes.state
     command = f"deltaic serve --state {shlex.quote(str(folder))}"
     try:
-        environment = served(folder, appear=APPEAR_SECONDS)
+        environment = wait_for_environment(folder, appear_seconds=APPEAR_SECONDS)
         refusal = (
             f"no local server is running in {folder.absolute()}: start it with `{command}`, or select another "
             "folder with --state"

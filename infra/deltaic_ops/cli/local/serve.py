@@ -14,7 +14,7 @@ from deltaic_ops.cli.aws_selection import Wishes
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
-from deltaic_ops.local.aws_variables import check_answered, names_aws
+from deltaic_ops.local.aws_variables import check_reachable, selects_aws
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
 
@@ -75,11 +75,11 @@ def serve(
     variables = {**os.environ, **wishes.variables}
     if variables.get("AWS_ENDPOINT_URL"):
         remedy = "start it, or use the embedded AWS: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
-        check_answered(variables["AWS_ENDPOINT_URL"], remedy)
+        check_reachable(variables["AWS_ENDPOINT_URL"], remedy)
     with stoppable(console) as stop:
         part: AbstractContextManager[Stack] = (
             gateway_over(variables, folder, port, limits=limits)
-            if names_aws(variables)
+            if selects_aws(variables)
             else local_stack(folder, port, limits=limits)
         )
         with part as stack:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from deltaic.catalog.items import Table as TableEntry
 
-    from deltaic_ops.inspection.table_facts import TableLook
+    from deltaic_ops.inspection.table_facts import TableFacts
+
 
 _READ_LOG = "Read the Delta log with your credentials: version, size, columns, and clients that can read the table."
 
@@ -67,12 +68,12 @@ def show_table(
     deltaic table show vaccine_share.acme.patients --no-look --json
     deltaic table show vaccine_share.acme.patients --usage s3://lake/usage
     """
-    from deltaic_ops.inspection.filter_checks import row_filters, unread_by_iceberg
+    from deltaic_ops.inspection.filter_checks import iceberg_warnings, row_filters
     from deltaic_ops.usage.usage_report import UsageOf
 
     share, schema, table = table_name(name)
     entry = cli.admin.tables.get(share, schema, table)
-    warnings = unread_by_iceberg(lambda: cli.schemas, entry)
+    warnings = iceberg_warnings(lambda: cli.schemas, entry)
     latest = _read_log(cli, entry, warnings) if read_log else None
     grants, more = first(_open_grants(cli, entry.share), every=every)
     last = uses(cli, usage, UsageOf("table_id", entry.id), "recipient_id", [grant.recipient_id for grant in grants])
@@ -120,26 +121,26 @@ def _rows(table: "TableEntry", grant: Grant) -> str:
     return " and ".join(f"({text})" for text in row_filters(table, grant)) or "all"
 
 
-def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "TableLook | None":
+def _read_log(cli: Operator, entry: "TableEntry", warnings: list[str]) -> "TableFacts | None":
     """Return facts from a table's Delta log; None without a log, or with a warning if it cannot be read."""
-    from deltaic_ops.inspection.table_facts import look_at
+    from deltaic_ops.inspection.table_facts import read_facts
 
     if entry.format == "iceberg":
         return None
     try:
-        return look_at(cli.schemas, entry)
+        return read_facts(cli.schemas, entry)
     except DeltaicError as refusal:
         warnings.append(f"cannot read the Delta log with your credentials: {refusal.message}")
         return None
 
 
-def _facts(latest: "TableLook") -> dict[str, Any]:
+def _facts(latest: "TableFacts") -> dict[str, Any]:
     facts = {name: value for name, value in json_fields(latest).items() if name != "clients"}
     begins = facts.pop("checkpoint")
     return {**facts, "last checkpoint": "none" if begins is None else f"version {begins}"}
 
 
-def _log_json(latest: "TableLook") -> dict[str, Any]:
+def _log_json(latest: "TableFacts") -> dict[str, Any]:
     return {**json_fields(latest), "clients": [json_fields(client) for client in latest.clients]}
 
 

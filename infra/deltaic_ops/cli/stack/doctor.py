@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.checks.doctor.examination import Examined, examine
+from deltaic_ops.checks.doctor.examination import CheckContext, examine
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.value_parsers import table_name
 
@@ -30,13 +30,13 @@ def doctor(
     deltaic doctor --json
     """
     only = table_name(table) if table else None
-    cli.end(cli.findings(examine(examined(cli, endpoint), only)))
+    cli.end(cli.findings(examine(check_context(cli, endpoint), only)))
 
 
-def examined(cli: Operator, endpoint: str) -> Examined:
+def check_context(cli: Operator, endpoint: str) -> CheckContext:
     """Return the clients and settings of the command's connection that checks use."""
     connection = cli.connection
-    return Examined(
+    return CheckContext(
         client=connection.client,
         admin=cli.admin,
         schemas=cli.schemas,

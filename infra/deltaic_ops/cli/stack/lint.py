@@ -52,13 +52,13 @@ def _examine(
     """Return findings of a table, and the clients that can read it; no clients if it cannot be shared."""
     from deltaic_ops.inspection.survey import survey
     from deltaic_ops.inspection.table_lint import lint as lint_delta
-    from deltaic_ops.inspection.table_lint import lint_iceberg, unreadable
+    from deltaic_ops.inspection.table_lint import lint_iceberg, unreadable_log
 
     if entry is not None and entry.format == "iceberg":
         return [lint_iceberg(cli.schemas, entry)], ()
     try:
         result = survey(cli.schemas, target, storage, entry)
     except DeltaicError as refusal:
-        return [unreadable(refusal)], ()
+        return [unreadable_log(refusal)], ()
     findings = list(lint_delta(result, cli.admin.tables, target, storage))
     return findings, () if any(finding.verdict == "failed" for finding in findings) else result.latest.clients

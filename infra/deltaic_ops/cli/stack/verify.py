@@ -14,7 +14,7 @@ from deltaic_ops.checks.endpoint_checks import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.endpoint_checks import verify as verification
 from deltaic_ops.cli.operator import Operator
 from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding
-from deltaic_ops.localstack.instance import deployed
+from deltaic_ops.localstack.instance import deployed_stack
 from deltaic_ops.rights.profile_file import read_profile
 
 _ENDPOINT = "Endpoint of the server. [default: that of the profile, or with --as that of the stack]"
@@ -39,7 +39,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    local = deployed(cli.wishes.state)
+    local = deployed_stack(cli.wishes.state)
     if not (as_recipient or profile or endpoint) and local is not None and local.stack == cli.wishes.stack_name:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
