@@ -1,1 +1,1 @@
-"""Terminal output, progress of steps and YAML files that people write: what the command line and the jobs share."""
+"""Print text, show progress and read YAML files, for the command line and the jobs."""

@@ -10,14 +10,14 @@ import yaml
 Path = Sequence[str | int]
 """The path of a value: field names and positions in lists."""
 
-MOST_VALUES = 20_000
-"""Values of an alias count at each use, because nine lists of nine aliases are a billion values."""
+MAX_VALUES = 20_000
+"""Maximum number of values. Values of an alias count at each use: nine lists of nine aliases are a billion values."""
 
-DEEPEST = 50
+MAX_DEPTH = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
 """Texts that YAML reads as booleans, in lower case."""
 
-_ODD = {
+_AMBIGUOUS = {
     "tag:yaml.org,2002:bool": re.compile("(?i)yes|no|on|off"),
     "tag:yaml.org,2002:int": re.compile("[-+]?(0[0-9_].*|.*:.*)"),
     "tag:yaml.org,2002:float": re.compile(".*:.*"),
@@ -46,7 +46,7 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Position of a value."""
 
     line: int
@@ -68,27 +68,27 @@ class Document:
     def __init__(self, root: yaml.Node, value: Any, used: Collection[str] = ()) -> None:
         self._root = root
         self.value = value
-        """Its content, as plain Python values."""
+        """Content as Python values."""
 
         self.used = used
-        """Names of the variables that it uses."""
+        """Names of the variables that the text uses."""
 
     @classmethod
-    def read(cls, text: str, told_by: str = "pipeline schema", most_values: int = MOST_VALUES) -> "Document":
+    def read(cls, text: str, command: str = "pipeline schema", max_values: int = MAX_VALUES) -> "Document":
         """Parse a text; raises Unreadable with all mistakes.
 
-        `told_by` is the `deltaic` command that prints the fields.
+        `command` is the `deltaic` command that prints the fields.
         """
         loader, root = None, None
         try:
-            _refuse_too_much(text, most_values)
+            _check_size(text, max_values)
             loader = _Loader(text)
             root = loader.get_single_node()
             if root is None:
-                raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {told_by}` prints its fields")])
+                raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {command}` prints its fields")])
             if not isinstance(root, yaml.MappingNode):
-                raise Unreadable([Mistake(1, "", f"no `field: value` lines: `deltaic {told_by}` prints its fields")])
-            if repeated := [*_repeated(root, ""), *_misread(root, "")]:
+                raise Unreadable([Mistake(1, "", f"no `field: value` lines: `deltaic {command}` prints its fields")])
+            if repeated := [*_repeated_fields(root, ""), *_ambiguous_values(root, "")]:
                 raise Unreadable(repeated)
             return cls(root, loader.construct_document(root))
         except yaml.reader.ReaderError as error:
@@ -97,36 +97,36 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             message = "; ".join(part for part in (error.context, error.problem) if part)
-            line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
+            line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml reports the end after the last line
             written = text.split("\n")[line - 1]
             hint = " (indent with spaces)" if "\t" in written[: len(written) - len(written.lstrip())] else ""
             hint = hint or " (quote what has {{ }})" * ("{{" in written)
             raise Unreadable([Mistake(line, "", f"not YAML: {message}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # for example an invalid date
-            line = next(_no_values(loader, root), 1) if isinstance(error, ValueError) else 1
+            line = next(_invalid_values(loader, root), 1) if isinstance(error, ValueError) else 1
             raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
         finally:
             if loader is not None:
                 loader.dispose()
 
-    def bound(self, value: Any, used: Collection[str]) -> "Document":
+    def with_variables(self, value: Any, used: Collection[str]) -> "Document":
         """Return the same text with variables replaced by their values."""
         return Document(self._root, value, used)
 
-    def place(self, path: Path) -> Place:
+    def position(self, path: Path) -> Position:
         """Return the position of a value; for a missing value, that of its parent.
 
-        Parts of the path that are not in the text (pydantic's choice of a kind of source) are left out.
+        Parts of the path that are not in the text, such as pydantic's union tags, are omitted.
         """
         node, field, line = self._root, "", self._root.start_mark.line + 1
         for position, part in enumerate(path):
             child = _child(node, part)
             if child is not None:
                 node, line, name = child
-                field = _joined(field, name)
+                field = _join(field, name)
             elif position == len(path) - 1:
-                field = _joined(field, part)  # the missing one itself
-        return Place(line, field, node)
+                field = _join(field, part)  # the missing field
+        return Position(line, field, node)
 
     def line_of_sql(self, path: Path, line: int) -> int:
         """Return the file's line for a line of a value, which may be a block (`sql: |`)."""
@@ -135,7 +135,7 @@ class Document:
         return node.start_mark.line + line + (1 if block else 0)
 
 
-def _refuse_too_much(text: str, most: int) -> None:
+def _check_size(text: str, limit: int) -> None:
     """Raise Unreadable for too many values, before any is created."""
     count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
     for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
@@ -152,34 +152,34 @@ def _refuse_too_much(text: str, most: int) -> None:
                 parents.append((event.anchor, count))
                 count += 1
             case yaml.CollectionEndEvent():
-                anchor, before = parents.pop()
+                anchor, start = parents.pop()
                 if anchor:
-                    sizes[anchor] = count - before
-        if count > most:
-            raise Unreadable([Mistake(line, "", f"more than {most:,} values, with aliases expanded")])
-        if len(parents) > DEEPEST:
-            raise Unreadable([Mistake(line, "", f"lists and mappings are nested more than {DEEPEST} levels deep")])
+                    sizes[anchor] = count - start
+        if count > limit:
+            raise Unreadable([Mistake(line, "", f"more than {limit:,} values, with aliases expanded")])
+        if len(parents) > MAX_DEPTH:
+            raise Unreadable([Mistake(line, "", f"lists and mappings are nested more than {MAX_DEPTH} levels deep")])
 
 
-def _no_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
+def _invalid_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
     """Yield the lines of invalid values, such as 2027-13-01."""
     if isinstance(node, yaml.MappingNode):
         for pair in node.value:
-            yield from (line for each in pair for line in _no_values(loader, each))
+            yield from (line for child in pair for line in _invalid_values(loader, child))
     elif isinstance(node, yaml.SequenceNode):
-        yield from (line for each in node.value for line in _no_values(loader, each))
+        yield from (line for child in node.value for line in _invalid_values(loader, child))
     elif node is not None:
         try:
             loader.construct_object(node)
-        except (ValueError, yaml.YAMLError):  # it takes the one that was refused for one within itself
+        except (ValueError, yaml.YAMLError):  # YAMLError: the loader reports a repeated attempt as recursion
             yield node.start_mark.line + 1
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int, str | int] | None:
     if isinstance(node, yaml.MappingNode):
-        named = [(key, value) for key, value in node.value if key.value == str(part)]
-        # Pydantic takes a key that YAML takes for true or false for 1 or 0.
-        for key, value in named or [each for each in node.value if _BOOLEANS.get(str(each[0].value).lower()) == part]:
+        pairs = [(key, value) for key, value in node.value if key.value == str(part)]
+        # Pydantic shows a key that YAML reads as a boolean as 1 or 0.
+        for key, value in pairs or [pair for pair in node.value if _BOOLEANS.get(str(pair[0].value).lower()) == part]:
             return value, key.start_mark.line + 1, str(key.value)
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         child = node.value[part]
@@ -187,38 +187,38 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int, str | int]
     return None
 
 
-def _joined(field: str, part: str | int) -> str:
+def _join(field: str, part: str | int) -> str:
     if isinstance(part, int):
         return f"{field}[{part}]"
     return f"{field}.{part}" if field else part
 
 
-def _misread(node: yaml.Node, field: str) -> Iterator[Mistake]:
+def _ambiguous_values(node: yaml.Node, field: str) -> Iterator[Mistake]:
     """Yield unquoted texts that YAML 1.1 reads as other values: `NO` as false, `010` as 8, `10:30` as 630."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            yield from _misread(key, field)
-            yield from _misread(value, _joined(field, str(key.value)))
+            yield from _ambiguous_values(key, field)
+            yield from _ambiguous_values(value, _join(field, str(key.value)))
     elif isinstance(node, yaml.SequenceNode):
-        for position, each in enumerate(node.value):
-            yield from _misread(each, _joined(field, position))
-    elif _ODD.get(node.tag) and _ODD[node.tag].fullmatch(node.value):
+        for position, child in enumerate(node.value):
+            yield from _ambiguous_values(child, _join(field, position))
+    elif _AMBIGUOUS.get(node.tag) and _AMBIGUOUS[node.tag].fullmatch(node.value):
         message = (
             f"YAML reads {node.value} as another value: write '{node.value}' in quotes, or true, false or a decimal"
         )
         yield Mistake(node.start_mark.line + 1, field, message)
 
 
-def _repeated(node: yaml.Node, field: str) -> Iterator[Mistake]:
+def _repeated_fields(node: yaml.Node, field: str) -> Iterator[Mistake]:
     """Yield repeated fields, because YAML would silently use the last."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, value in node.value:
             name, line = str(key.value), key.start_mark.line + 1
             if name in lines:
-                yield Mistake(line, _joined(field, name), f"is written twice, first in line {lines[name]}")
+                yield Mistake(line, _join(field, name), f"is written twice, first in line {lines[name]}")
             lines[name] = line
-            yield from _repeated(value, _joined(field, name))
+            yield from _repeated_fields(value, _join(field, name))
     elif isinstance(node, yaml.SequenceNode):
         for position, value in enumerate(node.value):
-            yield from _repeated(value, _joined(field, position))
+            yield from _repeated_fields(value, _join(field, position))

@@ -31,7 +31,7 @@ class Machine:
 
     @property
     def launched_by_spark(self) -> bool:
-        """True in a driver that `spark-submit` started (EMR): its cluster decides master, memory and class path."""
+        """Return whether `spark-submit` started this driver (EMR), so that the cluster sets memory and class path."""
         return "PYSPARK_GATEWAY_PORT" in self.environment
 
 
@@ -51,7 +51,7 @@ def machine(environment: Mapping[str, str] | None = None) -> Machine:
 
 
 def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
-    """Write a file atomically, and never over an existing one that other processes may use.
+    """Write a file atomically, unless it exists, because other processes may use it.
 
     Overwriting a native library that another JVM has mapped would kill that JVM.
     """
@@ -72,7 +72,7 @@ def write_once(path: Path, content: bytes, mode: int = 0o644) -> Path:
 
 def _maven_mirror(settings: Path) -> str:
     try:
-        root = ET.parse(settings).getroot()  # noqa: S314 -- the person's own file in their home folder
+        root = ET.parse(settings).getroot()  # noqa: S314 -- a file in the user's home folder
     except (OSError, ET.ParseError):
         return ""
     for mirror in root.iterfind("{*}mirrors/{*}mirror"):

@@ -7,12 +7,12 @@ SHORTEST = 3
 """Number of leading letters that two names must share."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `: did you mean NAME?` for the known name nearest to a word; empty if none is near.
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return `: did you mean NAME?` with the name of `names` that is nearest to `name`; empty if none is near.
 
-    A name is also near if one of both is a prefix of the other: `seperator` and `sep`.
+    Two names are also near if one is a prefix of the other: `separator` and `sep`.
     """
-    spelled, text = {name.lower(): name for name in known}, word.lower()
+    spelled, text = {name.lower(): name for name in names}, name.lower()
     near = difflib.get_close_matches(text, spelled, 1)
     if not near and len(text) >= SHORTEST:
         near = [name for name in spelled if len(name) >= SHORTEST and (name.startswith(text) or text.startswith(name))]

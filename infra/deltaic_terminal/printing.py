@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Control characters but newline and tab, ends of lines that no terminal shows, overrides of the direction in which one
-# reads, and halves of characters, which are no Unicode.
+# Control characters except newline and tab, invisible line separators, overrides of the text direction, and unpaired
+# surrogates, which are not valid Unicode.
 _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _COMMAND = re.compile("(?<![\\w./-])(?<!run )deltaic(?= [a-z-])")
@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
 
 def called() -> str:
     """Return the command that the user typed for `deltaic`, so that hints can be copied."""
-    if "UV_RUN_RECURSION_DEPTH" in os.environ:  # set for what `uv run` runs
+    if "UV_RUN_RECURSION_DEPTH" in os.environ:  # set by `uv run`
         return "uv run deltaic"
     typed = sys.argv[0]
     return "deltaic" if Path(typed).name != "deltaic" or shutil.which("deltaic") == typed else shlex.quote(typed)
@@ -45,14 +45,14 @@ def as_called(text: str) -> str:
 
 
 class _Visible(io.TextIOBase):
-    """Standard output or error that accepts only text. It has no `buffer`, with which bytes could bypass it."""
+    """Standard output or error that accepts only text, and has no `buffer` for bytes."""
 
     def __init__(self, stream: Any, escape: Callable[[str], str]) -> None:
         self.stream = stream
         self._escape = escape
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]  # for typeshed an attribute
+    def encoding(self) -> str:  # type: ignore[override]  # an attribute in typeshed
         """The encoding of the stream."""
         return str(self.stream.encoding)
 
@@ -82,9 +82,9 @@ class _Visible(io.TextIOBase):
 @contextmanager
 def only_text() -> Iterator[None]:
     """Escape everything that the block prints to standard output and error; adapt hints on standard error."""
-    out: Any = sys.stdout if isinstance(sys.stdout, _Visible) else _Visible(sys.stdout, visible)
-    err: Any = sys.stderr if isinstance(sys.stderr, _Visible) else _Visible(sys.stderr, _hints)
-    with redirect_stdout(out), redirect_stderr(err):
+    stdout: Any = sys.stdout if isinstance(sys.stdout, _Visible) else _Visible(sys.stdout, visible)
+    stderr: Any = sys.stderr if isinstance(sys.stderr, _Visible) else _Visible(sys.stderr, _hints)
+    with redirect_stdout(stdout), redirect_stderr(stderr):
         yield
 
 
@@ -95,7 +95,7 @@ def _hints(text: str) -> str:
 def text_console(*, stderr: bool = False, width: int | None = None) -> "Console":
     """Return a rich console that prints names without markup, with invisible characters escaped.
 
-    Its own colors and cursor movements bypass `only_text`.
+    The console's colors and cursor movements bypass `only_text`.
     """
     from rich.console import Console
     from rich.segment import Segment

@@ -33,30 +33,30 @@ def silent(_: Step) -> None:
 @contextmanager
 def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
     """Run a block as one step; call the yielded function to show a detail next to the text."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     detail = ""
 
-    def update(more: str) -> None:
+    def update(new_detail: str) -> None:
         nonlocal detail
-        detail = more
+        detail = new_detail
         progress(Step(text, detail))
 
     progress(Step(text))
     try:
         yield update
     except BaseException:
-        progress(Step(text, detail, time.monotonic() - began, failed=True))
+        progress(Step(text, detail, time.monotonic() - started_at, failed=True))
         raise
-    progress(Step(text, detail, time.monotonic() - began))
+    progress(Step(text, detail, time.monotonic() - started_at))
 
 
 def lines() -> Progress:
     """Return a progress for programs: one JSON object on stdout for each finished step."""
 
-    def show(now: Step) -> None:
-        if now.seconds is not None:
-            event = {"event": "step", "step": now.text, "detail": now.detail, "seconds": round(now.seconds, 3)}
-            print(json.dumps({**event, "failed": now.failed}), flush=True)
+    def show(step_: Step) -> None:
+        if step_.seconds is not None:
+            event = {"event": "step", "step": step_.text, "detail": step_.detail, "seconds": round(step_.seconds, 3)}
+            print(json.dumps({**event, "failed": step_.failed}), flush=True)
 
     return show
 
@@ -69,27 +69,27 @@ def terminal() -> Progress:
         from rich.live import Live
         from rich.spinner import Spinner
         from rich.text import Text
-    except ImportError:  # a cluster's Python has no rich, and no terminal either
+    except ImportError:  # the Python of a cluster has no rich
         return _print_line
     console, spinner = text_console(stderr=True), Spinner("dots")
     # Output of other code is not redirected: rich would interpret escape sequences in it.
     status = Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
-    def show(now: Step) -> None:
-        if now.seconds is None:
-            spinner.update(text=Text.assemble(one_line(now.text), " ", (one_line(now.detail), "dim")))
+    def show(step_: Step) -> None:
+        if step_.seconds is None:
+            spinner.update(text=Text.assemble(one_line(step_.text), " ", (one_line(step_.detail), "dim")))
             status.start()
             return
         status.stop()
-        mark = ("failed", "red") if now.failed else ("ok", "green")
-        took = f"{one_line(now.detail)} ({now.seconds:.1f} s)"
-        console.print(Text.assemble(mark, f" {one_line(now.text)} ", (took, "dim")))
+        mark = ("failed", "red") if step_.failed else ("ok", "green")
+        took = f"{one_line(step_.detail)} ({step_.seconds:.1f} s)"
+        console.print(Text.assemble(mark, f" {one_line(step_.text)} ", (took, "dim")))
 
     return show
 
 
-def _print_line(now: Step) -> None:
-    if now.seconds is not None:
-        mark = "failed" if now.failed else "ok"
-        detail = f" {now.detail}" if now.detail else ""
-        print(one_line(f"{mark} {now.text}{detail} ({now.seconds:.1f} s)"), file=sys.stderr, flush=True)
+def _print_line(step_: Step) -> None:
+    if step_.seconds is not None:
+        mark = "failed" if step_.failed else "ok"
+        detail = f" {step_.detail}" if step_.detail else ""
+        print(one_line(f"{mark} {step_.text}{detail} ({step_.seconds:.1f} s)"), file=sys.stderr, flush=True)

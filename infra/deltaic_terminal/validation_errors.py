@@ -6,10 +6,10 @@ from typing import Any
 from deltaic_terminal.document import Document, Mistake
 from deltaic_terminal.nearest import did_you_mean
 
-SAID: dict[str, str] = {
+MESSAGES: dict[str, str] = {
     "missing": "is required",
-    "string_type": "is text: quote it if YAML takes it for something else",
-    "text_or_list": "is text or a list of texts: quote it if YAML takes it for something else",
+    "string_type": "is text: quote it if YAML reads it as another type",
+    "text_or_list": "is text or a list of texts: quote it if YAML reads it as another type",
     "list_type": "is a list: write [one, two], or a line with a dash for each",
     "dict_type": "is a mapping of names to values",
     "model_type": "is a mapping of fields to values",
@@ -20,11 +20,11 @@ SAID: dict[str, str] = {
     "bool_parsing": "is true or false",
     "greater_than_equal": "is at least {ge}",
     "less_than_equal": "is at most {le}",
-    "union_tag_not_found": "lacks the field {discriminator}, which says what it is",
+    "union_tag_not_found": "needs the field {discriminator}, which selects its kind",
     "union_tag_invalid": "{discriminator} is {tag!r}: write one of {expected_tags}",
     "literal_error": "write {expected}",
-    "too_short": "is empty: name at least one",
-    "too_long": "has {actual_length}: {max_length} are the most",
+    "too_short": "is empty: add at least one",
+    "too_long": "has {actual_length} entries: the maximum is {max_length}",
     "string_too_short": "is empty",
     "string_pattern_mismatch": "is a name of letters, digits and underscores, which does not begin with a digit",
 }
@@ -33,21 +33,21 @@ SAID: dict[str, str] = {
 def mistake_of(document: Document, error: Any, fields: Iterable[str]) -> Mistake:
     """Return a pydantic error as a mistake with its line; `fields` are the names to suggest for a misspelled one."""
     kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
-    if path[-1:] in (["str"], ["list[str]"]) and kind in {"string_type", "list_type"}:  # pydantic's name of a choice
+    if path[-1:] in (["str"], ["list[str]"]) and kind in {"string_type", "list_type"}:  # a union in pydantic
         path, kind = path[:-1], "text_or_list"
     if kind == "extra_forbidden":
         message = "is not a field here" + did_you_mean(str(path[-1]), fields)
     elif kind == "value_error":
         message = str(context["error"])
-    elif kind in SAID:
-        message = SAID[kind].format(**{name: _plain(value) for name, value in context.items()})
+    elif kind in MESSAGES:
+        message = MESSAGES[kind].format(**{name: _unquote(value) for name, value in context.items()})
     else:
         message = error["msg"][0].lower() + error["msg"][1:]
-    place = document.place(path)
+    position = document.position(path)
     if kind == "wrong_ddl":
-        return Mistake(document.line_of_sql(path, context["line"]), place.field, message)
-    return Mistake(place.line, place.field, message)
+        return Mistake(document.line_of_sql(path, context["line"]), position.field, message)
+    return Mistake(position.line, position.field, message)
 
 
-def _plain(value: Any) -> Any:
+def _unquote(value: Any) -> Any:
     return value.replace("'", "") if isinstance(value, str) else value

@@ -549,7 +549,7 @@ def alias_bomb() -> str:
             "".join(f"nome{n}: x\n" for n in range(9000)), 1, "not a field", id="nine thousand unknown fields"
         ),
         pytest.param(
-            "steps:\n" + "- {view: a, sql: SELECT 1 FROM b}\n" * 3000, 1, "500 are the most", id="thousands of steps"
+            "steps:\n" + "- {view: a, sql: SELECT 1 FROM b}\n" * 3000, 1, "the maximum is 500", id="thousands of steps"
         ),
     ],
 )
@@ -624,7 +624,7 @@ def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], fl
     assert document.value == tree
     lines = text.split("\n")
     for name in tree:
-        place = document.place((name,))
+        place = document.position((name,))
         assert place.field == name
         assert 1 <= place.line <= len(lines)
         # Reading the text up to the line before never gives the value's whole content.
@@ -639,7 +639,7 @@ def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], fl
 def test_whatever_the_text_is_it_is_read_or_refused_with_a_line(text: str) -> None:
     try:
         document = Document.read(text)
-        found = [document.place(()).line, *(finding.line for finding in check(text).findings)]
+        found = [document.position(()).line, *(finding.line for finding in check(text).findings)]
     except Unreadable as refused:
         found = [mistake.line for mistake in refused.mistakes]
     assert found

@@ -150,7 +150,7 @@ def test_a_wrong_file_ends_a_run_before_spark_starts(
     file = f"{place.location if where == 'S3' else place.folder}/wrong.yaml"
     assert refused(file, job_environment) == [
         f"error: {file}:1: target: is required",
-        f"error: {file}:3: sources: is empty: name at least one",
+        f"error: {file}:3: sources: is empty: add at least one",
     ]
 
 

@@ -34,12 +34,12 @@ class _File:
 
     def place(self, way: Sequence[str | int]) -> str:
         """Return the position of a value as file:line:column, which editors can open."""
-        found = self.document.place(way)
+        found = self.document.position(way)
         return _place(self.path, self.lines, Mistake(found.line, found.field, ""))
 
     def told(self, way: Sequence[str | int], message: str) -> str:
         """Return a message about a value, with its position."""
-        found = self.document.place(way)
+        found = self.document.position(way)
         return _told(self.path, self.lines, Mistake(found.line, found.field, message))
 
 
@@ -80,7 +80,7 @@ def read(paths: Sequence[Path]) -> Declaration:
             for name in getattr(one, group):
                 other, spelled = first.setdefault((group, name.lower()), (text, name))
                 if other is not text:
-                    there = other.place((group, spelled))
+                    there = other.position((group, spelled))
                     wrong.append(text.told((group, name), f"is already declared at {there}"))
             told[group] |= getattr(one, group)
     if wrong:

@@ -39,7 +39,7 @@ class DatasetFile:
         for name, source in document.value["sources"].items():
             for number, path in enumerate(source.get("paths", ())):
                 if "://" not in path:
-                    position = document.place(("sources", name, "paths", number))
+                    position = document.position(("sources", name, "paths", number))
                     origin = f"{file}:{position.line}: {position.field}"
                     message = "a cluster has neither this machine's files nor the dataset file's folder"
                     raise PipelineError(f"{origin}: {message}: write s3://bucket/...")

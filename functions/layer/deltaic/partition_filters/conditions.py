@@ -94,5 +94,5 @@ class PartitionFilter(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     """Distinct column names, in the first spelling."""
     properties: tuple[str, ...]
-    """Properties that the filter uses. A recipient without one of them sees no rows."""
+    """Properties that the filter uses. A recipient who lacks a property sees no rows."""
     condition: Condition

@@ -53,10 +53,10 @@ def type_name(type_: ColumnType) -> str:
 
 
 class FilterBinder:
-    """Binds filters to one table and one recipient."""
+    """Binder of filters to a table and a recipient."""
 
     def __init__(self, metadata: TableMetadata, properties: Mapping[str, str] | None) -> None:
-        """With `properties=None`, filters are only checked, and no property counts as missing."""
+        """Create a binder; with `properties=None`, it only checks filters, and no property is missing."""
         self._columns = Columns(metadata)
         self._partition_columns = ", ".join(shorten(name) for name in metadata.partition_columns or ())
         self._properties = properties
@@ -92,16 +92,10 @@ class FilterBinder:
     def _comparison(self, condition: FilterComparison) -> Test:
         left, right = condition.left, condition.right
         type_ = self._type(left, right)
-        if (
-            isinstance(left, FilterColumn)
-            and isinstance(right, FilterColumn)
-            and (other := self._column(right)) != type_
-        ):
-            raise filter_error(
-                right.position,
-                f"{shorten(left.name)} has type {type_name(type_)} and {shorten(right.name)} type {type_name(other)}",
-                "compare only columns of the same type",
-            )
+        if isinstance(left, FilterColumn) and isinstance(right, FilterColumn) and self._column(right) != type_:
+            left_type, right_type = type_name(type_), type_name(self._column(right))
+            problem = f"{shorten(left.name)} has type {left_type} and {shorten(right.name)} type {right_type}"
+            raise filter_error(right.position, problem, "compare only columns of the same type")
         first, second = self._source(left, type_, right), self._source(right, type_, left)
         match condition.operator:
             case "=":
@@ -237,7 +231,7 @@ def _is_in(source: Source, values: frozenset[Value]) -> Test:
             return UNKNOWN if reading is None else ANY
         if reading[0] == reading[1]:
             return TRUE if reading[0] in values else FALSE
-        may_match = any(not _before(item, reading[0]) and not _before(reading[1], item) for item in values)
+        may_match = any(not _is_less(item, reading[0]) and not _is_less(reading[1], item) for item in values)
         return truth(may_hold=may_match, may_fail=True)
 
     return test
@@ -257,15 +251,15 @@ def _pair(compare: Callable[[Value, Value, Value, Value], Truth], left: Source, 
 
 
 def _equal(low: Value, high: Value, other_low: Value, other_high: Value) -> Truth:
-    is_disjoint = _before(high, other_low) or _before(other_high, low)
+    is_disjoint = _is_less(high, other_low) or _is_less(other_high, low)
     is_exact = low == high and other_low == other_high
     return truth(may_hold=not is_disjoint, may_fail=is_disjoint or not is_exact)
 
 
 def _less(low: Value, high: Value, other_low: Value, other_high: Value) -> Truth:
-    return truth(may_hold=_before(low, other_high), may_fail=not _before(high, other_low))
+    return truth(may_hold=_is_less(low, other_high), may_fail=not _is_less(high, other_low))
 
 
-def _before(left: Any, right: Any) -> bool:
+def _is_less(left: Any, right: Any) -> bool:
     """Compare two values of the same type: strings by code point, numbers exactly."""
     return bool(left < right)

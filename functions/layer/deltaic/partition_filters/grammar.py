@@ -112,44 +112,44 @@ class _Parser:
         return FilterNot(inner) if negated else inner
 
     def _test(self) -> Condition:
-        left = self._operand()
+        operand = self._operand()
         token = self._next
         if token.kind == "symbol" and token.value in _OPERATORS:
             self._take()
-            return _comparison(_OPERATORS[token.value], left, self._operand())
+            return _comparison(_OPERATORS[token.value], operand, self._operand())
         if self._has("IS"):
-            return self._is_null(left)
+            return self._is_null(operand)
         negated = self._has("NOT")
         if self._has("BETWEEN"):
             low = self._operand()
             self._expect("AND", "write BETWEEN minimum AND maximum")
             high = self._operand()
-            condition: Condition = FilterAnd((_comparison(">=", left, low), _comparison("<=", left, high)))
+            condition: Condition = FilterAnd((_comparison(">=", operand, low), _comparison("<=", operand, high)))
         elif self._has("IN"):
-            condition = self._in(left)
+            condition = self._in(operand)
         elif self._has("LIKE"):
-            condition = self._like(left)
+            condition = self._like(operand)
         else:
             remedy = f"compare {_TESTS}"
-            if isinstance(left, FilterColumn):
-                remedy = f"compare {left.name} {_TESTS}; compare a boolean column with TRUE or FALSE"
+            if isinstance(operand, FilterColumn):
+                remedy = f"compare {operand.name} {_TESTS}; compare a boolean column with TRUE or FALSE"
             raise filter_error(self._next.position, f"expected a comparison instead of {self._next.text}", remedy)
         return FilterNot(condition) if negated else condition
 
-    def _is_null(self, left: Operand) -> Condition:
+    def _is_null(self, operand: Operand) -> Condition:
         negated = self._has("NOT")
         if self._next.value != "NULL" or self._next.kind != "keyword":
             remedy = "use IS NULL, IS NOT NULL or a comparison"
             raise filter_error(self._next.position, f"expected NULL instead of {self._next.text}", remedy)
         self._take()
-        if isinstance(left, Property):
+        if isinstance(operand, Property):
             remedy = "remove the condition: a recipient without the property sees no rows"
-            raise filter_error(left.position, "IS NULL requires a column", remedy)
-        if isinstance(left, FilterLiteral):
-            raise filter_error(left.position, "IS NULL requires a column", "use the name of a column")
-        return FilterNot(FilterIsNull(left)) if negated else FilterIsNull(left)
+            raise filter_error(operand.position, "IS NULL requires a column", remedy)
+        if isinstance(operand, FilterLiteral):
+            raise filter_error(operand.position, "IS NULL requires a column", "use the name of a column")
+        return FilterNot(FilterIsNull(operand)) if negated else FilterIsNull(operand)
 
-    def _in(self, left: Operand) -> Condition:
+    def _in(self, operand: Operand) -> Condition:
         items: list[Item] = []
         if self._next.kind == "name" and self._next.value.lower() == _FUNCTION:
             items.append(self._item())
@@ -160,8 +160,8 @@ class _Parser:
                 items.append(self._item())
             self._expect(")", "separate items with commas, and close the parenthesis")
         for item in items:
-            _check_pair(left, item)
-        return FilterIn(left, tuple(items))
+            _check_pair(operand, item)
+        return FilterIn(operand, tuple(items))
 
     def _item(self) -> Item:
         operand = self._operand()
@@ -170,7 +170,7 @@ class _Parser:
             raise filter_error(operand.position, "a list after IN can contain only literals and properties", remedy)
         return operand
 
-    def _like(self, left: Operand) -> Condition:
+    def _like(self, operand: Operand) -> Condition:
         token = self._take()
         remedy = "use a prefix that ends with %, as in LIKE 'north%', or compare with = or IN"
         if token.kind != "text":
@@ -179,11 +179,11 @@ class _Parser:
         if percent != "%" or any(character in prefix for character in "%_\\"):
             raise filter_error(token.position, f"the pattern {token.text} is not supported", remedy)
         self._count(token)
-        if isinstance(left, FilterLiteral):
+        if isinstance(operand, FilterLiteral):
             raise filter_error(
-                left.position, "a comparison of two literals has the same result for every file", _OPERAND
+                operand.position, "a comparison of two literals has the same result for every file", _OPERAND
             )
-        return FilterStartsWith(left, prefix)
+        return FilterStartsWith(operand, prefix)
 
     def _count(self, token: Lexeme) -> None:
         self._operands += 1

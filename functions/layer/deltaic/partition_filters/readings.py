@@ -50,7 +50,7 @@ def incomparable_reason(type_: ColumnType) -> str | None:
 
 
 def value(text: str, type_: ColumnType) -> Value | None:
-    """Parse a text to a value of a type; None if it is invalid, out of range or has no time zone."""
+    """Parse a value of a type; None if the text is invalid, out of range or has no time zone."""
     if type_.name == "string":
         return text
     if type_.name in INTEGER_BITS:

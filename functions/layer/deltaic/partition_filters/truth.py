@@ -22,13 +22,13 @@ def _lookup_table(operator: Callable[[int, int], int]) -> tuple[tuple[Truth, ...
 
     def results(left_set: Truth, right_set: Truth) -> Truth:
         result = 0
-        for left in _VALUES:
-            for right in _VALUES:
-                if left & left_set and right & right_set:
-                    result |= operator(left, right)
+        for first in _VALUES:
+            for second in _VALUES:
+                if first & left_set and second & right_set:
+                    result |= operator(first, second)
         return result
 
-    return tuple(tuple(results(left, right) for right in range(8)) for left in range(8))
+    return tuple(tuple(results(first, second) for second in range(8)) for first in range(8))
 
 
 AND: Final = _lookup_table(min)

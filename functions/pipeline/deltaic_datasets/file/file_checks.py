@@ -88,7 +88,7 @@ def check(text: str, set_values: Mapping[str, str] | None = None) -> Checked:
     dataset = dataset.model_copy(update={"stream": dataset.effective_stream})
     findings = [*binding_mistakes, *sql_mistakes(document)]
     for path, message in islice(_check_fields(dataset, document), MOST_MISTAKES):
-        position = document.place(path)
+        position = document.position(path)
         findings.append(Mistake(position.line, position.field, message))
     findings += islice(_check_column_names(dataset, document), MOST_MISTAKES)
     findings.sort(key=lambda mistake: (mistake.line, mistake.field))
@@ -147,7 +147,7 @@ def _check_column_names(dataset: Dataset, document: Document) -> Iterator[Mistak
         for column in columns_of(source.ddl):
             if message := name_refusal(column.name, dataset.target.properties):
                 line = document.line_of_sql(path, column.line)
-                yield Mistake(line, document.place(path).field, message)
+                yield Mistake(line, document.position(path).field, message)
 
 
 def _check_malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]]:
@@ -251,7 +251,7 @@ def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: 
     of_time = [isinstance(value, str | date) for value in (watermark.start, watermark.overlap) if value is not None]
     if len(set(of_time)) > 1:
         yield (*path, "overlap"), "must be a number if start is a number, else a duration such as '2 hours'"
-    query = getattr(document.place(("sources", name, "query")).node, "value", "") if source.query else ""
+    query = getattr(document.position(("sources", name, "query")).node, "value", "") if source.query else ""
     for variable in dataset.variables if isinstance(query, str) else ():
         if variable != RUN_DATE and re.search(rf"\{{\{{\s*{variable}\b", query):
             message = f"would miss rows below the watermark for another '{variable}': write the condition in a step"

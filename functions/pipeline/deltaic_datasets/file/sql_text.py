@@ -46,7 +46,7 @@ def _check_condition(document: Document, path: Path, sql: str) -> Iterator[Mista
     from sqlglot import expressions
     from sqlglot.errors import ParseError, TokenError
 
-    position = document.place(path)
+    position = document.position(path)
     try:
         last = sqlglot.tokenize(sql, read="spark")[-1:]
         sqlglot.parse_one(sql, read="spark", into=expressions.Condition)
@@ -111,7 +111,7 @@ def _check_query(document: Document, path: Path, sql: str, views: set[str]) -> I
     from sqlglot import expressions
     from sqlglot.errors import ParseError, TokenError
 
-    position = document.place(path)
+    position = document.position(path)
     try:
         parsed = [query for query in sqlglot.parse(sql, dialect="spark") if query is not None]
     except ParseError as doubt:

@@ -69,7 +69,7 @@ def _variable_values(
     mistakes: list[Mistake] = []
 
     def report(path: Path, message: str, *, doubtful: bool = False) -> None:
-        position = document.place(path)
+        position = document.position(path)
         mistakes.append(Mistake(position.line, position.field, message, doubtful))
 
     for name in set_values or ():
@@ -213,7 +213,7 @@ class _Binding:
     def _report(self, path: Path, text: str, match: re.Match[str], message: str, *, doubtful: bool = False) -> None:
         line = text.count("\n", 0, match.start()) + 1
         block = self._document.line_of_sql(path, line)
-        position = self._document.place(path)
+        position = self._document.position(path)
         self.mistakes.append(Mistake(block, position.field, f"'{match[0]}': {message}", doubtful))
 
 

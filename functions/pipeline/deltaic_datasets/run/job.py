@@ -52,7 +52,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Te
     dataset, document = dataset_of(text_of(options.file), options.file, dict(options.variables))
 
     def origin(path: Sequence[str | int]) -> str:
-        position = document.place(path)
+        position = document.position(path)
         return f"{options.file}:{position.line}: {position.field}"
 
     if options.delete_at_most is not None:
