@@ -27,15 +27,15 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     Parameters, conditions and pseudo parameters are resolved; a reference to a resource stays visible as
     `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
-    given = tuple(sorted((parameters or {}).items()))
-    resources: dict[str, dict[str, Any]] = pickle.loads(_transformed(path, path.stat().st_mtime_ns, given))  # noqa: S301 -- of this process
+    pairs = tuple(sorted((parameters or {}).items()))
+    resources: dict[str, dict[str, Any]] = pickle.loads(_transformed(path, path.stat().st_mtime_ns, pairs))  # noqa: S301 -- of this process
     return resources
 
 
 @cache
-def _transformed(path: Path, _: int, given: tuple[tuple[str, str], ...]) -> bytes:
+def _transformed(path: Path, _: int, pairs: tuple[tuple[str, str], ...]) -> bytes:
     """Return the resources pickled: the transform takes half a second, and each caller gets a copy of its own."""
-    parameters = dict(given)
+    parameters = dict(pairs)
     document = cloudformation(path, parameters)
     resolve = _Symbolic(document, parameters, pseudo_parameters())
     return pickle.dumps(

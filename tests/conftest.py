@@ -71,8 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         config.option.markexpr = config.workerinput["markexpr"]
         return
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if not config.option.markexpr and (config.option.quick or not (named or config.option.all)):
+    has_paths = config.args_source is pytest.Config.ArgsSource.ARGS
+    if not config.option.markexpr and (config.option.quick or not (has_paths or config.option.all)):
         config.option.markexpr = QUICK
 
 
@@ -104,9 +104,11 @@ def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedA
     state: Path = tmp_path_factory.mktemp("aws")
     with EmbeddedAws(state, persistent=False) as aws:
         # A service is loaded at its first call, which on a busy machine outlasts the product's patience.
-        told = aws.environment
+        environment = aws.environment
         session = boto3.Session(
-            told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], region_name=told["AWS_REGION"]
+            environment["AWS_ACCESS_KEY_ID"],
+            environment["AWS_SECRET_ACCESS_KEY"],
+            region_name=environment["AWS_REGION"],
         )
         session.client("dynamodb", endpoint_url=aws.endpoint).list_tables()
         session.client("sts", endpoint_url=aws.endpoint).get_caller_identity()

@@ -39,9 +39,9 @@ def as_connector(predicate: Expression, types: Mapping[str, str], zone: str = "U
         return ""
 
 
-def cut(moment: datetime) -> str:
+def cut(instant: datetime) -> str:
     """Write a time as `Instant.ofEpochMilli(micros / 1000)` is written: cut towards 1970."""
-    micros = (moment - EPOCH) // timedelta(microseconds=1)
+    micros = (instant - EPOCH) // timedelta(microseconds=1)
     milliseconds = micros // 1000 if micros >= 0 else -(-micros // 1000)
     try:
         text = (EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
@@ -62,7 +62,7 @@ class _Conversion:
             case Or(children):
                 return _node("or", *map(self.convert, children))
             case Not(operand):
-                return _node("not", self._whole(operand))
+                return _node("not", self._convert(operand))
             case Comparison("<>", left, right):
                 return _node("not", self.convert(Comparison("=", left, right)))
             case Comparison("<=>", left, right):
@@ -79,37 +79,37 @@ class _Conversion:
 
     def _all(self, children: Sequence[Expression]) -> dict[str, Any]:
         """Convert those parts of a conjunction that can be written."""
-        kept = []
+        conditions = []
         for child in children:
             with suppress(Unsent):
-                kept.append(self.convert(child))
-        if not kept:
+                conditions.append(self.convert(child))
+        if not conditions:
             raise Unsent
-        return kept[0] if len(kept) == 1 else _node("and", *kept)
+        return conditions[0] if len(conditions) == 1 else _node("and", *conditions)
 
-    def _whole(self, predicate: Expression) -> dict[str, Any]:
+    def _convert(self, predicate: Expression) -> dict[str, Any]:
         """Convert a filter of which no part may be left out."""
         if isinstance(predicate, And):
-            return _node("and", *map(self._whole, predicate.children))
+            return _node("and", *map(self._convert, predicate.children))
         if isinstance(predicate, Or):
-            return _node("or", *map(self._whole, predicate.children))
-        return _node("not", self._whole(predicate.operand)) if isinstance(predicate, Not) else self.convert(predicate)
+            return _node("or", *map(self._convert, predicate.children))
+        return _node("not", self._convert(predicate.operand)) if isinstance(predicate, Not) else self.convert(predicate)
 
-    def _null_safe(self, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
-        left_null, right_null = _node("isNull", left), _node("isNull", right)
-        equal = _node("equal", left, right)
+    def _null_safe(self, first: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        left_null, right_null = _node("isNull", first), _node("isNull", right)
+        equal = _node("equal", first, right)
         return _node(
             "or",
             _node("and", left_null, right_null),
             _node("and", _node("not", left_null), _node("not", right_null), equal),
         )
 
-    def _pair(self, left: Operand, right: Operand) -> tuple[dict[str, Any], dict[str, Any]]:
-        if isinstance(left, Literal):
+    def _pair(self, first: Operand, right: Operand) -> tuple[dict[str, Any], dict[str, Any]]:
+        if isinstance(first, Literal):
             assert not isinstance(right, Literal)
-            return self._literal(left, right), self._column(right)
+            return self._literal(first, right), self._column(right)
         assert isinstance(right, Literal)
-        return self._column(left), self._literal(right, left)
+        return self._column(first), self._literal(right, first)
 
     def _column(self, operand: Operand) -> dict[str, Any]:
         """Write a column; of the casts around it the innermost says what it is."""
@@ -121,9 +121,9 @@ class _Conversion:
             raise Unsent
         return {"op": "column", "name": name, "valueType": JSON_TYPES[kind]}
 
-    def _literal(self, literal: Literal, beside: Operand) -> dict[str, Any]:
-        assert not isinstance(beside, Literal)
-        kind = beside.type if isinstance(beside, Cast) else self._types[".".join(beside.path).lower()]
+    def _literal(self, literal: Literal, other_side: Operand) -> dict[str, Any]:
+        assert not isinstance(other_side, Literal)
+        kind = other_side.type if isinstance(other_side, Cast) else self._types[".".join(other_side.path).lower()]
         if kind not in SENT:
             raise Unsent
         return {"op": "literal", "value": self._text(literal, str(kind)), "valueType": JSON_TYPES[str(kind)]}
@@ -144,8 +144,8 @@ class _Conversion:
         if kind == "date" and literal.type == "string":
             return text
         if kind == "timestamp" and literal.type in {"timestamp", "date", "string"}:
-            moment = datetime.fromisoformat(text)
-            return cut(moment if moment.tzinfo else moment.replace(tzinfo=self._zone))
+            instant = datetime.fromisoformat(text)
+            return cut(instant if instant.tzinfo else instant.replace(tzinfo=self._zone))
         raise Unsent
 
 

@@ -70,16 +70,16 @@ def fill(
     """Make what is declared, recipients with the shares that they are granted; returns them with a token each."""
     for name, options in storages.items():
         admin.storages.create(name, **options)
-    made: set[tuple[str, ...]] = set()
+    created: set[tuple[str, ...]] = set()
     for entry in entries:
         share, schema = (entry.share,), (entry.share, entry.schema)
-        if share not in made:
+        if share not in created:
             admin.shares.create(*share, **({} if entry.schema else entry.options))
-        if entry.schema and schema not in made:
+        if entry.schema and schema not in created:
             admin.schemas.create(*schema, **({} if entry.table else entry.options))
         if entry.table:
             admin.tables.create(*schema, entry.table, entry.url, **entry.options)
-        made |= {share, schema}
+        created |= {share, schema}
     readers = {}
     for name, shares in recipients.items():
         account = admin.recipients.create(name)
@@ -118,9 +118,11 @@ class FilledServer:
         template's.
         """
         os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")  # inherited by the gateway's process
-        told = {"LogLevel": "ERROR", **parameters}
+        settings = {"LogLevel": "ERROR", **parameters}
         state = folder / "state"
-        with local_stack(state, parameters=told) if aws is None else _over(aws, state, variables, told) as stack:
+        with (
+            local_stack(state, parameters=settings) if aws is None else _over(aws, state, variables, settings) as stack
+        ):
             admin = catalog_of(stack.environment)
             server = cls(stack, admin, fill(admin, entries, recipients, storages), folder)
             yield server.reached_by(stack.endpoint, folder)
@@ -128,10 +130,10 @@ class FilledServer:
 
     def reached_by(self, endpoint: str, folder: Path) -> Self:
         """Return the same server as it is seen through another endpoint; profiles that name it go into the folder."""
-        seen = replace(self, stack=replace(self.stack, endpoint=endpoint), folder=folder)
+        server = replace(self, stack=replace(self.stack, endpoint=endpoint), folder=folder)
         for name, reader in self.readers.items():
-            seen.profile_of(name).write_text(profile(endpoint, reader.issued), encoding="utf-8")
-        return seen
+            server.profile_of(name).write_text(profile(endpoint, reader.issued), encoding="utf-8")
+        return server
 
     def __repr__(self) -> str:
         """Be short where a failing test shows its arguments."""
@@ -182,17 +184,19 @@ def _over(
         yield replace(stack, environment={**aws, **stack.environment, "DELTAIC_ENDPOINT": stack.endpoint})
 
 
-def catalog_of(known: Mapping[str, str]) -> CatalogAdmin:
+def catalog_of(environment: Mapping[str, str]) -> CatalogAdmin:
     """Return the administration of the catalog that a stack's variables name."""
-    secrets = cache(lambda: client_of("secretsmanager", known))
-    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo_of(known), secrets)
+    secrets = cache(lambda: client_of("secretsmanager", environment))
+    return CatalogAdmin(environment["CATALOG_TABLE"], environment["TOKENS_TABLE"], dynamo_of(environment), secrets)
 
 
-def dynamo_of(known: Mapping[str, str]) -> Dynamo:
-    return Dynamo(lambda: client_of("dynamodb", known))
+def dynamo_of(environment: Mapping[str, str]) -> Dynamo:
+    return Dynamo(lambda: client_of("dynamodb", environment))
 
 
-def client_of(service: Any, known: Mapping[str, str]) -> Any:
+def client_of(service: Any, environment: Mapping[str, str]) -> Any:
     """Return a client of the AWS that a stack's variables name."""
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    return session.client(service, endpoint_url=known["AWS_ENDPOINT_URL"])
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name=environment["AWS_REGION"]
+    )
+    return session.client(service, endpoint_url=environment["AWS_ENDPOINT_URL"])

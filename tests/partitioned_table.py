@@ -18,7 +18,7 @@ TYPES = {
     "final": "boolean",
 }
 """The partition columns that can be filtered by."""
-OTHERS = {"weight": "double", "ratio": "float", "code": "binary"}
+OTHER_COLUMNS = {"weight": "double", "ratio": "float", "code": "binary"}
 """Those that cannot."""
 
 
@@ -41,7 +41,7 @@ def schema(*columns: Mapping[str, object]) -> str:
 
 NESTED = column("place", {"type": "struct", "fields": [column("city", "string")]})
 TABLE = Metadata(
-    schema(*(column(name, type_) for name, type_ in {**TYPES, **OTHERS, "reaction": "string"}.items()), NESTED),
-    [*TYPES, *OTHERS],
+    schema(*(column(name, type_) for name, type_ in {**TYPES, **OTHER_COLUMNS, "reaction": "string"}.items()), NESTED),
+    [*TYPES, *OTHER_COLUMNS],
 )
 """With `reaction` and `place.city` besides, which are no partition columns."""

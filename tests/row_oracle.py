@@ -64,19 +64,19 @@ class Session:
         """Return SQL's truth of the predicate for a row; `Unknown` is not something that a row can decide."""
         match predicate:
             case And(children):
-                found = [self.truth(child, row) for child in children]
-                return False if False in found else None if None in found else True
+                truths = [self.truth(child, row) for child in children]
+                return False if False in truths else None if None in truths else True
             case Or(children):
-                found = [self.truth(child, row) for child in children]
-                return True if True in found else None if None in found else False
+                truths = [self.truth(child, row) for child in children]
+                return True if True in truths else None if None in truths else False
             case Not(operand):
                 inner = self.truth(operand, row)
                 return None if inner is None else not inner
-            case Comparison(operator, left, right):
-                if isinstance(left, Literal):
-                    operator, left, right = MIRRORED.get(operator, operator), right, left
+            case Comparison(operator, first, right):
+                if isinstance(first, Literal):
+                    operator, first, right = MIRRORED.get(operator, operator), right, first
                 assert isinstance(right, Literal)
-                return self._compare(operator, left, right, row)
+                return self._compare(operator, first, right, row)
             case In(operand, values):
                 return self.truth(Or(tuple(Comparison("=", operand, value) for value in values)), row)
             case StartsWith(operand, prefix):
@@ -97,11 +97,11 @@ class Session:
 
     def _value(self, operand: Operand, row: Mapping[str, Any]) -> Any:
         if isinstance(operand, Cast):
-            moment = self._value(operand.operand, row)
+            instant = self._value(operand.operand, row)
             assert operand.type == "date"
-            if moment is None:
+            if instant is None:
                 return None
-            return (moment.astimezone(self.zone) if moment.tzinfo else moment).date()
+            return (instant.astimezone(self.zone) if instant.tzinfo else instant).date()
         assert isinstance(operand, Column)
         value: Any = row
         for name in operand.path:
@@ -111,10 +111,10 @@ class Session:
             return value.replace(tzinfo=self.zone)
         return value
 
-    def _instant(self, moment: datetime) -> timedelta:
+    def _instant(self, timestamp: datetime) -> timedelta:
         """Return the time since the epoch; a wall clock that a zone skips is moved on, as Java does."""
-        aware = moment.replace(tzinfo=self.zone) if moment.tzinfo is None else moment
-        return moment.replace(tzinfo=None) - datetime(1970, 1, 1) - (aware.utcoffset() or timedelta())  # noqa: DTZ001 -- both naive
+        aware = timestamp.replace(tzinfo=self.zone) if timestamp.tzinfo is None else timestamp
+        return timestamp.replace(tzinfo=None) - datetime(1970, 1, 1) - (aware.utcoffset() or timedelta())  # noqa: DTZ001 -- both naive
 
     def _compare(self, operator: str, operand: Operand, literal: Literal, row: Mapping[str, Any]) -> bool | None:
         value = self._value(operand, row)
@@ -122,8 +122,8 @@ class Session:
             return value is None and literal.text is None
         if value is None or literal.text is None:
             return None
-        left, right = self._coerced(value, self._type(operand), literal)
-        order = int(left > right) - int(left < right)
+        first, right = self._coerced(value, self._type(operand), literal)
+        order = int(first > right) - int(first < right)
         truths: dict[str, bool] = {
             "=": order == 0,
             "<=>": order == 0,
@@ -151,15 +151,15 @@ class Session:
         return Decimal(value), Decimal(text)
 
     def _moments(self, value: Any, column: str, text: str, kind: str) -> tuple[Any, Any]:
-        moment = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
         if kind == "date" and column == "date":
-            return value, moment.date()
+            return value, instant.date()
         start = datetime.combine(value, time()) if type(value) is date else value
         if kind == "timestamp_ntz" and column != "timestamp":
-            return start, moment.replace(tzinfo=None)
+            return start, instant.replace(tzinfo=None)
         if kind == "date" and column == "timestamp_ntz":
-            return start, moment
-        return self._instant(start), self._instant(moment)
+            return start, instant
+        return self._instant(start), self._instant(instant)
 
 
 def single(number: float) -> float:

@@ -41,11 +41,11 @@ class Used:
 class Record(Plan):
     """Plays no fault: it writes every request down."""
 
-    seen: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
     def takes(self, request: Request) -> bool:
         """Remember a request, and let it pass."""
-        self.seen.append(request)
+        self.requests.append(request)
         return False
 
 
@@ -60,11 +60,11 @@ def run(
     record = Record("", (), never)
     variables = {**function.environment, **environment, "AWS_ENDPOINT_URL": proxy.url}
     variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true", "PYTHONFAULTHANDLER": "1"}
-    given = {"folder": str(function.code), "name": function.name, "events": list(events)}
+    request_ = {"folder": str(function.code), "name": function.name, "events": list(events)}
     with proxy.playing(record):
         ran = subprocess.run(
             [sys.executable, "-c", RUNNER],
-            input=json.dumps(given),
+            input=json.dumps(request_),
             env={**os.environ, **variables},
             capture_output=True,
             text=True,
@@ -74,8 +74,8 @@ def run(
     assert ran.returncode == 0, f"{function.name} ended with {ran.returncode}: {ran.stderr[-3000:]}"
     answers: list[dict[str, Any]] = json.loads(ran.stdout.rpartition("ANSWERS")[2])
     # What a session reads that the function has assumed needs no right of the function's.
-    own = [request for request in record.seen if "x-amz-security-token" not in request.headers]
-    return answers, {used for request in own for used in uses(request)}
+    signed = [request for request in record.requests if "x-amz-security-token" not in request.headers]
+    return answers, {used for request in signed for used in uses(request)}
 
 
 def uses(request: Request) -> Iterator[Used]:  # noqa: PLR0912 -- a service each
@@ -91,20 +91,20 @@ def uses(request: Request) -> Iterator[Used]:  # noqa: PLR0912 -- a service each
         name = json.loads(request.body)["KeyId"]
         yield Used(f"kms:{request.headers['x-amz-target'].rpartition('.')[2]}", f"arn:aws:kms:{ACCOUNT}:{name}")
     elif request.service == "AWSGlue":
-        asked = json.loads(request.body)
-        action, database = request.headers["x-amz-target"].rpartition(".")[2], asked["DatabaseName"]
-        for place in ("catalog", f"database/{database}", f"table/{database}/{asked.get('Name', '*')}"):
-            yield Used(f"glue:{action}", f"arn:aws:glue:{ACCOUNT}:{place}")
+        body_ = json.loads(request.body)
+        action, database = request.headers["x-amz-target"].rpartition(".")[2], body_["DatabaseName"]
+        for resource in ("catalog", f"database/{database}", f"table/{database}/{body_.get('Name', '*')}"):
+            yield Used(f"glue:{action}", f"arn:aws:glue:{ACCOUNT}:{resource}")
     elif request.target.startswith("/2015-03-31/functions/"):
         yield Used("lambda:InvokeFunction", unquote(request.target.split("/")[3]))
     elif request.service == "AWSEvents":
         for entry in json.loads(request.body)["Entries"]:
             yield Used("events:PutEvents", f"arn:aws:events:{ACCOUNT}:event-bus/{entry['EventBusName']}")
     elif request.service == "sts":
-        told = parse_qs(request.body.decode())
-        [role] = told["RoleArn"]
-        yield Used(f"sts:{told['Action'][0]}", role)
-        if any(name.startswith("Tags.") for name in told):
+        form = parse_qs(request.body.decode())
+        [role] = form["RoleArn"]
+        yield Used(f"sts:{form['Action'][0]}", role)
+        if any(name.startswith("Tags.") for name in form):
             yield Used("sts:TagSession", role)
     else:
         bucket, _, key = unquote(urlsplit(request.target).path).lstrip("/").partition("/")
@@ -118,23 +118,23 @@ def uses(request: Request) -> Iterator[Used]:  # noqa: PLR0912 -- a service each
 _IN_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": None}
 
 
-def _dynamodb(operation: str, said: Mapping[str, Any]) -> Iterator[Used]:
+def _dynamodb(operation: str, body: Mapping[str, Any]) -> Iterator[Used]:
     if operation in {"TransactWriteItems", "TransactGetItems"}:
-        for item in said["TransactItems"]:
-            for kind, one in item.items():
+        for item in body["TransactItems"]:
+            for kind, value in item.items():
                 action = _IN_TRANSACTION.get(kind, "GetItem") or "ConditionCheckItem"
-                yield from _dynamodb(action, one)
+                yield from _dynamodb(action, value)
     elif operation == "BatchGetItem":
-        for table, asked in said["RequestItems"].items():
-            for key in asked["Keys"]:
+        for table, keys in body["RequestItems"].items():
+            for key in keys["Keys"]:
                 yield _of_table(operation, table, key["pk"])
     elif operation == "Query":
         # The one condition on the partition key is an equality, by its placeholder.
-        condition = said["KeyConditionExpression"].replace("#", "")
+        condition = body["KeyConditionExpression"].replace("#", "")
         placeholder = condition.split("=")[1].split()[0]
-        yield _of_table(operation, said["TableName"], said["ExpressionAttributeValues"][placeholder])
+        yield _of_table(operation, body["TableName"], body["ExpressionAttributeValues"][placeholder])
     else:
-        yield _of_table(operation, said["TableName"], (said.get("Key") or said["Item"])["pk"])
+        yield _of_table(operation, body["TableName"], (body.get("Key") or body["Item"])["pk"])
 
 
 def _of_table(operation: str, table: str, key: Mapping[str, str]) -> Used:
@@ -143,18 +143,18 @@ def _of_table(operation: str, table: str, key: Mapping[str, str]) -> Used:
 
 def event(name: str, recipient_id: str, names: Mapping[str, str], **changed: Any) -> dict[str, Any]:
     """Return the event of `events/` for other names in its path; `changed` are method, body, query, capabilities."""
-    made: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text())
-    made["pathParameters"] = {key: names[key] for key in made["pathParameters"] or {}}
+    event_: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text())
+    event_["pathParameters"] = {key: names[key] for key in event_["pathParameters"] or {}}
     if "method" in changed:
-        made["httpMethod"] = made["requestContext"]["httpMethod"] = changed["method"]
-    if "authorizer" in made["requestContext"]:
-        made["requestContext"]["authorizer"] |= {"recipientId": recipient_id, "recipient": "reader"}
+        event_["httpMethod"] = event_["requestContext"]["httpMethod"] = changed["method"]
+    if "authorizer" in event_["requestContext"]:
+        event_["requestContext"]["authorizer"] |= {"recipientId": recipient_id, "recipient": "reader"}
     if "body" in changed:
-        made["body"] = json.dumps(changed["body"])
+        event_["body"] = json.dumps(changed["body"])
     if "query" in changed:
-        made["queryStringParameters"] = changed["query"]
-        made["multiValueQueryStringParameters"] = {key: [value] for key, value in changed["query"].items()}
+        event_["queryStringParameters"] = changed["query"]
+        event_["multiValueQueryStringParameters"] = {key: [value] for key, value in changed["query"].items()}
     if "capabilities" in changed:
-        made["headers"]["delta-sharing-capabilities"] = changed["capabilities"]
-        made["multiValueHeaders"]["delta-sharing-capabilities"] = [changed["capabilities"]]
-    return made
+        event_["headers"]["delta-sharing-capabilities"] = changed["capabilities"]
+        event_["multiValueHeaders"]["delta-sharing-capabilities"] = [changed["capabilities"]]
+    return event_

@@ -99,9 +99,9 @@ def statements_of_role(resources: Resources, role: str) -> Iterator[dict[str, An
         if not arn.startswith(_AWS_MANAGED)
     ]
     documents += [
-        other["Properties"]["PolicyDocument"]
-        for other in resources.values()
-        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
+        resource["Properties"]["PolicyDocument"]
+        for resource in resources.values()
+        if resource["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in resource["Properties"]["Roles"]
     ]
     for document in documents:
         yield from document["Statement"]

@@ -120,11 +120,11 @@ def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
     template = load_template(parameters={**OPTIONAL, "ResponseStreaming": mode})
-    found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
-    unlisted, missing = found.keys() - ROUTES.keys(), ROUTES.keys() - found.keys()
+    folders = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
+    unlisted, missing = folders.keys() - ROUTES.keys(), ROUTES.keys() - folders.keys()
     assert not unlisted, f"template.yaml has routes that this file does not list: add to PROTOCOL or OURS {unlisted}"
     assert not missing, f"template.yaml lacks routes: add to Events of the function (OPTIONS: of Preflight) {missing}"
-    assert found == ROUTES, "a route leads to the folder that this file lists for it"
+    assert folders == ROUTES, "a route leads to the folder that this file lists for it"
 
 
 def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
@@ -164,9 +164,9 @@ def test_no_route_is_open_but_those_that_are_for_anybody(body: dict[str, Any]) -
 
 def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, dict[str, Any]]) -> None:
     allowed = {
-        (said["Properties"]["SourceArn"].split("/", 2)[2], said["Properties"]["FunctionName"])
-        for said in resources.values()
-        if said["Type"] == "AWS::Lambda::Permission" and "/authorizers/" not in said["Properties"]["SourceArn"]
+        (resource["Properties"]["SourceArn"].split("/", 2)[2], resource["Properties"]["FunctionName"])
+        for resource in resources.values()
+        if resource["Type"] == "AWS::Lambda::Permission" and "/authorizers/" not in resource["Properties"]["SourceArn"]
     }
     assert allowed == {
         (route.method.replace("ANY", "*") + PARAMETER.sub("*", route.path), f"${{{route.function}Aliaslive}}")
@@ -176,8 +176,10 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
 
 def test_every_folder_is_a_function_of_the_template() -> None:
     folders = {function.code.resolve() for function in load_template(parameters=OPTIONAL).functions.values()}
-    others = {ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth", "preflight")}
-    missing = ({ROOT / "functions" / "api" / name for name in ENDPOINTS} | others) - folders
+    other_folders = {
+        ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth", "preflight")
+    }
+    missing = ({ROOT / "functions" / "api" / name for name in ENDPOINTS} | other_folders) - folders
     assert not missing, f"template.yaml has no function with this CodeUri: {sorted(map(str, missing))}"
     assert all((folder / "app.py").is_file() for folder in folders)
 
@@ -193,8 +195,8 @@ def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint
     file = ROOT / "events" / f"{endpoint}.json"
     assert file.is_file(), f"add {name_of(file)}: a request as the gateway sends it to {endpoint}"
     event = json.loads(file.read_text())
-    taken = {ROUTES.get((method, event["resource"])) for method in (event["httpMethod"], "ANY")}
-    assert endpoint in taken, f"no route of this file leads from {event['resource']} to {endpoint}: PROTOCOL or OURS"
+    routes = {ROUTES.get((method, event["resource"])) for method in (event["httpMethod"], "ANY")}
+    assert endpoint in routes, f"no route of this file leads from {event['resource']} to {endpoint}: PROTOCOL or OURS"
     filled = event["resource"]
     for name, value in (event["pathParameters"] or {}).items():
         filled = filled.replace(f"{{{name}}}", value)
@@ -236,13 +238,13 @@ def row_of(endpoint: str) -> dict[str, str]:
 
 
 def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> None:
-    told = {
+    rows = {
         name.strip("`"): (row["parquet format"], row["delta format"])
         for names, row in table_of("share.md", FEATURES_HEADER).items()
         for name in names.split("`, `")
     }
     misread = {name for name in features.READABLE if features.PREVIEWS.get(name, name) in features.PARQUET_MISREADS}
-    assert told == {
+    assert rows == {
         **dict.fromkeys(features.READABLE, ("yes", "yes")),
         **dict.fromkeys(misread, ("refused", "yes")),
         **dict.fromkeys(features.REFUSED, ("refused", "refused")),
@@ -250,9 +252,9 @@ def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> No
 
 
 def test_the_page_leads_from_every_route_to_its_folder() -> None:
-    listed = {endpoint: row["folder"] for endpoint, row in endpoint_table().items()}
+    rows = {endpoint: row["folder"] for endpoint, row in endpoint_table().items()}
     expected = {f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in DESCRIBED.items()}
-    assert listed == expected, "the table of endpoints in docs/architecture.md"
+    assert rows == expected, "the table of endpoints in docs/architecture.md"
 
 
 @pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in DESCRIBED])
@@ -310,7 +312,7 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_a_page_names_is_there(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    named = set(
+    names = set(
         re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:functions|infra|tests|docs)(?:/[\w.]+)+)/?`", text)
     )
     rooms = (
@@ -321,7 +323,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
         "infra/deltaic_ops",
         "tests",
     )
-    assert [name for name in named if not any((ROOT / room / name).exists() for room in rooms)] == []
+    assert [name for name in names if not any((ROOT / room / name).exists() for room in rooms)] == []
     modules = set(re.findall(r"`(?:python -m )?(deltaic(?:_datasets|_pipeline|_ops)?(?:\.[a-z]\w*)+)`", text))
     modules -= {EXPIRING, CHANGED}  # names of events
     assert [module for module in modules if not is_there(module)] == []
@@ -337,9 +339,9 @@ def is_there(module: str) -> bool:
 def test_a_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", outside_of_code(page)):
         path, _, heading = target.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        assert there.is_file(), target
-        assert not heading or heading in headings(there), target
+        path_ = (page.parent / path).resolve() if path else page
+        assert path_.is_file(), target
+        assert not heading or heading in headings(path_), target
 
 
 def outside_of_code(page: Path) -> str:
@@ -348,8 +350,8 @@ def outside_of_code(page: Path) -> str:
 
 def headings(page: Path) -> set[str]:
     """Return a page's anchors, as GitHub and the site make them: letters in lower case, hyphens for blanks."""
-    found = re.findall(r"^#+ (.+)$", outside_of_code(page), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in found}
+    titles = re.findall(r"^#+ (.+)$", outside_of_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
 
 
 def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
@@ -361,11 +363,11 @@ def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
 
 def test_a_seam_names_the_version_that_is_pinned() -> None:
     seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
-    named = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
+    versions = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
     lists = "".join(path.read_text() for path in (ROOT / "tests" / "emulators").glob("*.txt"))
     lock, npm = (ROOT / "uv.lock").read_text(), (ROOT / "infra" / "vendored" / "package-lock.json").read_text()
-    assert named
-    for name, version in named:
+    assert versions
+    for name, version in versions:
         assert f'name = "{name}"\nversion = "{version}"\n' in lock or (
             f"\n{name}=={version} " in lists or f'"node_modules/{name}": {{\n      "version": "{version}"' in npm
         ), (name, version)

@@ -5,7 +5,7 @@ from deltaic_terminal.nearest import did_you_mean
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("misspelled", "expected"),
     [
         ("lable", ": did you mean label?"),
         ("VACCINE_SHAR", ": did you mean Vaccine_Share?"),
@@ -16,5 +16,5 @@ from deltaic_terminal.nearest import did_you_mean
         ("", ""),
     ],
 )
-def test_the_nearest_name_is_told_as_it_is_spelled(word: str, told: str) -> None:
-    assert did_you_mean(word, ["label", "Vaccine_Share", "id"]) == told
+def test_the_nearest_name_is_told_as_it_is_spelled(misspelled: str, expected: str) -> None:
+    assert did_you_mean(misspelled, ["label", "Vaccine_Share", "id"]) == expected

@@ -14,8 +14,8 @@ PROFILES = ("dev", "prod")
 
 def profile(name: str) -> dict[str, Any]:
     """Return the profile as SAM reads it."""
-    said: dict[str, Any] = SamConfig(str(ROOT)).get_all(["deploy"], "parameters", name)
-    return said
+    settings: dict[str, Any] = SamConfig(str(ROOT)).get_all(["deploy"], "parameters", name)
+    return settings
 
 
 def overrides(name: str) -> dict[str, str]:
@@ -24,17 +24,19 @@ def overrides(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_profile_deploys_its_own_stage_with_values_that_the_template_takes(name: str) -> None:
-    declared, given = read(TEMPLATE)["Parameters"], overrides(name)
-    assert given["Stage"] == name
+    declared, values = read(TEMPLATE)["Parameters"], overrides(name)
+    assert values["Stage"] == name
     assert profile(name)["stack_name"] == f"deltaic-{name}"
     assert profile(name)["capabilities"] == "CAPABILITY_IAM"
     assert profile(name)["tags"] == f"Application=deltaic Stage={name}"
-    for parameter, value in given.items():
+    for parameter, value in values.items():
         allowed = declared[parameter].get("AllowedValues")
         assert allowed is None or value in map(str, allowed), parameter
     # The one that has no default is the provider's to say.
-    assert {parameter for parameter, said in declared.items() if "Default" not in said} - set(given) == {"DataBuckets"}
-    assert transformed(parameters={**given, "DataBuckets": "arn:aws:s3:::lake"})
+    assert {parameter for parameter, definition in declared.items() if "Default" not in definition} - set(values) == {
+        "DataBuckets"
+    }
+    assert transformed(parameters={**values, "DataBuckets": "arn:aws:s3:::lake"})
 
 
 def test_what_others_depend_on_is_protected() -> None:

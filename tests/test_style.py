@@ -169,12 +169,12 @@ def allowed_imports() -> dict[str, set[str]]:
     allowed: dict[str, set[str]] = {}
     package = top = ""
     for line in ALLOWED_IMPORTS.splitlines():
-        words = line.split()
+        fields = line.split()
         if not line.startswith(" " * 20):
-            name, *words = words
+            name, *fields = fields
             top = top if name.startswith(".") else name
             package = top + name if name.startswith(".") else name
-        allowed.setdefault(package, set()).update(top + word if word.startswith(".") else word for word in words)
+        allowed.setdefault(package, set()).update(top + name_ if name_.startswith(".") else name_ for name_ in fields)
     return allowed
 
 
@@ -207,13 +207,13 @@ def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> Non
 
 
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
-    gone = allowed_imports().keys() - all_modules().keys()
-    assert not gone, f"remove the rows of packages that do not exist: {gone}"
-    seen: list[str] = []
+    unknown = allowed_imports().keys() - all_modules().keys()
+    assert not unknown, f"remove the rows of packages that do not exist: {unknown}"
+    earlier: list[str] = []
     for package, allowed in allowed_imports().items():
-        missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in seen)]
+        missing = [each for each in allowed if not any(f"{each}.".startswith(f"{below}.") for below in earlier)]
         assert not missing, f"{package} stands above {missing}"
-        seen.append(package)
+        earlier.append(package)
 
 
 def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
@@ -246,8 +246,10 @@ def test_modules_that_are_named_in_strings_exist() -> None:
     for names in (NEVER, loaded_before_snapshots()):
         ours = {name for name in names if name.startswith("deltaic.")}
         assert ours
-        gone = ours - all_modules().keys()
-        assert not gone, f"NEVER of this file, or BEFORE_SNAPSHOT of a module, names modules that do not exist: {gone}"
+        missing = ours - all_modules().keys()
+        assert not missing, (
+            f"NEVER of this file, or BEFORE_SNAPSHOT of a module, names modules that do not exist: {missing}"
+        )
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
@@ -325,9 +327,11 @@ def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
         if isinstance(value, type) and issubclass(value, errors.DeltaicError) and value is not errors.DeltaicError
     ]
     assert classes
-    for one in classes:
-        line = next((line for line in drawn.splitlines() if f" {one.__name__} " in line), "")
-        assert f"{one.status}  {one.code}" in line, f"{one.__name__} is not drawn as {one.status} {one.code}"
+    for class_ in classes:
+        line = next((line for line in drawn.splitlines() if f" {class_.__name__} " in line), "")
+        assert f"{class_.status}  {class_.code}" in line, (
+            f"{class_.__name__} is not drawn as {class_.status} {class_.code}"
+        )
 
 
 NEVER = {"pandas", "deltalake", "starlette", "pyarrow.dataset", "pyarrow.fs", "boto3", "sqlglot", "pyspark", "uvicorn"}

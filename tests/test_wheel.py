@@ -53,14 +53,14 @@ def deltaic(environment: Path, tmp_path: Path) -> Deltaic:
 
 def command(environment: Path, folder: Path) -> Deltaic:
     """Return what runs `deltaic` of an environment in a folder, with no variable of the developer's."""
-    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
+    inherited = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
     path = f"{environment / 'bin'}:/usr/local/bin:/usr/bin:/bin"
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["deltaic", *words],
+            ["deltaic", *arguments],
             cwd=folder,
-            env={**kept, "PATH": path},
+            env={**inherited, "PATH": path},
             executable=str(environment / "bin" / "deltaic"),
             capture_output=True,
             text=True,
@@ -90,13 +90,13 @@ def test_commands_of_no_extra_load_without_one(environment: Path, tmp_path: Path
 
 
 def test_without_extras_the_help_names_every_command(deltaic: Deltaic) -> None:
-    shown = deltaic("--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert [name for name in COMMANDS if f"  {name} " not in shown.stdout] == []
+    output = deltaic("--help")
+    assert (output.returncode, output.stderr) == (0, "")
+    assert [name for name in COMMANDS if f"  {name} " not in output.stdout] == []
 
 
 @pytest.mark.parametrize(
-    ("words", "missing", "extra"),
+    ("arguments", "missing", "extra"),
     [
         (("serve",), "awslambdaric", "local"),
         (("serve", "--help"), "awslambdaric", "local"),
@@ -105,12 +105,12 @@ def test_without_extras_the_help_names_every_command(deltaic: Deltaic) -> None:
         (("localstack", "deploy", "--json"), "awslambdaric", "local"),
         (("console", "--no-open"), "jinja2", "console"),
     ],
-    ids=lambda told: " ".join(told) if isinstance(told, tuple) else told,
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
 def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
-    deltaic: Deltaic, tmp_path: Path, words: tuple[str, ...], missing: str, extra: str
+    deltaic: Deltaic, tmp_path: Path, arguments: tuple[str, ...], missing: str, extra: str
 ) -> None:
-    refused = deltaic(*words)
+    refused = deltaic(*arguments)
     sentence = f"refused: {missing} is not installed: run `pip install 'deltaic[{extra}]'`\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
     assert list(tmp_path.iterdir()) == []
@@ -142,9 +142,9 @@ def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: P
     stack = tmp_path / "stack"
     assert deltaic("template", "stack").returncode == 0
     tracked = ["git", "ls-files", "template.yaml", "samconfig.toml", "functions"]
-    named = subprocess.run(tracked, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    assert {str(path.relative_to(stack)) for path in stack.rglob("*") if path.is_file()} == set(named)
-    assert all((stack / name).read_bytes() == (ROOT / name).read_bytes() for name in named)
+    paths = subprocess.run(tracked, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert {str(path.relative_to(stack)) for path in stack.rglob("*") if path.is_file()} == set(paths)
+    assert all((stack / name).read_bytes() == (ROOT / name).read_bytes() for name in paths)
 
 
 def test_a_folder_of_an_earlier_release_is_brought_up_and_keeps_its_answers(deltaic: Deltaic, tmp_path: Path) -> None:

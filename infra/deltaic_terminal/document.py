@@ -130,7 +130,7 @@ class Document:
 
     def line_of_sql(self, path: Path, line: int) -> int:
         """Return the file's line for a line of a value, which may be a block (`sql: |`)."""
-        node = self.place(path).node
+        node = self.position(path).node
         block = isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}
         return node.start_mark.line + line + (1 if block else 0)
 

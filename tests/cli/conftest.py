@@ -47,22 +47,22 @@ class Deltaic:
     """The command, run in this process."""
 
     variables: dict[str, str]
-    told: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
 
-    def __call__(self, line: str, *, given: str | None = None, **variables: str) -> Result:
-        arguments = [*self.told, *shlex.split(line)]
+    def __call__(self, line: str, *, stdin: str | None = None, **variables: str) -> Result:
+        arguments = [*self.options, *shlex.split(line)]
         environment = dict.fromkeys(CLEAN) | self.variables | variables | {"AWS_EC2_METADATA_DISABLED": "true"}
-        return CliRunner().invoke(app, arguments, input=given, env=environment, catch_exceptions=False)
+        return CliRunner().invoke(app, arguments, input=stdin, env=environment, catch_exceptions=False)
 
-    def done(self, line: str, *, given: str | None = None) -> str:
-        """Run what must succeed; return what people see."""
-        result = self(line, given=given)
+    def done(self, line: str, *, stdin: str | None = None) -> str:
+        """Run a command that must succeed; return its text output."""
+        result = self(line, stdin=stdin)
         assert result.exit_code == 0, result.output
         return result.output
 
-    def json(self, line: str, *, given: str | None = None) -> Any:
-        """Run what must succeed; return what scripts see."""
-        result = self(f"{line} --json", given=given)
+    def json(self, line: str, *, stdin: str | None = None) -> Any:
+        """Run a command that must succeed; return its JSON output."""
+        result = self(f"{line} --json", stdin=stdin)
         assert result.exit_code == 0, result.output
         assert result.stderr == ""
         return json.loads(result.stdout)
@@ -75,30 +75,30 @@ def dynamodb(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Any:
 
 @pytest.fixture
 def deltaic(embedded_aws: EmbeddedAws, dynamodb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deltaic:
-    """Return the command over an empty catalog, in an empty folder."""
+    """Return the command with an empty catalog, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     unique = uuid4().hex
-    named = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
-    schema.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
-    return Deltaic({**embedded_aws.environment, **named, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
+    tables = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
+    schema.create(dynamodb, tables["CATALOG_TABLE"], tables["TOKENS_TABLE"])
+    return Deltaic({**embedded_aws.environment, **tables, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
 
 
 @pytest.fixture
 def nowhere() -> Deltaic:
-    """Return the command without any AWS to speak to."""
+    """Return the command without an AWS."""
     return Deltaic({})
 
 
 @pytest.fixture
 def admin(deltaic: Deltaic, dynamodb: Any) -> CatalogAdmin:
     """Return the catalog of the command."""
-    named = deltaic.variables
-    return CatalogAdmin(named["CATALOG_TABLE"], named["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
+    variables = deltaic.variables
+    return CatalogAdmin(variables["CATALOG_TABLE"], variables["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
 
 
 @pytest.fixture
 def filled(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
-    """Return the command over a catalog with one of each thing."""
+    """Return the command with a catalog that has one entry of each kind."""
     admin.shares.create("vaccine_share")
     admin.schemas.create("vaccine_share", "acme")
     admin.tables.create("vaccine_share", "acme", "patients", "s3://bucket/patients")

@@ -36,14 +36,14 @@ def shared(deltaic: Deltaic) -> Deltaic:
 def rule(deltaic: Deltaic, line: str) -> str:
     """Return why not."""
     result = deltaic(f"access {line} --json")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["allowed"]) == (1, False)
-    return str(told["rule"])
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["allowed"]) == (1, False)
+    return str(report["rule"])
 
 
 def test_who_holds_a_grant_reads_and_is_told_what(shared: Deltaic) -> None:
-    told = shared.json(f"access alice {ORDERS.upper()}")
-    assert told == {
+    result = shared.json(f"access alice {ORDERS.upper()}")
+    assert result == {
         "recipient": "alice",
         "table": ORDERS,
         "allowed": True,
@@ -65,10 +65,10 @@ def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Delta
     admin.schemas.create("trial", "a")
     admin.tables.create("trial", "a", "t", "s3://deltaic-lake/t", partition_filter=rows)
     shared.done(f"grant create alice trial --ends {end:%Y-%m-%d}")
-    told = shared.json("access alice trial.a.t")
-    assert (told["rowFilters"], told["lackedProperties"]) == ([rows], ["sites"])
-    assert "no rows, because the recipient does not have these properties: sites" in told["rule"]
-    assert (told["accessModes"], told["endsAt"]) == (["url"], f"{end:%Y-%m-%d}T00:00:00Z")
+    result = shared.json("access alice trial.a.t")
+    assert (result["rowFilters"], result["lackedProperties"]) == ([rows], ["sites"])
+    assert "no rows, because the recipient does not have these properties: sites" in result["rule"]
+    assert (result["accessModes"], result["endsAt"]) == (["url"], f"{end:%Y-%m-%d}T00:00:00Z")
     assert "; missing properties: sites" in shared.done("recipient show alice")
     shared.done("recipient update alice --property sites=[]")
     assert shared.json("access alice trial.a.t")["lackedProperties"] == ["sites"], "an empty list is none"
@@ -89,8 +89,8 @@ def test_what_has_ended_is_told(shared: Deltaic, admin: CatalogAdmin) -> None:
     assert "the grant has already ended" in warned[0]
     assert "deltaic grant update late sales --ends" in shared.done("recipient show late")
     admin.recipients.update("late", ends_at=datetime(2020, 1, 1, tzinfo=UTC))
-    told = shared("recipient show late")
-    assert "the access of 'late' ended at 2020-01-01 00:00 UTC: its requests are refused" in told.output
+    output = shared("recipient show late")
+    assert "the access of 'late' ended at 2020-01-01 00:00 UTC: its requests are refused" in output.output
     assert shared("access late sales.europe.orders --from nowhere").exit_code == 2
 
 
@@ -120,15 +120,15 @@ def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: Cata
     shared.done("share create other")
     shared.done("schema create other.a")
     shared.done("table create other.a.hidden --location s3://deltaic-lake/h --unchecked")
-    told = shared.json("recipient show alice")
-    keys = {kind: [one["recipient"] for one in some] for kind, some in told["keys"].items()}
-    assert (told["name"], keys) == ("alice", {"tokens": ["alice"], "links": ["alice"], "clients": [], "policies": []})
-    assert told["keys"]["tokens"][0]["state"] == "live"
-    assert [one["kind"] for one in told["endsSoon"]] == ["link", "token"]
-    shown = shared.done("recipient show alice")
-    assert told["keys"]["links"][0]["id"] in shown
-    assert f"token {told['keys']['tokens'][0]['id']} 20" in shown
-    assert told["tables"] == [
+    result = shared.json("recipient show alice")
+    keys = {kind: [entry["recipient"] for entry in entries] for kind, entries in result["keys"].items()}
+    assert (result["name"], keys) == ("alice", {"tokens": ["alice"], "links": ["alice"], "clients": [], "policies": []})
+    assert result["keys"]["tokens"][0]["state"] == "live"
+    assert [entry["kind"] for entry in result["endsSoon"]] == ["link", "token"]
+    output = shared.done("recipient show alice")
+    assert result["keys"]["links"][0]["id"] in output
+    assert f"token {result['keys']['tokens'][0]['id']} 20" in output
+    assert result["tables"] == [
         {
             "table": ORDERS,
             "accessModes": ["url"],
@@ -143,7 +143,7 @@ def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: Cata
             "endsAt": None,
         }
     ]
-    assert (told["assets"], told["more"]) == ([], False)
+    assert (result["assets"], result["more"]) == ([], False)
     admin.volumes.create("sales", "europe", "scans", "s3://deltaic-lake/scans", access_modes=["url"])
     shared.done("model create sales.europe.churn")
     assert shared.json("recipient show alice")["assets"] == [
@@ -162,14 +162,14 @@ def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: Cata
 def test_who_holds_a_share_is_shown_with_it_and_with_its_tables(shared: Deltaic) -> None:
     shared.done("grant create bob sales --ends 2020-01-01")
     alice = {"recipient": "alice", "partitionFilter": "", "endsAt": None}
-    told = shared.json("share show sales")
-    assert (told["recipients"], told["more"]) == ([alice], False)
+    result = shared.json("share show sales")
+    assert (result["recipients"], result["more"]) == ([alice], False)
     assert "all that are shared" in shared.done("share show sales")
-    told = shared.json(f"table show {ORDERS}")
-    assert (told["recipients"], told["more"]) == ([{**alice, "rowFilters": []}], False)
+    result = shared.json(f"table show {ORDERS}")
+    assert (result["recipients"], result["more"]) == ([{**alice, "rowFilters": []}], False)
     assert "alice      all" in shared.done(f"table show {ORDERS}")
     shared.done("grant update bob sales --ends never")
-    assert {one["recipient"] for one in shared.json("share show sales")["recipients"]} == {"alice", "bob"}
+    assert {recipient["recipient"] for recipient in shared.json("share show sales")["recipients"]} == {"alice", "bob"}
     shared.done("share create alone")
     assert "no recipients" in shared("share show alone").stderr
 
@@ -178,16 +178,19 @@ def test_a_table_is_shown_with_its_own_filter_beside_each_recipients(shared: Del
     rows = "region IN current_recipient('regions')"
     admin.tables.create("sales", "europe", "visits", "s3://deltaic-lake/visits", partition_filter=rows)
     admin.grants.create("bob", "sales", partition_filter="team = 'north'")
-    told = {one["recipient"]: one["rowFilters"] for one in shared.json("table show sales.europe.visits")["recipients"]}
-    assert told == {"alice": [rows], "bob": [rows, "team = 'north'"]}
+    filters = {
+        recipient["recipient"]: recipient["rowFilters"]
+        for recipient in shared.json("table show sales.europe.visits")["recipients"]
+    }
+    assert filters == {"alice": [rows], "bob": [rows, "team = 'north'"]}
     assert f"({rows}) and (team = 'north')" in shared.done("table show sales.europe.visits")
 
 
 def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin) -> None:
     sql = "SELECT id FROM source WHERE country = current_recipient('country')"
-    place = ("sales", "europe", "mine")
-    view = admin.views.create(*place, "s3://deltaic-lake/mine", source=ORDERS, sql=sql, properties=["country"])
-    [mine] = [one for one in shared.json("recipient show alice")["tables"] if one["table"] == "sales.europe.mine"]
+    path = ("sales", "europe", "mine")
+    view = admin.views.create(*path, "s3://deltaic-lake/mine", source=ORDERS, sql=sql, properties=["country"])
+    [mine] = [table for table in shared.json("recipient show alice")["tables"] if table["table"] == "sales.europe.mine"]
     assert (mine["ownRows"], mine["refreshedAt"]) == (True, None)
     assert "not there yet" in mine["refused"]
     assert "not there yet" in shared.done("recipient show alice")
@@ -196,11 +199,11 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     # Nobody's rows are there before the first refresh, not even none for who lacks the property.
     assert "not there yet" in shared.done("recipient show bob")
     admin.views.record_refresh(view, {"version": 0}, keep_request=False)
-    told = shared.json("access bob sales.europe.mine")
-    assert (told["rowFilters"], told["lackedProperties"]) == ([], ["country"])
+    result = shared.json("access bob sales.europe.mine")
+    assert (result["rowFilters"], result["lackedProperties"]) == ([], ["country"])
     assert "none; missing properties: country" in shared.done("recipient show bob")
     admin.grants.revoke("bob", "sales")
-    [mine] = [one for one in shared.json("recipient show alice")["tables"] if one["table"] == "sales.europe.mine"]
+    [mine] = [table for table in shared.json("recipient show alice")["tables"] if table["table"] == "sales.europe.mine"]
     assert mine["refreshedAt"] is not None
     assert "not there yet" in mine["refused"]  # whoever came since has no rows, however fresh the others' are
 
@@ -223,6 +226,6 @@ class Throttled(CatalogReader):
 
 
 def test_trouble_on_the_way_is_no_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
-    asked = Asked(admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC))
+    request = Asked(admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC))
     with pytest.raises(TooManyRequests):
-        access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), asked)
+        access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), request)

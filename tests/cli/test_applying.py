@@ -39,25 +39,25 @@ def files(deltaic: Deltaic, admin: CatalogAdmin, tmp_path: Path) -> Path:
     admin.schemas.create("sales", "europe")
     for name in ("orders", "returns", "stock"):
         admin.tables.create("sales", "europe", name, f"{LAKE}/{name}")
-    for person in ("alice", "bob", "carol"):
-        admin.recipients.create(person)
-        admin.grants.create(person, "sales")
+    for recipient in ("alice", "bob", "carol"):
+        admin.recipients.create(recipient)
+        admin.grants.create(recipient, "sales")
     deltaic.done("export declared")
     return tmp_path / "declared"
 
 
 def change(file: Path, *way: str, to: Any = None) -> None:
     """Set a value of a file; None takes it away."""
-    whole = yaml.safe_load(file.read_text())
-    held = whole
+    content = yaml.safe_load(file.read_text())
+    node = content
     for part in way[:-1]:
-        if held.get(part) is None:
-            held[part] = {}
-        held = held[part]
-    held.pop(way[-1], None)
+        if node.get(part) is None:
+            node[part] = {}
+        node = node[part]
+    node.pop(way[-1], None)
     if to is not None:
-        held[way[-1]] = to
-    file.write_text(yaml.safe_dump(whole))
+        node[way[-1]] = to
+    file.write_text(yaml.safe_dump(content))
 
 
 @pytest.mark.usefixtures("files")
@@ -78,8 +78,8 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
     change(people, "recipients", "alice", "grants", "partners", to={})
     change(people, "recipients", "bob", "grants", "sales")
     change(people, "recipients", "dora", to={"properties": {"country": "PL"}, "addresses": ["203.0.113.7"]})
-    told = deltaic.done("plan declared")
-    assert told.splitlines() == [
+    output = deltaic.done("plan declared")
+    assert output.splitlines() == [
         "- grant bob sales",
         "- table sales.europe.stock",
         "+ share partners",
@@ -100,11 +100,11 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
         "dora is new, and needs a token to read",
         f"5 to create; 2 to update; 2 to delete (--prune); {WIDER}",
     ]
-    found = deltaic.json("plan declared")
-    assert [(one["action"], one["name"]) for one in found["steps"] if one["widens"]] == [
+    plan_ = deltaic.json("plan declared")
+    assert [(step["action"], step["name"]) for step in plan_["steps"] if step["widens"]] == [
         ("update", "sales.europe.returns"), ("create", "partners.own.daily"), ("create", "alice partners"),
     ]  # fmt: skip
-    assert deltaic.json("plan declared --out plan.json") == found
+    assert deltaic.json("plan declared --out plan.json") == plan_
 
 
 def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
@@ -112,16 +112,16 @@ def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path,
     change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "location", to=f"{LAKE}/all")
     before = deltaic.json("export")
-    for options, said in (
+    for options, message in (
         ("", "entries of the catalog are not in the files: table sales.europe.stock. Use --prune"),
         ("--prune", "changes let recipients see more: table sales.europe.returns. Use --allow-wider"),
     ):
         refused = deltaic(f"apply declared {UNSEEN} {options}")
-        assert (refused.exit_code, said in refused.stderr) == (1, True), refused.output
+        assert (refused.exit_code, message in refused.stderr) == (1, True), refused.output
         assert deltaic.json("export") == before
-    told = deltaic.done(f"apply declared {UNSEEN} --prune --allow-wider")
-    assert "1/2 deleted table sales.europe.stock" in told
-    assert "2/2 updated table sales.europe.returns" in told
+    output = deltaic.done(f"apply declared {UNSEEN} --prune --allow-wider")
+    assert "1/2 deleted table sales.europe.stock" in output
+    assert "2/2 updated table sales.europe.returns" in output
     assert deltaic.json("drift declared") == []
     assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
 
@@ -131,16 +131,16 @@ def typed(deltaic: Deltaic, line: str, answer: str) -> tuple[int, str]:
     ours, theirs = os.openpty()
     os.write(ours, f"{answer}\n".encode())
     command = [str(Path(sys.executable).with_name("deltaic")), *shlex.split(line)]
-    told = {**os.environ, **deltaic.variables, "TERM": "xterm-256color"}
-    told.pop("NO_COLOR", None)
-    with subprocess.Popen(command, env=told, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+    environment = {**os.environ, **deltaic.variables, "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    with subprocess.Popen(command, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as running:
         os.close(theirs)
-        shown = b""
+        output = b""
         with suppress(OSError):  # the terminal is closed
             while part := os.read(ours, 65536):
-                shown += part
+                output += part
     os.close(ours)
-    return running.returncode, shown.decode()
+    return running.returncode, output.decode()
 
 
 def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic: Deltaic, files: Path) -> None:
@@ -148,33 +148,33 @@ def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "history", to=True)
     change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
     before = deltaic.json("export")
-    refused, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "n")
+    refused, output = typed(deltaic, f"apply declared --prune {UNSEEN}", "n")
     assert refused == 1
-    assert "\x1b[31m- table sales.europe.stock" in shown
-    assert "\x1b[33m~ table sales.europe.returns" in shown
-    assert "\\u001b" not in shown
+    assert "\x1b[31m- table sales.europe.stock" in output
+    assert "\x1b[33m~ table sales.europe.returns" in output
+    assert "\\u001b" not in output
     assert deltaic.json("export") == before
-    _, shown = typed(deltaic, "drift declared", "")
-    assert "\x1b[33m~ table sales.europe.returns" in shown
-    done, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
-    assert (done, "the catalog matches the files" in shown) == (0, True), shown
+    _, output = typed(deltaic, "drift declared", "")
+    assert "\x1b[33m~ table sales.europe.returns" in output
+    done, output = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
+    assert (done, "the catalog matches the files" in output) == (0, True), output
     assert deltaic.json("drift declared") == []
 
 
 @pytest.mark.usefixtures("files")
 def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
     deltaic.done("share delete sales --force")
-    for person in ("alice", "bob", "carol"):
-        deltaic.done(f"recipient delete {person} --yes")
-    made = deltaic.json(f"apply declared {UNSEEN} --allow-wider")
-    assert [one["kind"] for one in made["done"]] == [
+    for recipient in ("alice", "bob", "carol"):
+        deltaic.done(f"recipient delete {recipient} --yes")
+    result = deltaic.json(f"apply declared {UNSEEN} --allow-wider")
+    assert [step["kind"] for step in result["done"]] == [
         "share",
         "schema",
         *["table"] * 3,
         *["recipient"] * 3,
         *["grant"] * 3,
     ]
-    assert made["left"] == []
+    assert result["left"] == []
     assert deltaic.json("drift declared") == []
 
 
@@ -182,43 +182,44 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
     people = files / "recipients.yaml"
     ada = {"issuer": "https://login.test", "audience": "deltaic", "subject": "ada"}
     change(people, "recipients", "alice", "policies", to=[ada])
-    said = "alice can sign in with JWTs of https://login.test for deltaic whose sub is ada"
-    assert said in deltaic.done("plan declared").splitlines()
+    line = "alice can sign in with JWTs of https://login.test for deltaic whose sub is ada"
+    assert line in deltaic.done("plan declared").splitlines()
     assert "recipients see more: policy alice " in deltaic("apply declared").stderr
     deltaic.done("apply declared --allow-wider")
     [policy] = deltaic.json("recipient policies alice")
     assert (policy["issuer"], policy["subject"], policy["subjectClaim"]) == ("https://login.test", "ada", "sub")
     # Its note is changed in place; whose it is by another policy, the first one gone before.
     change(people, "recipients", "alice", "policies", to=[{**ada, "comment": "ours"}])
-    assert [one["action"] for one in deltaic.json("apply declared")["done"]] == ["update"]
+    assert [step["action"] for step in deltaic.json("apply declared")["done"]] == ["update"]
     assert admin.federation.list(admin.recipients.get("alice").id)[0].comment == "ours"
     change(people, "recipients", "alice", "policies")
     change(people, "recipients", "bob", "policies", to=[ada])
-    told = deltaic.done("plan declared")
+    output = deltaic.done("plan declared")
     assert (
-        "alice can no longer sign in with JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+        "alice can no longer sign in with JWTs of https://login.test for deltaic whose sub is ada"
+        in output.splitlines()
     )
-    made = deltaic.json("apply declared --prune --allow-wider")["done"]
-    assert [(one["action"], one["name"]) for one in made] == [
+    steps = deltaic.json("apply declared --prune --allow-wider")["done"]
+    assert [(step["action"], step["name"]) for step in steps] == [
         ("delete", f"alice {policy['id']}"), ("create", f"bob {policy['id']}"),
     ]  # fmt: skip
     assert deltaic.json("drift declared") == []
-    for wrong, why in (
+    for wrong, reason in (
         ([ada], "policies[0]: repeats a policy of alice"),
         ([{**ada, "subject": ""}], "policies[0].subject: is 1 to 512 printable characters"),
         ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
     ):
         change(people, "recipients", "alice", "policies", to=[ada])
         change(people, "recipients", "bob", "policies", to=wrong)
-        assert why in deltaic("plan declared").stderr.replace("\n", " ")
+        assert reason in deltaic("plan declared").stderr.replace("\n", " ")
 
 
 def test_a_share_goes_with_all_that_is_in_it(deltaic: Deltaic, files: Path) -> None:
     (files / "shares" / "sales.yaml").unlink()
-    for person in ("alice", "bob", "carol"):
-        change(files / "recipients.yaml", "recipients", person, "grants")
+    for recipient in ("alice", "bob", "carol"):
+        change(files / "recipients.yaml", "recipients", recipient, "grants")
     assert "- share sales, with 7 entries in it" in deltaic.done("plan declared")
-    assert [one["name"] for one in deltaic.json("apply declared --prune")["done"]] == ["sales"]
+    assert [step["name"] for step in deltaic.json("apply declared --prune")["done"]] == ["sales"]
     assert deltaic.json("share list") == []
 
 
@@ -232,7 +233,7 @@ def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, fi
     admin.grants.create("bob", "sales")
     # What of it was done already is no move.
     admin.recipients.create("dora")
-    assert [one["name"] for one in deltaic.json("apply plan.json")["done"]] == ["sales"]
+    assert [step["name"] for step in deltaic.json("apply plan.json")["done"]] == ["sales"]
     assert deltaic.json("apply plan.json")["done"] == []
     (files / "other.json").write_text("{}")
     assert "is not a plan" in deltaic("apply declared/other.json").stderr
@@ -245,8 +246,8 @@ def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, 
     change(share, "shares", "sales", "comment", to="c")
     refused = deltaic("apply declared --allow-wider --json")
     assert refused.exit_code == 1
-    told = json.loads(refused.stdout)
-    assert ([one["name"] for one in told["done"]], [one["name"] for one in told["left"]]) == (
+    result = json.loads(refused.stdout)
+    assert ([step["name"] for step in result["done"]], [step["name"] for step in result["left"]]) == (
         ["sales"], ["sales.europe.new"],
     )  # fmt: skip
     assert "table sales.europe.new: s3://no-such-lake/t cannot be read" in json.loads(refused.stderr)["message"]
@@ -263,7 +264,7 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "recipients: {a: {grants: {saels: }}}\nshares: {sales: }",
@@ -287,11 +288,11 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
     ],
 )
 def test_what_the_catalog_would_refuse_is_told_with_its_line(
-    nowhere: Deltaic, tmp_path: Path, text: str, said: str
+    nowhere: Deltaic, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "f.yaml").write_text(text)
     result = nowhere(f"plan {tmp_path}/f.yaml")
-    assert (result.exit_code, said in result.output.replace("\n", " ")) == (1, True), result.output
+    assert (result.exit_code, message in result.output.replace("\n", " ")) == (1, True), result.output
 
 
 def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
@@ -345,14 +346,14 @@ def test_a_version_is_changed_in_place(deltaic: Deltaic, files: Path, admin: Cat
 
 
 def test_a_view_whose_sql_is_refused_shows_no_history(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
-    place = ("sales", "europe", "own")
+    path = ("sales", "europe", "own")
     source = "sales.europe.orders"
-    admin.views.create(*place, f"{LAKE}/own", source=source, sql="SELECT id FROM source", properties=[])
+    admin.views.create(*path, f"{LAKE}/own", source=source, sql="SELECT id FROM source", properties=[])
     share = files / "shares" / "sales.yaml"
     view = {"location": f"{LAKE}/own", "source": source, "sql": "SELECT id FROM nowhere.a.b", "history": True}
     change(share, "shares", "sales", "schemas", "europe", "views", "own", to=view)
     assert deltaic("apply declared --allow-wider").exit_code == 1
-    assert not admin.tables.get(*place).history
+    assert not admin.tables.get(*path).history
 
 
 def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
@@ -361,8 +362,8 @@ def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path,
     deltaic.done("export again")
     share = Path(files.parent, "again", "shares", "sales.yaml")
     europe = ("shares", "sales", "schemas", "europe")
-    held = yaml.safe_load(share.read_text())["shares"]["sales"]["schemas"]["europe"]
-    assert (held["follow"], "brought" in held["tables"]) == ({"source": LAKE}, False)
+    schema = yaml.safe_load(share.read_text())["shares"]["sales"]["schemas"]["europe"]
+    assert (schema["follow"], "brought" in schema["tables"]) == ({"source": LAKE}, False)
     change(
         share,
         *europe,
@@ -390,7 +391,7 @@ def test_a_share_made_anew_is_not_what_was_being_deleted(deltaic: Deltaic, admin
 
 def test_what_no_file_can_say_is_told(deltaic: Deltaic, files: Path, tmp_path: Path) -> None:
     (tmp_path / "UPPER.YAML").write_text("shares:\nstorages:\nrecipients:\n  dora:\n")
-    told = deltaic.json(f"plan {files} UPPER.YAML")
-    assert [step["name"] for step in told["steps"]] == ["dora"]
+    plan_ = deltaic.json(f"plan {files} UPPER.YAML")
+    assert [step["name"] for step in plan_["steps"]] == ["dora"]
     files.joinpath("MORE.YML").write_text("recipients: {eve: }\n")
     assert [step["name"] for step in deltaic.json("plan declared")["steps"]] == ["eve"]

@@ -12,25 +12,25 @@ if TYPE_CHECKING:
 
 
 def test_a_client_is_made_listed_and_revoked(filled: Deltaic) -> None:
-    made = filled.json("recipient client alice --comment nightly")
-    secret = made.pop("clientSecret")
+    client_ = filled.json("recipient client alice --comment nightly")
+    secret = client_.pop("clientSecret")
     assert secret.startswith("dls_")
-    assert (made["recipient"], made["comment"]) == ("alice", "nightly")
-    assert filled.json("recipient clients alice") == filled.json("recipient clients") == [made]
-    assert filled.json(f"recipient revoke-client alice {made['id']}") == made
+    assert (client_["recipient"], client_["comment"]) == ("alice", "nightly")
+    assert filled.json("recipient clients alice") == filled.json("recipient clients") == [client_]
+    assert filled.json(f"recipient revoke-client alice {client_['id']}") == client_
     assert filled.json("recipient clients") == []
-    shown = filled.done("recipient client alice")
-    assert "shown only once" in shown
-    assert shown.splitlines()[-1].startswith("dls_")
+    output = filled.done("recipient client alice")
+    assert "shown only once" in output
+    assert output.splitlines()[-1].startswith("dls_")
 
 
 def test_a_profile_has_the_secret_and_names_our_token_endpoint(filled: Deltaic) -> None:
-    out = filled.done("recipient client alice --profile-file alice.share --scope deltaic.read")
+    output = filled.done("recipient client alice --profile-file alice.share --scope deltaic.read")
     profile = Path("alice.share")
     assert profile.stat().st_mode & 0o777 == 0o600
     written = json.loads(profile.read_text())
     secret = written.pop("clientSecret")
-    assert secret not in out
+    assert secret not in output
     [client] = filled.json("recipient clients")
     assert written == {
         "shareCredentialsVersion": 2,

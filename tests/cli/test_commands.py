@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 def test_shares(deltaic: Deltaic) -> None:
-    made = deltaic.json(
+    result = deltaic.json(
         "share create Vaccine_Share --display-name Vaccines --property owner=lab --property note=a=b "
         "--comment 'Trial [bold]results[/bold]'"
     )
-    assert made["name"] == "Vaccine_Share"
-    assert made["displayName"] == "Vaccines"
-    assert made["properties"] == {"owner": "lab", "note": "a=b"}
-    assert deltaic.json("share show vaccine_share").items() >= made.items()
-    assert deltaic.json("share list") == [made]
-    listed = deltaic.done("share list")
-    assert "Trial [bold]results[/bold]" in listed
-    assert made["id"] not in listed
-    assert made["id"] in deltaic.done("share list --ids")
+    assert result["name"] == "Vaccine_Share"
+    assert result["displayName"] == "Vaccines"
+    assert result["properties"] == {"owner": "lab", "note": "a=b"}
+    assert deltaic.json("share show vaccine_share").items() >= result.items()
+    assert deltaic.json("share list") == [result]
+    listing = deltaic.done("share list")
+    assert "Trial [bold]results[/bold]" in listing
+    assert result["id"] not in listing
+    assert result["id"] in deltaic.done("share list --ids")
     changed = deltaic.json("share update vaccine_share --comment x --property owner=me --remove-property note")
-    assert changed == {**made, "comment": "x", "properties": {"owner": "me"}}
+    assert changed == {**result, "comment": "x", "properties": {"owner": "me"}}
     assert deltaic.json("share update vaccine_share --comment ''")["comment"] == ""
     assert "deleted share 'Vaccine_Share'" in deltaic.done("share delete vaccine_share")
     assert deltaic.json("share list") == []
 
 
 def test_schemas(filled: Deltaic) -> None:
-    made = filled.json("schema create vaccine_share.Other --comment later")
-    assert (made["name"], made["share"], made["comment"]) == ("Other", "vaccine_share", "later")
-    assert filled.json("schema show VACCINE_SHARE.other") == made
+    result = filled.json("schema create vaccine_share.Other --comment later")
+    assert (result["name"], result["share"], result["comment"]) == ("Other", "vaccine_share", "later")
+    assert filled.json("schema show VACCINE_SHARE.other") == result
     assert [schema["name"] for schema in filled.json("schema list vaccine_share")] == ["acme", "Other"]
     assert filled.json("schema update vaccine_share.other --comment now")["comment"] == "now"
     filled.done("schema delete vaccine_share.other")
@@ -54,7 +54,7 @@ def test_schemas(filled: Deltaic) -> None:
 
 
 def test_tables(filled: Deltaic) -> None:
-    made = filled.json(
+    result = filled.json(
         "table create vaccine_share.acme.Doses --location s3a://bucket/doses/ --history --start-version 3 "
         "--access-mode url --access-mode dir --auxiliary s3://other/a --auxiliary s3://other/b --storage minio "
         "--checkpoint --unchecked"
@@ -71,22 +71,22 @@ def test_tables(filled: Deltaic) -> None:
         "storage": "minio",
         "checkpoint": True,
     }
-    assert made | expected == made
-    assert made["shareId"] == filled.json("share show vaccine_share")["id"]
-    assert filled.json("table show vaccine_share.acme.doses").items() >= made.items()
+    assert result | expected == result
+    assert result["shareId"] == filled.json("share show vaccine_share")["id"]
+    assert filled.json("table show vaccine_share.acme.doses").items() >= result.items()
     for name in ("vaccine_share", "vaccine_share.acme"):
         assert [table["name"] for table in filled.json(f"table list {name}")] == ["Doses", "patients"]
-    listed = filled.done("table list vaccine_share").splitlines()
-    assert [line.split()[-1] for line in listed if line] == ["CHECKPOINTS", "yes", "no"]
-    assert "from 3" in listed[1]
-    assert made["id"] not in listed[1]
-    assert made["id"] in filled.done("table list vaccine_share --ids")
+    listing = filled.done("table list vaccine_share").splitlines()
+    assert [line.split()[-1] for line in listing if line] == ["CHECKPOINTS", "yes", "no"]
+    assert "from 3" in listing[1]
+    assert result["id"] not in listing[1]
+    assert result["id"] in filled.done("table list vaccine_share --ids")
     changed = filled.json(
         "table update vaccine_share.acme.doses --no-history --start-version 0 --location s3://new/place "
         "--access-mode url --no-auxiliary --storage '' --no-checkpoint --unchecked",
     )
     assert changed == {
-        **made,
+        **result,
         "history": False,
         "startVersion": 0,
         "location": "s3://new/place",
@@ -110,17 +110,17 @@ def test_a_share_may_have_periods_in_its_name(deltaic: Deltaic) -> None:
 
 
 def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
-    made = deltaic.json(
+    storage = deltaic.json(
         "storage create store --endpoint http://minio:9000 --public-endpoint https://s3.test "
         "--region eu-west-1 --path-style --access-key-id AKIDEXAMPLE --secret-access-key-stdin",
-        given="very-secret-key\n",
+        stdin="very-secret-key\n",
     )
-    assert made["secret"] == f"deltaic/storage/{deltaic.variables['CATALOG_TABLE']}/store"
-    assert "very-secret-key" not in str(made)
-    kept = json.loads(secrets_manager.get_secret_value(SecretId=made["secret"])["SecretString"])
-    assert kept == {"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}
-    assert deltaic.json("storage show STORE") == made
-    assert deltaic.json("storage list") == [made]
+    assert storage["secret"] == f"deltaic/storage/{deltaic.variables['CATALOG_TABLE']}/store"
+    assert "very-secret-key" not in str(storage)
+    secret = json.loads(secrets_manager.get_secret_value(SecretId=storage["secret"])["SecretString"])
+    assert secret == {"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}
+    assert deltaic.json("storage show STORE") == storage
+    assert deltaic.json("storage list") == [storage]
     changed = deltaic.json(
         "storage update store --no-path-style --role arn:aws:iam::123456789012:role/r --region us-east-1"
     )
@@ -130,11 +130,11 @@ def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
 
 
 def test_recipients(deltaic: Deltaic) -> None:
-    made = deltaic.json("recipient create Alice --comment reader --property country=de")
-    assert deltaic.json("recipient show alice").items() >= made.items()
-    assert deltaic.json("recipient list") == [made]
+    recipient = deltaic.json("recipient create Alice --comment reader --property country=de")
+    assert deltaic.json("recipient show alice").items() >= recipient.items()
+    assert deltaic.json("recipient list") == [recipient]
     changed = deltaic.json("recipient update alice --property country=fr")
-    assert changed == {**made, "properties": {"country": "fr"}}
+    assert changed == {**recipient, "properties": {"country": "fr"}}
     assert "country=fr" in deltaic.done("recipient list")
     for unasked in ("recipient delete alice", "recipient delete alice --json"):
         refused = deltaic(unasked)
@@ -144,9 +144,9 @@ def test_recipients(deltaic: Deltaic) -> None:
     assert "no recipients yet" in deltaic.done("recipient list")
 
 
-@pytest.mark.parametrize(("answer", "left"), [("n", ["alice"]), ("y", [])])
+@pytest.mark.parametrize(("answer", "remaining"), [("n", ["alice"]), ("y", [])])
 def test_on_a_terminal_a_recipient_is_deleted_when_that_is_confirmed(
-    filled: Deltaic, answer: str, left: list[str]
+    filled: Deltaic, answer: str, remaining: list[str]
 ) -> None:
     ours, theirs = os.openpty()
     os.write(ours, f"{answer}\n".encode())
@@ -159,18 +159,18 @@ def test_on_a_terminal_a_recipient_is_deleted_when_that_is_confirmed(
     )
     os.close(theirs)
     os.close(ours)
-    assert done.returncode == len(left)
-    assert [each["name"] for each in filled.json("recipient list")] == left
+    assert done.returncode == len(remaining)
+    assert [each["name"] for each in filled.json("recipient list")] == remaining
 
 
 def test_grants(filled: Deltaic) -> None:
     filled.done("share create other")
     filled.done("recipient create bob")
-    made = filled.json("grant create BOB Other")
-    assert (made["recipient"], made["share"]) == ("bob", "other")
-    assert filled.json("grant show bob other") == made
+    created = filled.json("grant create BOB Other")
+    assert (created["recipient"], created["share"]) == ("bob", "other")
+    assert filled.json("grant show bob other") == created
     assert len(filled.json("grant list")) == 2
-    assert filled.json("grant list --recipient bob") == [made]
+    assert filled.json("grant list --recipient bob") == [created]
     assert [grant["recipient"] for grant in filled.json("grant list --share vaccine_share")] == ["alice"]
     filled.done("grant revoke bob other")
     filled.done("grant delete alice vaccine_share")
@@ -204,8 +204,8 @@ def test_a_global_option_is_taken_anywhere_in_the_line(filled: Deltaic, line: st
 
 
 def test_an_option_of_the_command_and_a_value_are_not_taken_for_global_options(filled: Deltaic) -> None:
-    made = filled.json("storage create other --endpoint http://other:9000 --region eu-west-1")
-    assert made["region"] == "eu-west-1"
+    storage = filled.json("storage create other --endpoint http://other:9000 --region eu-west-1")
+    assert storage["region"] == "eu-west-1"
     assert filled.json("share create own --comment --stack")["comment"] == "--stack"
     assert filled.json("token create alice --profile own.share")["profile"] == "own.share"
 
@@ -218,12 +218,12 @@ def test_the_version_is_told() -> None:
 def verbs() -> list[list[str]]:
     """Return every command as it is typed."""
     group: Any = get_command(app)
-    found: list[list[str]] = []
+    commands: list[list[str]] = []
     for noun in COMMANDS:
         command = group.get_command(None, noun)
         below = getattr(command, "commands", None)
-        found += [[noun, verb] for verb, each in below.items() if not each.hidden] if below else [[noun]]
-    return found
+        commands += [[noun, verb] for verb, each in below.items() if not each.hidden] if below else [[noun]]
+    return commands
 
 
 @pytest.mark.parametrize("command", verbs(), ids=" ".join)

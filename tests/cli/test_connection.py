@@ -25,9 +25,9 @@ def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedA
     unique = uuid4().hex
     schema.create(dynamodb, f"other-{unique}", f"others-{unique}")
     deltaic.done("share create here")
-    deltaic.told = ["--catalog", f"other-{unique}", "--tokens", f"others-{unique}"]
+    deltaic.options = ["--catalog", f"other-{unique}", "--tokens", f"others-{unique}"]
     assert deltaic.json("share list") == []
-    deltaic.told += ["--endpoint-url", embedded_aws.endpoint, "--region", "us-east-1"]
+    deltaic.options += ["--endpoint-url", embedded_aws.endpoint, "--region", "us-east-1"]
     moved = deltaic("share list --json", AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_REGION="eu-west-1")
     assert json.loads(moved.stdout) == []
 
@@ -35,13 +35,13 @@ def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedA
 def test_a_running_embedded_aws_is_found_by_its_folder(
     deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
-    named = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE", "DELTAIC_ENDPOINT")}
+    variables = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE", "DELTAIC_ENDPOINT")}
     deltaic.done("share create here")
     deltaic.variables = {}
     state = tmp_path / ".deltaic"
     with (
         lock_state(state, to_serve=True),
-        announce_server(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **named}),
+        announce_server(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **variables}),
     ):
         assert [share["name"] for share in deltaic.json("share list")] == ["here"]
         deltaic.done("recipient create alice")
@@ -58,7 +58,7 @@ def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic,
         here = over(deltaic, aws)
         here.done("share create kept")
     deltaic.variables = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE")}
-    deltaic.told = ["--state", str(state)]
+    deltaic.options = ["--state", str(state)]
     assert [share["name"] for share in deltaic.json("share list")] == ["kept"]
     assert not (state / "aws.json").exists()
     copy = state / "aws" / "state.json"
@@ -90,7 +90,7 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
     cloudformation.get_waiter("stack_create_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
     deltaic.done("recipient create alice")
     deltaic.variables = dict(embedded_aws.environment)
-    deltaic.told = ["--stack", stack]
+    deltaic.options = ["--stack", stack]
     assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
     assert deltaic.json("token create alice --profile alice.share")["endpoint"] == outputs["Endpoint"]
     lines = "recipient update alice --address 203.0.113.0/24 --address 2001:db8::/32"
@@ -112,7 +112,7 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
 
 def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_path: Path) -> None:
     """Never another one's tables: not those that variables name, and not those of the embedded AWS."""
-    deltaic.told = ["--stack", "no-such-stack"]
+    deltaic.options = ["--stack", "no-such-stack"]
     for line in ("recipient create eve", "--stack no-such-stack share list"):
         refused = deltaic(line)
         assert refused.exit_code == 1
@@ -120,7 +120,7 @@ def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_pa
     state = tmp_path / "state"
     (state / "aws").mkdir(parents=True)
     deltaic.variables = {}
-    deltaic.told = ["--state", str(state), "--stack", "no-such-stack"]
+    deltaic.options = ["--state", str(state), "--stack", "no-such-stack"]
     refused = deltaic("recipient create eve")
     assert refused.exit_code == 1
     assert f"no AWS account is configured and no local server is running in {state}: set AWS_PROFILE" in refused.stderr
@@ -144,9 +144,9 @@ def test_without_a_stack_the_tables_have_their_usual_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(Wishes(state=tmp_path)) as found:
-        assert (found.catalog_table, found.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
-        assert found.sharing_endpoint == ""
+    with connection(Wishes(state=tmp_path)) as actual:
+        assert (actual.catalog_table, actual.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
+        assert actual.sharing_endpoint == ""
 
 
 def over(deltaic: Deltaic, aws: EmbeddedAws) -> Deltaic:

@@ -24,23 +24,23 @@ SQL = "SELECT id FROM source WHERE country = current_recipient('country')"
 
 
 @pytest.fixture
-def whole(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
+def filled_catalog(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     """Return the command over a catalog with one of everything."""
     admin.storages.create("minio", endpoint="http://minio:9000", path_style=True)
     admin.shares.create("Sales", display_name="All sales", properties={"owner": "lab"})
     admin.shares.create("empty:share")
     admin.schemas.create("sales", "europe", comment="ours")
     admin.schemas.create("sales", "asia")
-    place = ("sales", "europe")
-    admin.tables.create(*place, "orders", f"{LAKE}/orders", history=True, start_version=3, iceberg="signed")
-    admin.tables.create(*place, "mine", f"{LAKE}/mine", storage="minio", hidden_columns=["team"])
+    path = ("sales", "europe")
+    admin.tables.create(*path, "orders", f"{LAKE}/orders", history=True, start_version=3, iceberg="signed")
+    admin.tables.create(*path, "mine", f"{LAKE}/mine", storage="minio", hidden_columns=["team"])
     admin.views.create(
-        *place, "own", f"{LAKE}/own", source="sales.europe.orders", sql=SQL, properties=["country"], key=["id"]
+        *path, "own", f"{LAKE}/own", source="sales.europe.orders", sql=SQL, properties=["country"], key=["id"]
     )
-    admin.volumes.create(*place, "scans", f"{LAKE}/scans", access_modes=["url"])
-    admin.skills.create(*place, "read-forms", f"{LAKE}/read-forms", facts={"description": "Reads forms."})
-    admin.models.create(*place, "churn", comment="who leaves")
-    admin.models.add_version(*place, "churn", 3, f"{LAKE}/churn/3", facts={"run_id": "r"})
+    admin.volumes.create(*path, "scans", f"{LAKE}/scans", access_modes=["url"])
+    admin.skills.create(*path, "read-forms", f"{LAKE}/read-forms", facts={"description": "Reads forms."})
+    admin.models.create(*path, "churn", comment="who leaves")
+    admin.models.add_version(*path, "churn", 3, f"{LAKE}/churn/3", facts={"run_id": "r"})
     alice = admin.recipients.create("alice", properties={"country": "PL", "teams": '["a","b"]', "plain": "12"})
     admin.recipients.create("bob")
     admin.federation.create(alice, "https://login.test", audience="deltaic", claim="sub", subject="7f3c", comment="own")
@@ -50,11 +50,11 @@ def whole(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     return deltaic
 
 
-def test_what_is_exported_does_not_differ(whole: Deltaic, tmp_path: Path) -> None:
-    whole.done("export declared")
+def test_what_is_exported_does_not_differ(filled_catalog: Deltaic, tmp_path: Path) -> None:
+    filled_catalog.done("export declared")
     files = {str(path.relative_to(tmp_path / "declared")) for path in (tmp_path / "declared").rglob("*.yaml")}
     assert files == {"storages.yaml", "recipients.yaml", "shares/Sales.yaml", "shares/empty%3Ashare.yaml"}
-    assert whole.json("drift declared") == []
+    assert filled_catalog.json("drift declared") == []
     sales = yaml.safe_load((tmp_path / "declared" / "shares" / "Sales.yaml").read_text())["shares"]["Sales"]
     assert sales["schemas"]["europe"]["tables"]["orders"] == {
         "location": f"{LAKE}/orders", "history": True, "start_version": 3, "iceberg": "signed",
@@ -64,35 +64,38 @@ def test_what_is_exported_does_not_differ(whole: Deltaic, tmp_path: Path) -> Non
     assert alice["properties"] == {"country": "PL", "teams": ["a", "b"], "plain": "12"}
     policy = {"issuer": "https://login.test", "audience": "deltaic", "subject": "7f3c", "comment": "own"}
     assert alice["policies"] == [policy]
-    told = whole.done("export")
-    assert yaml.safe_load(told) == whole.json("export")
-    schema = json.loads(whole.done("schema-file"))
-    assert list(Draft202012Validator(schema).iter_errors(whole.json("export"))) == []
-    assert "is not empty" in whole("export declared").output
+    output = filled_catalog.done("export")
+    assert yaml.safe_load(output) == filled_catalog.json("export")
+    schema = json.loads(filled_catalog.done("schema-file"))
+    assert list(Draft202012Validator(schema).iter_errors(filled_catalog.json("export"))) == []
+    assert "is not empty" in filled_catalog("export declared").output
 
 
-def test_what_differs_is_told_and_ends_with_2(whole: Deltaic, admin: CatalogAdmin) -> None:
-    whole.done("export declared")
+def test_what_differs_is_told_and_ends_with_2(filled_catalog: Deltaic, admin: CatalogAdmin) -> None:
+    filled_catalog.done("export declared")
     admin.tables.update("sales", "europe", "orders", start_version=5)
     admin.tables.create("sales", "asia", "new", f"{LAKE}/new")
     admin.recipients.delete("bob")
     admin.grants.revoke("alice", "sales")
     admin.models.add_version("sales", "europe", "churn", 4, f"{LAKE}/churn/4")
-    result = whole("drift declared --json")
+    result = filled_catalog("drift declared --json")
     assert result.exit_code == 2
-    found = {(one["kind"], one["name"]): (one["inFiles"], one["inCatalog"]) for one in json.loads(result.stdout)}
-    assert found.pop(("table", "Sales.europe.orders")) == ({"start_version": 3}, {"start_version": 5})
-    assert {key: (mine is None, theirs is None) for key, (mine, theirs) in found.items()} == {
+    differences_ = {
+        (difference["kind"], difference["name"]): (difference["inFiles"], difference["inCatalog"])
+        for difference in json.loads(result.stdout)
+    }
+    assert differences_.pop(("table", "Sales.europe.orders")) == ({"start_version": 3}, {"start_version": 5})
+    assert {key: (mine is None, theirs is None) for key, (mine, theirs) in differences_.items()} == {
         ("recipient", "bob"): (False, True),
         ("grant", "alice Sales"): (False, True),
         ("table", "Sales.asia.new"): (True, False),
         ("version", "Sales.europe.churn 4"): (True, False),
     }
-    told = whole("drift declared").output
-    assert "~ table Sales.europe.orders" in told
-    assert "start_version: 3 in the files, 5 in the catalog" in told
-    assert "+ table Sales.asia.new: only in the catalog" in told
-    assert "- recipient bob: only in the files" in told
+    output = filled_catalog("drift declared").output
+    assert "~ table Sales.europe.orders" in output
+    assert "start_version: 3 in the files, 5 in the catalog" in output
+    assert "+ table Sales.asia.new: only in the catalog" in output
+    assert "- recipient bob: only in the files" in output
 
 
 def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) -> None:
@@ -101,14 +104,18 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
         return Declaration.model_validate({"shares": {"s": {"comment": comment, "schemas": {"a": {"tables": tables}}}}})
 
     assert differences(declared(f"{LAKE}/t/", "a"), declared(f"{LAKE}/t", "a")) == []
-    [found] = differences(declared(f"{LAKE}/t", "a/"), declared(f"{LAKE}/t", "a"))
-    assert (found.kind, found.in_files, found.in_catalog) == ("share", {"comment": "a/"}, {"comment": "a"})
+    [difference] = differences(declared(f"{LAKE}/t", "a/"), declared(f"{LAKE}/t", "a"))
+    assert (difference.kind, difference.in_files, difference.in_catalog) == (
+        "share",
+        {"comment": "a/"},
+        {"comment": "a"},
+    )
     (tmp_path / "f.yaml").write_text(text_of(declared(f"{LAKE}/t/", "")))
     assert read([tmp_path]) == declared(f"{LAKE}/t", "")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "f.yaml:5:9: shares.s.schemas.a.tabels: "),
         ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "did you mean tables?"),
@@ -130,10 +137,10 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
         ("recipients:\n  a:\n    properties:\n      n: 1\n", "a.properties.n: is text or a list of texts: quote it"),
     ],
 )
-def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "f.yaml").write_text(text)
     result = nowhere(f"drift {tmp_path}/f.yaml")
-    assert (result.exit_code, said in result.output.replace("\n", " ")) == (1, True), result.output
+    assert (result.exit_code, message in result.output.replace("\n", " ")) == (1, True), result.output
 
 
 def test_each_mistake_has_a_line_of_its_own_as_editors_open_it(nowhere: Deltaic, tmp_path: Path) -> None:
@@ -168,8 +175,8 @@ def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
     assert "does not exist" in nowhere(f"drift {tmp_path}/c.yaml").output
 
 
-PLAIN = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Mn"], exclude_characters="./#")
-NAMES = st.text(PLAIN, min_size=1, max_size=8).map(str.lower)
+LETTERS = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Mn"], exclude_characters="./#")
+NAMES = st.text(LETTERS, min_size=1, max_size=8).map(str.lower)
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12)
 TABLES = st.fixed_dictionaries(
     {"location": st.just(f"{LAKE}/t")},
@@ -183,11 +190,11 @@ RECIPIENTS = st.fixed_dictionaries(
 )
 
 
-def granted(told: dict[str, Any]) -> dict[str, Any]:
+def granted(content: dict[str, Any]) -> dict[str, Any]:
     """Leave out grants of shares that there are not."""
-    for person in told.get("recipients", {}).values():
-        person["grants"] = {share: {} for share in person.get("grants", {}) if share in told.get("shares", {})}
-    return told
+    for recipient in content.get("recipients", {}).values():
+        recipient["grants"] = {share: {} for share in recipient.get("grants", {}) if share in content.get("shares", {})}
+    return content
 
 
 DECLARED = st.fixed_dictionaries(
@@ -196,19 +203,19 @@ DECLARED = st.fixed_dictionaries(
         "shares": st.dictionaries(NAMES, SHARES, max_size=2),
         "recipients": st.dictionaries(NAMES, RECIPIENTS, max_size=2),
     },
-).map(lambda told: Declaration.model_validate(granted(told)))
+).map(lambda content: Declaration.model_validate(granted(content)))
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-@given(one=DECLARED, other=DECLARED)
+@given(first=DECLARED, second=DECLARED)
 def test_files_say_what_was_written_and_differences_name_every_entry(
-    tmp_path_factory: pytest.TempPathFactory, one: Declaration, other: Declaration
+    tmp_path_factory: pytest.TempPathFactory, first: Declaration, second: Declaration
 ) -> None:
-    assert Declaration.model_validate(yaml.safe_load(text_of(one))) == one
+    assert Declaration.model_validate(yaml.safe_load(text_of(first))) == first
     folder = tmp_path_factory.mktemp("declared")
-    if write(one, folder):
-        assert read([folder]) == one
-    assert differences(one, one) == []
-    mine, theirs = ({each.key: dict(each.fields) for each in entries(side)} for side in (one, other))
-    found: dict[Any, Any] = {each.key: each for each in differences(one, other)}
-    assert found.keys() == {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
+    if write(first, folder):
+        assert read([folder]) == first
+    assert differences(first, first) == []
+    mine, theirs = ({each.key: dict(each.fields) for each in entries(side)} for side in (first, second))
+    by_key: dict[Any, Any] = {each.key: each for each in differences(first, second)}
+    assert by_key.keys() == {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}

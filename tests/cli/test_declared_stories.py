@@ -70,7 +70,7 @@ class Dying:
         return answer
 
 
-class Place:
+class Catalog:
     """A catalog, a lake, and an operator who may read it."""
 
     def __init__(self, client: Any, schemas: Callable[[CatalogAdmin], SchemaReader]) -> None:
@@ -87,22 +87,22 @@ class Place:
     def admin_of(self, dynamo: Dynamo) -> CatalogAdmin:
         return CatalogAdmin(*self.tables, dynamo)
 
-    def apply(self, declared: Declaration, seen: Callable[[], object] = lambda: None) -> None:
+    def apply(self, declared: Declaration, check: Callable[[], object] = lambda: None) -> None:
         """Make the catalog what files say, and look at it between any two steps."""
-        with locked(self.dynamo, self.tables[0], uuid4().hex, lambda: self.now) as held:
-            admin = self.admin_of(held)
+        with locked(self.dynamo, self.tables[0], uuid4().hex, lambda: self.now) as lock:
+            admin = self.admin_of(lock)
             schemas = self._schemas(admin)
             applying = Applying(admin, lambda: schemas)
             admin.finish_deletions()
             for _ in applying.carry_out(plan(declared, declaration_of(admin, beside=declared)).steps):
-                held.prolong()
-                seen()
+                lock.prolong()
+                check()
 
-    def seen(self) -> dict[str, set[tuple[str, str]]]:
+    def visible_rows(self) -> dict[str, set[tuple[str, str]]]:
         """Return what each recipient is listed, by its kind and name."""
-        return {person.name: set(self._seen(person.id)) for person in self.admin.recipients.list()}
+        return {recipient.name: set(self._rows_of(recipient.id)) for recipient in self.admin.recipients.list()}
 
-    def _seen(self, recipient: str) -> Iterator[tuple[str, str]]:
+    def _rows_of(self, recipient: str) -> Iterator[tuple[str, str]]:
         for share in self.reader.list_shares(recipient, None, 99):
             for table in self.reader.list_tables(recipient, share.name, None, None, 99):
                 yield "table", table.title.lower()
@@ -112,14 +112,14 @@ class Place:
 
     def clear(self) -> None:
         self.client.left = None
-        for person in list(self.admin.recipients.list()):
-            self.admin.recipients.delete(person.name)
+        for recipient in list(self.admin.recipients.list()):
+            self.admin.recipients.delete(recipient.name)
         for share in list(self.admin.shares.list()):
             self.admin.shares.delete(share.name, force=True)
 
 
 @pytest.fixture(scope="module")
-def place(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Place:
+def catalog(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Catalog:
     s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     s3.create_bucket(Bucket=BUCKET)
     log = lines([protocol(), metadata(partitions=("p",))])
@@ -129,8 +129,8 @@ def place(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Place:
     s3.put_object(
         Bucket=BUCKET, Key="skills/read-forms/SKILL.md", Body=b"---\nname: read-forms\ndescription: Reads.\n---\n"
     )
-    known, endpoint, region = embedded_aws.environment, embedded_aws.endpoint, "us-east-1"
-    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
+    environment, endpoint, region = embedded_aws.environment, embedded_aws.endpoint, "us-east-1"
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
 
     def client(service: Any) -> Any:
         return aws_session.client(service, endpoint_url=endpoint)
@@ -140,7 +140,7 @@ def place(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Place:
         sessions = SigningSessions(region=region, endpoint=endpoint, client=client)
         return SchemaReader(home, lambda: keys, sessions, admin.storages.get)
 
-    return Place(client("dynamodb"), schemas)
+    return Catalog(client("dynamodb"), schemas)
 
 
 @st.composite
@@ -165,14 +165,14 @@ def some_of(draw: Any, *names: str) -> list[str]:
 @st.composite
 def declarations(draw: Any) -> Declaration:
     """Return files that can be applied: what narrows a share fits all that is in it."""
-    told: dict[str, Any] = {"shares": {}, "recipients": {}}
+    content: dict[str, Any] = {"shares": {}, "recipients": {}}
     with_views = set()
     for share in some_of(draw, "s", "S.2", "third"):
-        held = {}
+        schemas = {}
         for name in some_of(draw, "a", "B"):
-            some = draw(st.dictionaries(st.sampled_from(["t", "U"]), tables(), max_size=2))
+            tables_ = draw(st.dictionaries(st.sampled_from(["t", "U"]), tables(), max_size=2))
             views = {}
-            for table in some:
+            for table in tables_:
                 if draw(st.booleans()):
                     views[f"v-{table}"] = {
                         "location": f"{LAKE}/views/{share}-{name}-{table}",
@@ -193,9 +193,9 @@ def declarations(draw: Any) -> Declaration:
                 {"source": st.sampled_from([f"{LAKE}/followed/", "glue:lake"])},
                 optional={"exclude": st.just(["TMP_*"]), "history": st.booleans()},
             )
-            held[name] = {
+            schemas[name] = {
                 "follow": draw(st.none() | follow),
-                "tables": some,
+                "tables": tables_,
                 "views": views,
                 "volumes": draw(st.dictionaries(st.just("files"), volume)),
                 "skills": draw(st.sampled_from([{}, skill])),
@@ -206,16 +206,16 @@ def declarations(draw: Any) -> Declaration:
                     )
                 ),
             }
-        told["shares"][share] = {"schemas": held, "comment": draw(st.sampled_from(["", "ours"]))}
+        content["shares"][share] = {"schemas": schemas, "comment": draw(st.sampled_from(["", "ours"]))}
     free = POLICIES  # each is one recipient's, today of the one and tomorrow of the other
-    for person in some_of(draw, "alice", "Bob"):
+    for recipient in some_of(draw, "alice", "Bob"):
         grants = {
             share: {"partition_filter": "" if share in with_views else draw(st.sampled_from(ROWS))}
-            for share in some_of(draw, *told["shares"])
+            for share in some_of(draw, *content["shares"])
         }
-        own = draw(st.lists(st.sampled_from(range(len(free))), unique=True)) if free else []
-        mine, free = [free[one] for one in own], [one for number, one in enumerate(free) if number not in own]
-        told["recipients"][person] = {
+        numbers = draw(st.lists(st.sampled_from(range(len(free))), unique=True)) if free else []
+        mine, free = [free[one] for one in numbers], [one for number, one in enumerate(free) if number not in numbers]
+        content["recipients"][recipient] = {
             "policies": [{**one, "comment": draw(st.sampled_from(["", "ours"]))} for one in mine],
             "grants": grants,
             "properties": draw(st.sampled_from([{}, {"region": "EU"}, {"region": ["EU", "US"], "x": "1"}])),
@@ -223,73 +223,73 @@ def declarations(draw: Any) -> Declaration:
             "bytes_per_day": draw(st.integers(0, 2)),
             "ends_at": draw(st.sampled_from([None, "2031-01-01", "2032-01-01T10:00:00+02:00"])),
         }
-    return Declaration.model_validate(told)
+    return Declaration.model_validate(content)
 
 
-def listed(declared: Declaration) -> dict[str, set[tuple[str, str]]]:
+def expected_rows(declared: Declaration) -> dict[str, set[tuple[str, str]]]:
     """Return what each recipient must be listed, read off the files alone: by a filtered grant tables alone."""
     kinds = {"tables": "table", "views": "table", "volumes": "volume", "skills": "skill", "models": "model"}
     return {
         name: {
-            (kind, f"{share}.{schema}.{one}".lower())
-            for share, grant in person.grants.items()
-            for schema, held in declared.shares[share].schemas.items()
+            (kind, f"{share}.{schema}.{entry}".lower())
+            for share, grant in recipient.grants.items()
+            for schema, content in declared.shares[share].schemas.items()
             for group, kind in kinds.items()
             if kind == "table" or not grant.partition_filter
-            for one in getattr(held, group)
+            for entry in getattr(content, group)
         }
-        for name, person in declared.recipients.items()
+        for name, recipient in declared.recipients.items()
     }
 
 
 class FilesMachine(RuleBasedStateMachine):
     """An operator with files, another with commands, and a process that may die."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         super().__init__()
-        self.place = place
+        self.catalog = catalog
 
     def teardown(self) -> None:
-        self.place.clear()
+        self.catalog.clear()
 
     @rule(declared=declarations())
     def applied(self, declared: Declaration) -> None:
-        before, after = self.place.seen(), listed(declared)
+        before, after = self.catalog.visible_rows(), expected_rows(declared)
 
-        def look() -> None:
-            for person, seen in self.place.seen().items():
-                assert seen <= before.get(person, set()) | after.get(person, set())
+        def check() -> None:
+            for recipient, visible in self.catalog.visible_rows().items():
+                assert visible <= before.get(recipient, set()) | after.get(recipient, set())
 
-        self.place.apply(declared, look)
+        self.catalog.apply(declared, check)
         self._is(declared)
 
     @rule(declared=declarations(), kills=st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=3))
     def applied_and_killed(self, declared: Declaration, kills: list[tuple[int, bool]]) -> None:
-        for left, after in kills:
-            self.place.client.left, self.place.client.after = left, after
+        for remaining, after in kills:
+            self.catalog.client.left, self.catalog.client.after = remaining, after
             try:
-                self.place.apply(declared)
+                self.catalog.apply(declared)
             except Killed:
-                self.place.now += 3600  # its lock is free by then
+                self.catalog.now += 3600  # its lock is free by then
             finally:
-                self.place.client.left = None
-        self.place.apply(declared)
+                self.catalog.client.left = None
+        self.catalog.apply(declared)
         self._is(declared)
 
     @rule(chosen=st.integers(0, 99))
     def changed_by_hand(self, chosen: int) -> None:
-        admin = self.place.admin
+        admin = self.catalog.admin
         acts: list[Callable[[], object]] = [lambda: admin.shares.create("by-hand")]
         for share in admin.shares.list():
             acts.append(lambda share=share: admin.shares.update(share.name, comment="by hand"))  # type: ignore[misc]
             for table in admin.tables.list(share.name):
                 name = (table.share, table.schema_name, table.name)
                 acts.append(lambda name=name: admin.tables.delete(*name))  # type: ignore[misc]
-        for person in admin.recipients.list():
-            acts += [lambda person=person: admin.recipients.delete(person.name)]  # type: ignore[misc]
-            for policy in admin.federation.list(person.id):
-                acts.append(lambda of=person, policy=policy: admin.federation.remove(of, policy.id))  # type: ignore[misc]
-            for grant in admin.grants.of_recipient(person.name):
+        for recipient in admin.recipients.list():
+            acts += [lambda recipient=recipient: admin.recipients.delete(recipient.name)]  # type: ignore[misc]
+            for policy in admin.federation.list(recipient.id):
+                acts.append(lambda owner=recipient, policy=policy: admin.federation.remove(owner, policy.id))  # type: ignore[misc]
+            for grant in admin.grants.of_recipient(recipient.name):
                 acts.append(lambda grant=grant: admin.grants.revoke(grant.recipient, grant.share))  # type: ignore[misc]
         try:
             acts[chosen % len(acts)]()
@@ -297,30 +297,32 @@ class FilesMachine(RuleBasedStateMachine):
             return
 
     def _is(self, declared: Declaration) -> None:
-        admin = self.place.admin
+        admin = self.catalog.admin
         exported = declaration_of(admin, beside=declared)
         assert differences(declared, exported) == []
         assert differences(exported, declared) == []
-        assert plan(exported, declaration_of(self.place.admin)).steps == []
-        assert self.place.seen() == listed(declared)
-        for name, person in declared.recipients.items():
-            found = admin.federation.list(admin.recipients.get(name).id)
-            assert {(one.id, one.comment) for one in found} == {(one.id, one.comment) for one in person.policies}
+        assert plan(exported, declaration_of(self.catalog.admin)).steps == []
+        assert self.catalog.visible_rows() == expected_rows(declared)
+        for name, recipient in declared.recipients.items():
+            policies = admin.federation.list(admin.recipients.get(name).id)
+            assert {(policy.id, policy.comment) for policy in policies} == {
+                (policy.id, policy.comment) for policy in recipient.policies
+            }
 
 
 def small(tables: dict[str, Any], recipients: dict[str, Any], **shares: Any) -> Declaration:
-    some = {name: {"location": f"{LAKE}/one"} | own for name, own in tables.items()}
-    share = {"schemas": {"a": {"tables": some}}}
+    tables_ = {name: {"location": f"{LAKE}/one"} | fields for name, fields in tables.items()}
+    share = {"schemas": {"a": {"tables": tables_}}}
     return Declaration.model_validate({"shares": {"s": share, **shares}, "recipients": recipients})
 
 
 FILTERED = {"partition_filter": "p = 'EU'"}
-BEFORE = small(
+FIRST = small(
     {"t": FILTERED, "u": {}},
     {"alice": {"grants": {"s": {}, "gone": {}}, "policies": POLICIES[:1]}, "carol": {"grants": {"s": {}}}},
     gone={"schemas": {"a": {}}},
 )
-AFTER = small(
+SECOND = small(
     {"t": {"history": True}},
     {"alice": {"grants": {"s": FILTERED}}, "bob": {"grants": {"new": {}}, "policies": POLICIES}},
     new={"schemas": {"b": {"volumes": {"files": {"location": f"{LAKE}/volume"}}}}},
@@ -328,34 +330,34 @@ AFTER = small(
 
 
 @pytest.mark.slow
-def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(place: Place) -> None:
-    kills, before, after = 0, listed(BEFORE), listed(AFTER)
+def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(catalog: Catalog) -> None:
+    kills, before, after = 0, expected_rows(FIRST), expected_rows(SECOND)
     while True:
-        place.apply(BEFORE)
-        place.client.left = kills
+        catalog.apply(FIRST)
+        catalog.client.left = kills
         try:
-            place.apply(AFTER)
+            catalog.apply(SECOND)
         except Killed:
-            place.now += 3600  # its lock is free by then
+            catalog.now += 3600  # its lock is free by then
         else:
             break
         finally:
-            place.client.left = None
-        for person, seen in place.seen().items():
-            assert seen <= before.get(person, set()) | after.get(person, set())
-        place.apply(AFTER)
-        assert differences(AFTER, declaration_of(place.admin, beside=AFTER)) == []
-        assert place.seen() == after
+            catalog.client.left = None
+        for recipient, visible in catalog.visible_rows().items():
+            assert visible <= before.get(recipient, set()) | after.get(recipient, set())
+        catalog.apply(SECOND)
+        assert differences(SECOND, declaration_of(catalog.admin, beside=SECOND)) == []
+        assert catalog.visible_rows() == after
         kills += 1
-    assert kills > len(plan(AFTER, BEFORE).steps)
-    place.clear()
+    assert kills > len(plan(SECOND, FIRST).steps)
+    catalog.clear()
 
 
 @pytest.mark.slow
-def test_the_catalog_is_what_the_files_say_whatever_happened(place: Place) -> None:
+def test_the_catalog_is_what_the_files_say_whatever_happened(catalog: Catalog) -> None:
     class OverThisPlace(FilesMachine):
         def __init__(self) -> None:
-            super().__init__(place)
+            super().__init__(catalog)
 
     run_state_machine_as_test(
         OverThisPlace,

@@ -45,24 +45,24 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 @pytest.fixture
 def doctor(provider: Provider) -> Callable[..., Result]:
-    known = {**provider.stack.environment, "DELTAIC_ENDPOINT": provider.stack.endpoint}
-    return lambda *arguments: CliRunner().invoke(app, ["doctor", *arguments], env=known)
+    environment = {**provider.stack.environment, "DELTAIC_ENDPOINT": provider.stack.endpoint}
+    return lambda *arguments: CliRunner().invoke(app, ["doctor", *arguments], env=environment)
 
 
 def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_asked(
     doctor: Callable[..., Result],
 ) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
-    found = {one["check"]: one for one in json.loads(answer.stdout)}
-    assert found["the stack is deployed"]["verdict"] == "not asked"
+    findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
+    assert findings["the stack is deployed"]["verdict"] == "not asked"
     for table in ("shares", "tokens"):  # what only AWS has
-        assert found[f"protects the table of {table} from deletion"]["verdict"] == "not asked"
-        assert found[f"can restore the table of {table}"]["verdict"] == "not asked"
-    assert (answer.exit_code, [one for one in found.values() if one["verdict"] == "failed"]) == (0, [])
-    assert found["reaches the table of tokens"]["verdict"] == "ok"
-    assert found[f"signs a URL that reads {SHARE}.{SCHEMA}.plain"]["verdict"] == "ok"
-    assert found[f"the page /explore can read bucket {DATA_BUCKET}"]["verdict"] == "ok"
-    assert "too small to decide" in found[f"streams responses for {SHARE}.{SCHEMA}.plain"]["said"]
+        assert findings[f"protects the table of {table} from deletion"]["verdict"] == "not asked"
+        assert findings[f"can restore the table of {table}"]["verdict"] == "not asked"
+    assert (answer.exit_code, [finding for finding in findings.values() if finding["verdict"] == "failed"]) == (0, [])
+    assert findings["reaches the table of tokens"]["verdict"] == "ok"
+    assert findings[f"signs a URL that reads {SHARE}.{SCHEMA}.plain"]["verdict"] == "ok"
+    assert findings[f"the page /explore can read bucket {DATA_BUCKET}"]["verdict"] == "ok"
+    assert "too small to decide" in findings[f"streams responses for {SHARE}.{SCHEMA}.plain"]["said"]
 
 
 def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doctor: Callable[..., Result]) -> None:
@@ -77,14 +77,14 @@ def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doct
     admin.recipients.update("b_ended", ends_at=NOW - timedelta(days=1))
     admin.recipients.update("c_from_afar", add_addresses=["203.0.113.7"])
 
-    def found() -> dict[str, str]:
-        told = json.loads(doctor("--table", "elsewhere.s.t", "--json").stdout)
-        return {one["check"]: one["verdict"] for one in told if "elsewhere.s.t" in one["check"]}
+    def verdicts() -> dict[str, str]:
+        findings = json.loads(doctor("--table", "elsewhere.s.t", "--json").stdout)
+        return {item["check"]: item["verdict"] for item in findings if "elsewhere.s.t" in item["check"]}
 
     try:
-        assert found()["reads elsewhere.s.t"] == "not asked"
+        assert verdicts()["reads elsewhere.s.t"] == "not asked"
         admin.grants.create("reader", "elsewhere")
-        assert found()["signs a URL that reads elsewhere.s.t"] == "ok"
+        assert verdicts()["signs a URL that reads elsewhere.s.t"] == "ok"
     finally:
         admin.shares.delete("elsewhere", force=True)
 
@@ -115,26 +115,30 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
     def filters() -> list[tuple[str, str, str]]:
-        found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        return [(one["verdict"], one["said"], one["remedy"]) for one in found if parted in one["check"]]
+        findings = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        return [
+            (finding["verdict"], finding["said"], finding["remedy"])
+            for finding in findings
+            if parted in finding["check"]
+        ]
 
     assert filters() == [("ok", "its latest version", ""), ("ok", "1 recipients", "")]
     # What the command would not store, as if the table had been changed since.
     admin = provider.admin
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="q = current_recipient('q')", hidden_columns=["x"])
-    filter_, hidden, lacking = filters()
+    filter_, hidden, missing = filters()
     assert (filter_[0], "no column q" in filter_[1]) == ("failed", True), filter_
     assert f"deltaic table update {parted} --partition-filter" in filter_[2]
     assert (hidden[0], "cannot hide 'x'" in hidden[1]) == ("failed", True), hidden
-    assert lacking[:2] == ("warning", "'reader' lacks q: no rows")
-    assert lacking[2] == "deltaic recipient update reader --property q=..."
+    assert missing[:2] == ("warning", "'reader' lacks q: no rows")
+    assert missing[2] == "deltaic recipient update reader --property q=..."
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
     admin.grants.update("reader", SHARE, partition_filter="x = 1")
     (granted, _) = filters()
     assert (granted[0], "the grant of 'reader': " in granted[1]) == ("failed", True), granted
     assert granted[2].startswith(f"deltaic grant update reader {SHARE}")
     admin.grants.update("reader", SHARE, partition_filter="")
-    assert [one[:2] for one in filters()] == [
+    assert [finding[:2] for finding in filters()] == [
         ("ok", "its latest version"),
         ("warning", "'reader' lacks a value of the column's type: no rows"),
     ]
@@ -145,13 +149,13 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
 ) -> None:
     admin, check = provider.admin, "credentials for a folder open no filtered table"
 
-    def said() -> list[tuple[str, str, str]]:
-        found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        return [(one["verdict"], one["said"], one["remedy"]) for one in found if one["check"] == check]
+    def read_findings() -> list[tuple[str, str, str]]:
+        findings = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        return [(item["verdict"], item["said"], item["remedy"]) for item in findings if item["check"] == check]
 
-    assert said() == [("ok", "all catalog entries", "")]
-    place = admin.tables.get(SHARE, SCHEMA, "parted").location
-    admin.tables.create(SHARE, SCHEMA, "below", f"{place}/below")
+    assert read_findings() == [("ok", "all catalog entries", "")]
+    location = admin.tables.get(SHARE, SCHEMA, "parted").location
+    admin.tables.create(SHARE, SCHEMA, "below", f"{location}/below")
     key = keys.asset("table", SHARE, SCHEMA, "below")
     # As a backup may bring it, or an entry from before it was refused.
     provider.client("dynamodb").update_item(
@@ -160,9 +164,11 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
         UpdateExpression="SET access_modes = :dir",
         ExpressionAttributeValues={":dir": {"L": [{"S": "dir"}]}},
     )
-    (named,) = said()
-    assert (named[0], f"those of {SHARE}.{SCHEMA}.below open all of {parted}" in named[1]) == ("failed", True), named
-    assert named[2].startswith(f"deltaic table update {SHARE}.{SCHEMA}.below --access-mode url")
+    (finding,) = read_findings()
+    assert (finding[0], f"those of {SHARE}.{SCHEMA}.below open all of {parted}" in finding[1]) == ("failed", True), (
+        finding
+    )
+    assert finding[2].startswith(f"deltaic table update {SHARE}.{SCHEMA}.below --access-mode url")
     admin.tables.delete(SHARE, SCHEMA, "below")
 
 
@@ -170,10 +176,10 @@ def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None
     bearer = json.loads(provider.profile.read_text())["bearerToken"]
     with httpx.Client() as client:
         caller = SharingClient(client, provider.stack.endpoint, bearer)
-        found = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
+        finding = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
         buffered = check_streaming(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
-    assert found.verdict == "ok", found
-    assert "first byte after " in found.said
+    assert finding.verdict == "ok", finding
+    assert "first byte after " in finding.said
     assert (buffered.verdict, "buffered" in buffered.said) == ("ok", True)
 
 
@@ -189,8 +195,8 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
             self.end_headers()
             self.wfile.write(b"x" * size)
 
-    with served(Handler) as where, httpx.Client() as client:
-        yield SharingClient(client, where, "t" * 20)
+    with served(Handler) as address, httpx.Client() as client:
+        yield SharingClient(client, address, "t" * 20)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +209,13 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
 )
 def test_an_answer_that_somebody_holds_back_is_found(status: int, size: int, verdict: str) -> None:
     with server(status, size) as caller:
-        found: Finding = check_streaming(caller, "/t", "t", {})
-    assert (found.verdict, bool(found.remedy)) == (verdict, verdict == "failed"), found
+        finding: Finding = check_streaming(caller, "/t", "t", {})
+    assert (finding.verdict, bool(finding.remedy)) == (verdict, verdict == "failed"), finding
 
 
 def a_view(name: str, **more: Any) -> View:
-    told: dict[str, Any] = {"share": "s", "schema_name": "d", "name": name, "table_id": name, "source": "s.d.t"}
-    return View(**told, sql="SELECT 1 FROM source", created_at=NOW - timedelta(days=2), **more)
+    fields: dict[str, Any] = {"share": "s", "schema_name": "d", "name": name, "table_id": name, "source": "s.d.t"}
+    return View(**fields, sql="SELECT 1 FROM source", created_at=NOW - timedelta(days=2), **more)
 
 
 def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> None:
@@ -225,12 +231,12 @@ def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> Non
         a_view("unbound", refreshed_at=NOW - 24 * hour),
         a_view("just_wanted", requested_at=NOW - hour / 2),
     ]
-    found = list(check_views([*behind, *right], NOW))
-    assert [one.check.rpartition(".")[2] for one in found] == ["never", "old", "unmade", "wanted"]
-    assert {one.verdict for one in found} == {"warning"}
-    assert [one.remedy for one in found] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
-    assert "no column dose" in found[-1].said
-    assert [one.verdict for one in check_views(right, NOW)] == ["ok"]
+    findings = list(check_views([*behind, *right], NOW))
+    assert [finding.check.rpartition(".")[2] for finding in findings] == ["never", "old", "unmade", "wanted"]
+    assert {finding.verdict for finding in findings} == {"warning"}
+    assert [finding.remedy for finding in findings] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
+    assert "no column dose" in findings[-1].said
+    assert [finding.verdict for finding in check_views(right, NOW)] == ["ok"]
     assert list(check_views([], NOW)) == []
 
 
@@ -247,11 +253,11 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
 ) -> None:
     s3, admin = provider.client("s3"), provider.admin
 
-    def found() -> dict[str, tuple[str, str, str]]:
-        said = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
-        wanted = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds shared")
-        some = [one for one in said if one["check"].startswith(wanted)]
-        return {one["check"]: (one["verdict"], one["said"], one["remedy"]) for one in some}
+    def read_findings() -> dict[str, tuple[str, str, str]]:
+        result = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        expected = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds shared")
+        items = [item for item in result if item["check"].startswith(expected)]
+        return {item["check"]: (item["verdict"], item["said"], item["remedy"]) for item in items}
 
     def put(key: str, body: str) -> None:
         s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=body.encode())
@@ -259,8 +265,8 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
     for name in ("there", "empty"):
         admin.volumes.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/volumes/{name}")
     for name in ("same", "changed", "gone"):
-        place = f"s3://{DATA_BUCKET}/skills/{name}"
-        admin.skills.create(SHARE, SCHEMA, name, place, facts={"description": "what it was"})
+        location = f"s3://{DATA_BUCKET}/skills/{name}"
+        admin.skills.create(SHARE, SCHEMA, name, location, facts={"description": "what it was"})
         put(
             f"skills/{name}/{'README' if name == 'gone' else 'SKILL.md'}",
             SKILL.format(name=name, said="what it was"),
@@ -270,12 +276,12 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
         admin.models.add_version(SHARE, SCHEMA, "churn", version, f"s3://{DATA_BUCKET}/models/{version}")
     put("volumes/there/a.txt", "a")
     put("models/1/model.pkl", "m")
-    own: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
-    admin.tables.create(SHARE, SCHEMA, "visits", f"s3://{DATA_BUCKET}/visits", **own)
+    options: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
+    admin.tables.create(SHARE, SCHEMA, "visits", f"s3://{DATA_BUCKET}/visits", **options)
     try:
         put("skills/changed/SKILL.md", SKILL.format(name="changed", said="what it is"))
-        told, name = found(), f"{SHARE}.{SCHEMA}"
-        assert {check: (verdict, remedy) for check, (verdict, _, remedy) in told.items()} == {
+        findings, name = read_findings(), f"{SHARE}.{SCHEMA}"
+        assert {check: (verdict, remedy) for check, (verdict, _, remedy) in findings.items()} == {
             f"finds the volume {name}.empty": ("warning", _moved("volume", "empty")),
             f"finds the skill {name}.changed": ("warning", f"deltaic skill refresh {name}.changed"),
             f"finds the skill {name}.gone": ("failed", _moved("skill", "gone")),
@@ -286,11 +292,11 @@ def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
             f"finds the metadata of {name}.visits": ("failed", _moved("table", "visits")),
             "finds shared folders and Iceberg tables": ("ok", ""),
         }
-        assert told[f"finds the volume {name}.empty"][1] == f"s3://{DATA_BUCKET}/volumes/empty is empty"
-        assert "differ: description" in told[f"finds the skill {name}.changed"][1]
-        assert "has no SKILL.md" in told[f"finds the skill {name}.gone"][1]
-        assert "name the metadata file" in told[f"finds the metadata of {name}.visits"][1]
-        assert told["finds shared folders and Iceberg tables"][1] == "3 of 8"
+        assert findings[f"finds the volume {name}.empty"][1] == f"s3://{DATA_BUCKET}/volumes/empty is empty"
+        assert "differ: description" in findings[f"finds the skill {name}.changed"][1]
+        assert "has no SKILL.md" in findings[f"finds the skill {name}.gone"][1]
+        assert "name the metadata file" in findings[f"finds the metadata of {name}.visits"][1]
+        assert findings["finds shared folders and Iceberg tables"][1] == "3 of 8"
     finally:
         for name in ("there", "empty"):
             admin.volumes.delete(SHARE, SCHEMA, name)

@@ -22,16 +22,16 @@ def test_what_ends_soon_is_listed_and_options_of_limits_are_read(deltaic: Deltai
     deltaic.done("grant create alice trial --ends 2020-01-01")
     deltaic.done(f"recipient update alice --ends {today + timedelta(days=5):%Y-%m-%dT%H:%M}Z")
     deltaic.done("recipient update gone --ends 2020-01-01")
-    found = json.loads(deltaic.done("expiring --within 7d --json"))
-    assert [(one["recipient"], one["kind"]) for one in found] == [
+    entries = json.loads(deltaic.done("expiring --within 7d --json"))
+    assert [(entry["recipient"], entry["kind"]) for entry in entries] == [
         ("alice", "token"),
         ("alice", "grant"),
         ("alice", "recipient"),
     ]
-    assert found[1]["what"] == "sales"
+    assert entries[1]["what"] == "sales"
     assert json.loads(deltaic.done("expiring --within 1h --json")) == []
     soon = json.loads(deltaic.done("token list --ends-within 7d --json"))
-    assert sorted((one["recipient"], one["state"]) for one in soon) == [("alice", "live"), ("gone", "live")]
+    assert sorted((entry["recipient"], entry["state"]) for entry in soon) == [("alice", "live"), ("gone", "live")]
     assert json.loads(deltaic.done("token list alice --ends-within 1h --json")) == []
     assert len(json.loads(deltaic.done("token list alice --json"))) == 2
     assert "ID" not in deltaic.done("recipient list").split()
@@ -39,11 +39,15 @@ def test_what_ends_soon_is_listed_and_options_of_limits_are_read(deltaic: Deltai
     assert "ended 2020-01-01" in deltaic.done("grant list --recipient alice")
     assert "ended 2020-01-01" in deltaic.done("recipient list")
     deltaic.done("recipient update alice --address 203.0.113.7 --bytes-per-day 50GB --requests-per-minute 60")
-    told = json.loads(deltaic.done("recipient show alice --json"))
-    assert list(told)[:2] == ["name", "id"]
-    assert (told["addresses"], told["bytesPerDay"], told["requestsPerMinute"]) == (["203.0.113.7/32"], 50 * 10**9, 60)
+    recipient = json.loads(deltaic.done("recipient show alice --json"))
+    assert list(recipient)[:2] == ["name", "id"]
+    assert (recipient["addresses"], recipient["bytesPerDay"], recipient["requestsPerMinute"]) == (
+        ["203.0.113.7/32"],
+        50 * 10**9,
+        60,
+    )
     deltaic.done("recipient update alice --remove-address 203.0.113.7 --bytes-per-day 0 --ends never")
-    told = json.loads(deltaic.done("recipient show alice --json"))
-    assert (told["addresses"], told["bytesPerDay"], told["endsAt"]) == ([], 0, None)
+    recipient = json.loads(deltaic.done("recipient show alice --json"))
+    assert (recipient["addresses"], recipient["bytesPerDay"], recipient["endsAt"]) == ([], 0, None)
     for wrong in ("--bytes-per-day many", "--ends tomorrow", "--address nowhere"):
         assert deltaic(f"recipient update alice {wrong}").exit_code in {1, 2}

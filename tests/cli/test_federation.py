@@ -22,8 +22,8 @@ def issuer() -> Iterator[Issuer]:
 
 def test_a_policy_is_made_listed_and_removed(filled: Deltaic, issuer: Issuer) -> None:
     line = f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject 7f3c"
-    made = filled.json(f"{line} --subject-claim azp --comment login")
-    assert made == made | {
+    policy = filled.json(f"{line} --subject-claim azp --comment login")
+    assert policy == policy | {
         "recipient": "alice",
         "issuer": issuer.url,
         "audience": "deltaic",
@@ -31,11 +31,11 @@ def test_a_policy_is_made_listed_and_removed(filled: Deltaic, issuer: Issuer) ->
         "subject": "7f3c",
         "comment": "login",
     }
-    assert filled.json("recipient policies alice") == filled.json("recipient policies") == [made]
+    assert filled.json("recipient policies alice") == filled.json("recipient policies") == [policy]
     assert filled(f"{line} --subject-claim azp").exit_code == 1
-    assert filled.json(f"recipient unfederate alice {made['id']}") == made
+    assert filled.json(f"recipient unfederate alice {policy['id']}") == policy
     assert filled.json("recipient policies") == []
-    assert "has no policy" in filled(f"recipient unfederate alice {made['id']}").stderr
+    assert "has no policy" in filled(f"recipient unfederate alice {policy['id']}").stderr
 
 
 def test_an_issuer_that_does_not_answer_is_a_warning(filled: Deltaic) -> None:
@@ -64,8 +64,8 @@ def test_a_profile_names_the_issuers_token_endpoint(filled: Deltaic, issuer: Iss
         "clientSecret": "<client secret>",
         "scope": "deltaic.read",
     }
-    again = filled(f"{line}2 --profile-file alice.share --client-id reports")
-    assert "already exists" in again.stderr
+    repeated = filled(f"{line}2 --profile-file alice.share --client-id reports")
+    assert "already exists" in repeated.stderr
     assert len(filled.json("recipient policies")) == 1
 
 
@@ -92,7 +92,7 @@ def test_no_policy_is_made_for_a_profile_that_cannot_be_written(filled: Deltaic,
     line = f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject reports"
     assert "--client-id" in filled(f"{line} --profile-file alice.share").stderr
     assert filled(f"{line} --profile-file missing/alice.share --client-id reports").exit_code == 1
-    gone = filled(f"{line} --profile-file alice.share --client-id reports".replace(issuer.url, "http://127.0.0.1:9"))
-    assert "token endpoint" in gone.stderr
+    result = filled(f"{line} --profile-file alice.share --client-id reports".replace(issuer.url, "http://127.0.0.1:9"))
+    assert "token endpoint" in result.stderr
     assert filled.json("recipient policies") == []
     assert not list(Path().iterdir())

@@ -35,20 +35,20 @@ BY_REGION = "region = current_recipient('region')"
 def schema(**columns: Any) -> str:
     """Return a schema; a column is its type, or a type and its metadata."""
     fields = [
-        {"name": name, "type": said[0], "nullable": True, "metadata": said[1]}
-        if isinstance(said, tuple)
-        else {"name": name, "type": said, "nullable": True, "metadata": {}}
-        for name, said in columns.items()
+        {"name": name, "type": kind[0], "nullable": True, "metadata": kind[1]}
+        if isinstance(kind, tuple)
+        else {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in columns.items()
     ]
     return json.dumps({"type": "struct", "fields": fields})
 
 
-PLAIN = schema(id="long", day="date", region="string", team="string")
+COLUMNS = schema(id="long", day="date", region="string", team="string")
 PARTED = ("region", "team", "day")
 GENERATED = schema(id="long", hint=("string", {"delta.generationExpression": "upper(`REGION`)"}), region="string")
 LOGS: dict[str, Any] = {
-    "regions": metadata(schema=PLAIN, partitions=("region",)),
-    "by_day": metadata(schema=PLAIN, partitions=("day",)),
+    "regions": metadata(schema=COLUMNS, partitions=("region",)),
+    "by_day": metadata(schema=COLUMNS, partitions=("day",)),
 }
 ICEBERG = {"delta.enableIcebergCompatV2": "true"}
 
@@ -62,8 +62,8 @@ def put(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Callable[[str,
     def put(key: str, content: bytes) -> None:
         s3.put_object(Bucket=BUCKET, Key=key, Body=content)
 
-    for name, said in LOGS.items():
-        put(f"{name}/_delta_log/{0:020d}.json", lines([protocol(), said]))
+    for name, schema_ in LOGS.items():
+        put(f"{name}/_delta_log/{0:020d}.json", lines([protocol(), schema_]))
     return put
 
 
@@ -93,22 +93,22 @@ def sales(deltaic: Deltaic, admin: CatalogAdmin, orders: str) -> Deltaic:
 
 def test_a_table_says_which_rows_and_columns_it_shares(sales: Deltaic, orders: str, tmp_path: Path) -> None:
     (tmp_path / "rows.sql").write_text(f"{BY_REGION}\n  AND year >= 2024\n")
-    made = sales.json(
+    table = sales.json(
         f"table create sales.europe.mine --location {orders} --partition-filter @rows.sql --hide-columns region,TEAM"
     )
-    assert made["partitionFilter"] == f"{BY_REGION}\n  AND year >= 2024"
-    assert made["hiddenColumns"] == ["Region", "team"]
-    assert sales.json("table show sales.europe.mine").items() >= made.items()
-    listed = sales.done("table list sales").splitlines()
-    assert f"{BY_REGION}   AND year >= 2024  Region, team" in next(line for line in listed if ".mine" in line)
-    shown = sales.done("table show sales.europe.mine")
-    assert f"partitionFilter  {BY_REGION}" in shown
-    assert "viewProperties" not in shown
+    assert table["partitionFilter"] == f"{BY_REGION}\n  AND year >= 2024"
+    assert table["hiddenColumns"] == ["Region", "team"]
+    assert sales.json("table show sales.europe.mine").items() >= table.items()
+    listing = sales.done("table list sales").splitlines()
+    assert f"{BY_REGION}   AND year >= 2024  Region, team" in next(line for line in listing if ".mine" in line)
+    output = sales.done("table show sales.europe.mine")
+    assert f"partitionFilter  {BY_REGION}" in output
+    assert "viewProperties" not in output
     changed = sales.json("table update sales.europe.mine --partition-filter 'year = 2024' --hide-columns year")
-    assert changed == {**made, "partitionFilter": "year = 2024", "hiddenColumns": ["year"]}
-    opened = sales.json("table update sales.europe.mine --no-partition-filter --no-hide-columns --history")
-    assert "delta.enableChangeDataFeed" in opened.pop("warnings")[0]
-    assert opened == {**made, "partitionFilter": "", "hiddenColumns": [], "history": True}
+    assert changed == {**table, "partitionFilter": "year = 2024", "hiddenColumns": ["year"]}
+    updated_table = sales.json("table update sales.europe.mine --no-partition-filter --no-hide-columns --history")
+    assert "delta.enableChangeDataFeed" in updated_table.pop("warnings")[0]
+    assert updated_table == {**table, "partitionFilter": "", "hiddenColumns": [], "history": True}
     assert "  all  " in next(line for line in sales.done("table list sales").splitlines() if ".mine" in line)
 
 
@@ -132,46 +132,48 @@ def test_what_does_not_fit_the_table_is_refused_and_not_written(sales: Deltaic, 
 
 
 HIDDEN = [
-    pytest.param("land", PLAIN, PARTED, {}, (), "the columns id, day, region, team", id="no such column"),
-    pytest.param("id", PLAIN, PARTED, {}, (), "in the files", id="a column of the files"),
+    pytest.param("land", COLUMNS, PARTED, {}, (), "the columns id, day, region, team", id="no such column"),
+    pytest.param("id", COLUMNS, PARTED, {}, (), "in the files", id="a column of the files"),
     pytest.param(
-        "team", PLAIN, ("region",), {}, (), "Only partition columns can be hidden: region", id="another tables"
+        "team", COLUMNS, ("region",), {}, (), "Only partition columns can be hidden: region", id="another tables"
     ),
-    pytest.param("region", PLAIN, (), {}, (), "can be hidden: none", id="no partitions"),
+    pytest.param("region", COLUMNS, (), {}, (), "can be hidden: none", id="no partitions"),
     pytest.param("A", schema(a="string"), ("a",), {}, (), "all columns", id="all columns"),
     pytest.param("region", GENERATED, ("region",), {}, (), "'hint' is generated from it", id="told by another column"),
-    pytest.param("region", PLAIN, PARTED, {}, ("icebergCompatV1",), "icebergCompatV1", id="once written for Iceberg"),
-    pytest.param("region", PLAIN, PARTED, ICEBERG, (), "icebergCompatV2", id="written for Iceberg"),
-    pytest.param("region", PLAIN, PARTED, {}, ("materializePartitionColumns",), "into the files", id="in the files"),
+    pytest.param("region", COLUMNS, PARTED, {}, ("icebergCompatV1",), "icebergCompatV1", id="once written for Iceberg"),
+    pytest.param("region", COLUMNS, PARTED, ICEBERG, (), "icebergCompatV2", id="written for Iceberg"),
+    pytest.param("region", COLUMNS, PARTED, {}, ("materializePartitionColumns",), "into the files", id="in the files"),
 ]
 
 
-def shared(said: str, partitions: tuple[str, ...], configuration: dict[str, str], features: tuple[str, ...]) -> Any:
-    meta: Any = metadata(configuration, schema=said, partitions=partitions)["metaData"]
+def shared(columns: str, partitions: tuple[str, ...], configuration: dict[str, str], features: tuple[str, ...]) -> Any:
+    meta: Any = metadata(configuration, schema=columns, partitions=partitions)["metaData"]
     rules: Any = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": list(features)}
     return SharedSchema(parse_metadata(meta, "here"), parse_protocol(rules, "here"))
 
 
-@pytest.mark.parametrize(("name", "said", "partitions", "configuration", "features", "message"), HIDDEN)
+@pytest.mark.parametrize(("name", "columns", "partitions", "configuration", "features", "message"), HIDDEN)
 def test_what_recipients_would_see_all_the_same_cannot_be_hidden(  # noqa: PLR0917 -- what a table is
     name: str,
-    said: str,
+    columns: str,
     partitions: tuple[str, ...],
     configuration: dict[str, str],
     features: tuple[str, ...],
     message: str,
 ) -> None:
     with pytest.raises(InvalidParameter, match=message):
-        check_hidden([name], shared(said, partitions, configuration, features))
+        check_hidden([name], shared(columns, partitions, configuration, features))
 
 
 def test_partition_columns_are_hidden_as_the_table_spells_them() -> None:
-    plain = shared(PLAIN, PARTED, {"delta.enableIcebergCompatV2": "false"}, ("deletionVectors",))
-    assert check_hidden(["DAY", "region"], plain) == ("day", "region")
+    simple = shared(COLUMNS, PARTED, {"delta.enableIcebergCompatV2": "false"}, ("deletionVectors",))
+    assert check_hidden(["DAY", "region"], simple) == ("day", "region")
     both = schema(id="long", hint=("string", {"delta.generationExpression": "upper(region)"}), region="string")
     assert check_hidden(["region", "hint"], shared(both, ("region", "hint"), {}, ())) == ("region", "hint")
-    other = schema(id="long", region2=("string", {"delta.generationExpression": "upper(regions)"}), region="string")
-    assert check_hidden(["region"], shared(other, ("region",), {}, ())) == ("region",)
+    regions_only = schema(
+        id="long", region2=("string", {"delta.generationExpression": "upper(regions)"}), region="string"
+    )
+    assert check_hidden(["region"], shared(regions_only, ("region",), {}, ())) == ("region",)
 
 
 @pytest.mark.usefixtures("put")
@@ -195,14 +197,14 @@ def test_a_file_that_is_none_is_a_line_and_not_a_stack_trace(sales: Deltaic, tmp
 
 
 def test_a_grant_narrows_every_table_of_the_share(sales: Deltaic, orders: str) -> None:
-    made = sales.json("grant create bob sales --partition-filter 'year >= 2024'")
-    assert made["partitionFilter"] == "year >= 2024"
-    assert sales.json("grant show bob sales") == made
+    grant = sales.json("grant create bob sales --partition-filter 'year >= 2024'")
+    assert grant["partitionFilter"] == "year >= 2024"
+    assert sales.json("grant show bob sales") == grant
     rows = {line.split()[0]: line for line in sales.done("grant list --share sales").splitlines()[1:]}
     assert "year >= 2024" in rows["bob"]
     assert "all that are shared" in rows["alice"]
     changed = sales.json("grant update bob sales --partition-filter \"team IN ('a', 'b')\"")
-    assert changed == {**made, "partitionFilter": "team IN ('a', 'b')"}
+    assert changed == {**grant, "partitionFilter": "team IN ('a', 'b')"}
     sales.done(f"table create sales.europe.more --location {orders}")
     assert sales.json("grant update bob sales --no-partition-filter")["partitionFilter"] == ""
 
@@ -222,9 +224,9 @@ def test_a_grants_filter_fits_every_table_or_is_refused(sales: Deltaic, dynamodb
     sales.done(f"table update sales.europe.days --location {orders} --history --access-mode dir")
     refused("sales.europe.days: it has only access mode 'dir'")
     sales.done(f"table update sales.europe.days --location s3://{BUCKET}/nowhere --access-mode url --unchecked")
-    for place in (f"s3://{BUCKET}/nowhere", "s3://no-such-bucket/t"):
-        sales.done(f"table update sales.europe.days --location {place} --unchecked")
-        refused(f"the filter cannot be checked against table sales.europe.days: {place} cannot be read")
+    for location in (f"s3://{BUCKET}/nowhere", "s3://no-such-bucket/t"):
+        sales.done(f"table update sales.europe.days --location {location} --unchecked")
+        refused(f"the filter cannot be checked against table sales.europe.days: {location} cannot be read")
         refused("deltaic table update sales.europe.days --location ..., or deltaic table delete sales.europe.days")
     make_view(sales, dynamodb, "days", ())
     refused("sales.europe.days: it is a view")
@@ -250,9 +252,9 @@ def test_a_table_that_comes_into_a_narrowed_share_fits_its_grants(sales: Deltaic
 
 
 def test_a_property_given_more_than_once_is_a_list(sales: Deltaic) -> None:
-    made = sales.json("recipient create carol --property regions=EU --property one=1 --property regions=US")
-    assert made["properties"] == {"regions": ["EU", "US"], "one": "1"}
-    assert sales.json("recipient show carol").items() >= made.items()
+    recipient = sales.json("recipient create carol --property regions=EU --property one=1 --property regions=US")
+    assert recipient["properties"] == {"regions": ["EU", "US"], "one": "1"}
+    assert sales.json("recipient show carol").items() >= recipient.items()
     assert "regions=[EU, US], one=1" in sales.done("recipient list")
     assert "regions=[EU, US], one=1" in sales.done("recipient show carol")
     changed = sales.json("recipient update carol --property one=2 --property one=2 --property 'regions=[\"ü\"]'")
@@ -280,8 +282,10 @@ def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> N
     changed = sales.json(f"table update {ORDERS} --partition-filter \"{BY_REGION} AND team = 'a'\"")
     assert changed["warnings"] == [line]
     assert "warnings" not in sales.json(f"table update {ORDERS} --checkpoint")
-    made = f"table create sales.europe.more --location {orders} --partition-filter \"team = current_recipient('team')\""
-    assert [line.split()[0] for line in sales.json(made)["warnings"]] == ["'alice'", "'bob'"]
+    command = (
+        f"table create sales.europe.more --location {orders} --partition-filter \"team = current_recipient('team')\""
+    )
+    assert [line.split()[0] for line in sales.json(command)["warnings"]] == ["'alice'", "'bob'"]
 
 
 def test_who_lacks_a_property_is_warned_of(sales: Deltaic, dynamodb: Any) -> None:

@@ -38,9 +38,9 @@ def write(s3: Any, text: str) -> None:
 @pytest.mark.usefixtures("s3")
 def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
     name = "vaccine_share.acme.scans"
-    made = filled.json(f"volume create {name} --location s3://{BUCKET}/scans/ --comment paper")
-    assert (made["location"], made["accessModes"]) == (f"s3://{BUCKET}/scans", ["url", "dir"])
-    assert "warnings" not in made
+    volume = filled.json(f"volume create {name} --location s3://{BUCKET}/scans/ --comment paper")
+    assert (volume["location"], volume["accessModes"]) == (f"s3://{BUCKET}/scans", ["url", "dir"])
+    assert "warnings" not in volume
     assert filled.json(f"volume update {name} --access-mode url")["accessModes"] == ["url"]
     assert filled.json("volume list vaccine_share.acme")[0] == filled.json(f"volume show {name}")
     refused = filled("volume show vaccine_share.acme.scan")
@@ -54,8 +54,8 @@ def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
 def test_an_empty_folder_and_what_else_is_shared_of_it_are_told(filled: Deltaic) -> None:
     [empty] = filled.json(f"volume create vaccine_share.acme.none --location s3://{BUCKET}/none")["warnings"]
     assert empty == f"s3://{BUCKET}/none is empty"
-    [other] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
-    assert other == f"volume 'vaccine_share.acme.none' (s3://{BUCKET}/none) shares some of the same files"
+    [warning] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
+    assert warning == f"volume 'vaccine_share.acme.none' (s3://{BUCKET}/none) shares some of the same files"
 
 
 @pytest.mark.parametrize("line", ["volume create vaccine_share.acme.x", "model version add vaccine_share.acme.m 1"])
@@ -69,13 +69,17 @@ def test_a_bucket_that_is_not_there_is_refused_before_anything_is_stored(filled:
 
 def test_a_skill_says_what_its_file_says_and_says_it_anew(filled: Deltaic, s3: Any) -> None:
     write(s3, GOOD)
-    made = filled.json(NEW)
-    assert (made["description"], made["allowedTools"]) == ("Reads forms.", "Read Grep")
-    assert made["metadata"] == {"version": "1.0"}
+    skill = filled.json(NEW)
+    assert (skill["description"], skill["allowedTools"]) == ("Reads forms.", "Read Grep")
+    assert skill["metadata"] == {"version": "1.0"}
     write(s3, GOOD.replace("Reads forms.", "Reads and fills forms.").replace("allowed-tools: Read Grep\n", "new: 1\n"))
-    again = filled.json("skill refresh vaccine_share.acme.forms")
-    assert (again["description"], again["allowedTools"], again["id"]) == ("Reads and fills forms.", "", made["id"])
-    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not define: new"]
+    updated = filled.json("skill refresh vaccine_share.acme.forms")
+    assert (updated["description"], updated["allowedTools"], updated["id"]) == (
+        "Reads and fills forms.",
+        "",
+        skill["id"],
+    )
+    assert updated["warnings"] == ["SKILL.md has keys that agentskills.io does not define: new"]
 
 
 WRONG = {
@@ -96,10 +100,10 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_skill_against_the_rules_is_refused_by_what_is_wrong(filled: Deltaic, s3: Any, case: str) -> None:
-    text, why = WRONG[case]
+    text, reason = WRONG[case]
     write(s3, text)
     refused = filled(NEW)
-    assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
+    assert (refused.exit_code, reason in refused.stderr) == (1, True), refused.output
     assert filled.json("skill list vaccine_share") == []
 
 
@@ -113,10 +117,10 @@ def test_a_version_tells_the_run_that_mlflow_tells(filled: Deltaic) -> None:
     name = "vaccine_share.acme.dosage"
     filled.done(f"model create {name} --comment doses")
     add = f"model version add {name} "
-    made = filled.json(f"{add} 3 --location s3://{BUCKET}/models/3")
-    assert (made["runId"], made["source"], made["version"]) == ("abc123", "runs:/abc123/model", 3)
+    version = filled.json(f"{add} 3 --location s3://{BUCKET}/models/3")
+    assert (version["runId"], version["source"], version["version"]) == ("abc123", "runs:/abc123/model", 3)
     assert filled.json(f"{add} 4 --location s3://{BUCKET}/models/4 --run-id mine")["runId"] == "mine"
-    assert [one["version"] for one in filled.json(f"model version list {name}")] == [3, 4]
+    assert [entry["version"] for entry in filled.json(f"model version list {name}")] == [3, 4]
     assert "has 2 version(s)" in filled(f"model delete {name}").stderr
     filled.done(f"model version remove {name} 3")
     filled.done(f"model delete {name} --force")
@@ -146,8 +150,10 @@ def test_a_folder_behind_an_unknown_access_point_is_shared_with_a_warning(filled
 def test_the_bucket_behind_an_access_point_is_asked_of_s3(
     embedded_aws: EmbeddedAws,
 ) -> None:
-    told = embedded_aws.environment
-    session = boto3.Session(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")
+    environment = embedded_aws.environment
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1"
+    )
     account = session.client("sts", endpoint_url=embedded_aws.endpoint).get_caller_identity()["Account"]
 
     def without_account(request: Any, **_: Any) -> None:
@@ -158,8 +164,10 @@ def test_the_bucket_behind_an_access_point_is_asked_of_s3(
     session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="behind-a-point")
     control: Any = session.client("s3control", endpoint_url=embedded_aws.endpoint)
     control.create_access_point(AccountId=account, Name="partner", Bucket="behind-a-point")
-    where = Connection(Wishes(catalog="c", tokens="t"), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session)
+    connection = Connection(
+        Wishes(catalog="c", tokens="t"), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session
+    )
     for name, bucket in (("partner", "behind-a-point"), ("unknown", "")):
         point = access_point(f"arn:aws:s3:us-east-1:{account}:accesspoint/{name}")
         assert point is not None
-        assert where.admin().buckets.bucket_of(point) == bucket
+        assert connection.admin().buckets.bucket_of(point) == bucket

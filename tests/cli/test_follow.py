@@ -44,104 +44,106 @@ class Lake:
 @pytest.fixture
 def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Lake:
     """Return a bucket with two tables and things that are none."""
-    made = Lake(aws_session.client("s3", endpoint_url=embedded_aws.endpoint), f"follow-{uuid4().hex}")
-    made.s3.create_bucket(Bucket=made.bucket)
-    made.commit("orders")
-    made.commit("Net Returns.v2")
-    made.s3.put_object(Bucket=made.bucket, Key="sales/notes/readme.txt", Body=b"no table")
-    made.s3.put_object(Bucket=made.bucket, Key="sales/top.csv", Body=b"no folder")
-    made.commit("deeper/down")
-    return made
+    lake_ = Lake(aws_session.client("s3", endpoint_url=embedded_aws.endpoint), f"follow-{uuid4().hex}")
+    lake_.s3.create_bucket(Bucket=lake_.bucket)
+    lake_.commit("orders")
+    lake_.commit("Net Returns.v2")
+    lake_.s3.put_object(Bucket=lake_.bucket, Key="sales/notes/readme.txt", Body=b"no table")
+    lake_.s3.put_object(Bucket=lake_.bucket, Key="sales/top.csv", Body=b"no folder")
+    lake_.commit("deeper/down")
+    return lake_
 
 
 @pytest.fixture
-def seen(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callable[[], list[str]]:
+def read_tables(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callable[[], list[str]]:
     """Return what tells which tables of the share a recipient sees: in both listings, and by their names."""
     admin.shares.create("sales")
     alice = admin.recipients.create("alice")
     admin.grants.create("alice", "sales")
     reader = CatalogReader(deltaic.variables["CATALOG_TABLE"], Dynamo(lambda: dynamodb))
 
-    def look() -> list[str]:
+    def read() -> list[str]:
         # A page at a time, so that what is not listed lies between pages too.
         tables: list[Any] = []
         while page := reader.list_tables(alice.id, "sales", None, tables[-1].key_in_share if tables else None, 1):
             tables += page
         schemas = reader.list_schemas(alice.id, "sales", None, 100)
-        inner = [one for each in schemas for one in reader.list_tables(alice.id, "sales", each.name, None, 2)]
-        assert {one.name for one in inner} <= {one.name for one in tables}
+        inner = [
+            list_table for each in schemas for list_table in reader.list_tables(alice.id, "sales", each.name, None, 2)
+        ]
+        assert {list_table.name for list_table in inner} <= {list_table.name for list_table in tables}
         for schema in schemas:
             for entry in admin.tables.list("sales", schema.name):
-                if entry.name not in {one.name for one in tables}:
+                if entry.name not in {list_table.name for list_table in tables}:
                     with pytest.raises(NotFound, match="does not exist"):
                         reader.get_table(alice.id, "sales", schema.name, entry.name)
-        return [one.name for one in tables]
+        return [list_table.name for list_table in tables]
 
-    return look
+    return read
 
 
-def did(outcomes: Any) -> dict[str, str]:
-    return {one["table"]: one["did"] for one in outcomes}
+def actions_of(outcomes: Any) -> dict[str, str]:
+    return {outcome["table"]: outcome["did"] for outcome in outcomes}
 
 
 def test_tables_of_a_folder_are_shared_as_they_come(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     done = deltaic.done(f"share follow sales --folder {lake.folder}/")
     assert f"sales.sales follows {lake.folder}" in done
-    assert seen() == []
+    assert read_tables() == []
     tried = deltaic.json("share follow sales --dry-run")
-    assert did(tried) == {"orders": "added", "net_returns_v2": "added"}
-    assert (seen(), admin.follows.get("sales", "sales").looked_at) == ([], None)
+    assert actions_of(tried) == {"orders": "added", "net_returns_v2": "added"}
+    assert (read_tables(), admin.follows.get("sales", "sales").looked_at) == ([], None)
     assert deltaic.json("share follow sales --now") == tried
-    assert seen() == ["net_returns_v2", "orders"]
+    assert read_tables() == ["net_returns_v2", "orders"]
     entry = deltaic.json("table show sales.sales.net_returns_v2")
     assert (entry["location"], entry["followed"]) == (f"{lake.folder}/Net Returns.v2", True)
     assert "no changes" in deltaic.done("share follow sales --now")
     lake.commit("more")
-    shown = deltaic.done("share follow sales --now")
-    assert "added" in shown
-    assert seen() == ["more", "net_returns_v2", "orders"]
-    [told] = deltaic.json("share show sales")["follows"]
-    assert (told["source"], told["came"]["shared"], told["came"]["added"]) == (lake.folder, 3, 1)
+    output = deltaic.done("share follow sales --now")
+    assert "added" in output
+    assert read_tables() == ["more", "net_returns_v2", "orders"]
+    [follow] = deltaic.json("share show sales")["follows"]
+    assert (follow["source"], follow["came"]["shared"], follow["came"]["added"]) == (lake.folder, 3, 1)
     assert lake.folder in deltaic.done("share show sales")
 
 
 def test_a_table_that_broke_leaves_and_comes_back_as_the_same(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --schema s --now")
     before = admin.tables.get("sales", "s", "orders")
     admin.tables.update("sales", "s", "orders", history=True)
     lake.commit("orders", b"{broken", 1)
     lake.remove("Net Returns.v2")
-    told = deltaic.json("share follow sales --now")
-    assert did(told) == {"orders": "hidden", "net_returns_v2": "hidden"}
-    assert seen() == []
+    outcomes = deltaic.json("share follow sales --now")
+    assert actions_of(outcomes) == {"orders": "hidden", "net_returns_v2": "hidden"}
+    assert read_tables() == []
     assert "no: " in deltaic.done("table list sales")
-    found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
-    assert "recipients do not see it: " in found["lists sales.s.orders"]["said"]
-    assert "no Delta log" in found["lists sales.s.net_returns_v2"]["said"]
-    assert not [check for check in found if check.startswith("reads the log of")]
+    findings = {finding["check"]: finding for finding in json.loads(deltaic("doctor --json").stdout)}
+    assert "recipients do not see it: " in findings["lists sales.s.orders"]["said"]
+    assert "no Delta log" in findings["lists sales.s.net_returns_v2"]["said"]
+    assert not [check for check in findings if check.startswith("reads the log of")]
     assert deltaic.json("share follow sales --now") == []
     lake.remove("orders", 1)
     lake.commit("Net Returns.v2")
-    assert did(deltaic.json("share follow sales --now")) == {"orders": "back", "net_returns_v2": "back"}
+    assert actions_of(deltaic.json("share follow sales --now")) == {"orders": "back", "net_returns_v2": "back"}
     after = admin.tables.get("sales", "s", "orders")
     assert (after.id, after.history, after.unlisted) == (before.id, True, "")
-    assert seen() == ["net_returns_v2", "orders"]
+    assert read_tables() == ["net_returns_v2", "orders"]
 
 
 def test_names_that_are_excluded_are_not_entered_and_those_that_were_are_hidden(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --exclude 'NET_*' --now")
-    assert seen() == ["orders"]
+    assert read_tables() == ["orders"]
     deltaic.done("share follow sales --exclude 'ord*'")
-    told = deltaic.json("share follow sales --now")
-    assert did(told) == {"orders": "hidden", "net_returns_v2": "added"}
-    assert seen() == ["net_returns_v2"]
-    assert did(deltaic.json("share follow sales --no-exclude --now")) == {"orders": "back"}
+    outcomes = deltaic.json("share follow sales --now")
+    assert actions_of(outcomes) == {"orders": "hidden", "net_returns_v2": "added"}
+    assert read_tables() == ["net_returns_v2"]
+    assert actions_of(deltaic.json("share follow sales --no-exclude --now")) == {"orders": "back"}
 
 
 @pytest.mark.usefixtures("seen")
@@ -151,33 +153,33 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     admin.tables.create("sales", "sales", "orders", f"s3://{lake.bucket}/elsewhere/mine")
     admin.tables.create("sales", "sales", "net_returns_v2", f"{lake.folder}/Net Returns.v2/", history=True)
     mine = list(admin.tables.list("sales"))
-    [told] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
-    assert (told["table"], told["did"]) == ("orders", "refused")
-    assert told["why"] == f"its name is used by the table in s3://{lake.bucket}/elsewhere/mine"
+    [outcome] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
+    assert (outcome["table"], outcome["did"]) == ("orders", "refused")
+    assert outcome["why"] == f"its name is used by the table in s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
-    assert did(deltaic.json("share follow sales --now")) == {"orders": "refused"}
+    assert actions_of(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine
-    found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
-    assert "its name is used" in found["shares sales.sales.orders"]["said"]
+    findings = {finding["check"]: finding for finding in json.loads(deltaic("doctor --json").stdout)}
+    assert "its name is used" in findings["shares sales.sales.orders"]["said"]
     # What was excluded before stays so.
-    assert "--exclude 'tmp_*' --exclude orders" in found["shares sales.sales.orders"]["remedy"]
+    assert "--exclude 'tmp_*' --exclude orders" in findings["shares sales.sales.orders"]["remedy"]
 
 
 def test_two_folders_of_one_name_and_a_broken_one_are_told(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
 ) -> None:
     lake.commit("ORDERS")
     lake.commit("new", b"{broken")
     lake.commit("x" * 300)
-    told = deltaic.json(f"share follow sales --folder {lake.folder} --now")
-    assert sorted(one["did"] for one in told) == ["added", "added", "refused", "refused", "refused"]
-    assert seen() == ["net_returns_v2", "orders"]
-    assert [one["location"] for one in told if one["did"] == "added" and one["table"] == "orders"] == [
-        f"{lake.folder}/ORDERS"
-    ]
-    again = {one["table"]: one["why"] for one in deltaic.json("share follow sales --now")}
+    outcomes = deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    assert sorted(outcome["did"] for outcome in outcomes) == ["added", "added", "refused", "refused", "refused"]
+    assert read_tables() == ["net_returns_v2", "orders"]
+    assert [
+        outcome["location"] for outcome in outcomes if outcome["did"] == "added" and outcome["table"] == "orders"
+    ] == [f"{lake.folder}/ORDERS"]
+    again = {outcome["table"]: outcome["why"] for outcome in deltaic.json("share follow sales --now")}
     assert again["orders"] == f"another table of the source has its name: {lake.folder}/ORDERS"
-    remedies = {one["check"]: one["remedy"] for one in json.loads(deltaic("doctor --json").stdout)}
+    remedies = {outcome["check"]: outcome["remedy"] for outcome in json.loads(deltaic("doctor --json").stdout)}
     assert "--exclude" not in remedies["shares sales.sales.orders"], "which would hide both"
 
 
@@ -187,20 +189,22 @@ def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
 ) -> None:
     lake.commit("parted", PARTED)
     admin.grants.update("alice", "sales", partition_filter="p = 'a'")
-    told = {one["table"]: one for one in deltaic.json(f"share follow sales --folder {lake.folder} --now")}
-    assert {name: one["did"] for name, one in told.items()} == {
+    outcomes = {
+        outcome["table"]: outcome for outcome in deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    }
+    assert {name: outcome["did"] for name, outcome in outcomes.items()} == {
         "orders": "refused", "net_returns_v2": "refused", "parted": "added",
     }  # fmt: skip
-    assert "the filter of a grant of 'sales' is invalid for it" in told["orders"]["why"]
+    assert "the filter of a grant of 'sales' is invalid for it" in outcomes["orders"]["why"]
     lake.remove("parted")
     deltaic.done("share follow sales --now")
     lake.commit("parted", GOOD)
-    again = {one["table"]: one for one in deltaic.json("share follow sales --now")}
+    again = {outcome["table"]: outcome for outcome in deltaic.json("share follow sales --now")}
     assert (again["parted"]["did"], "is invalid for it" in again["parted"]["why"]) == ("hidden", True)
 
 
 def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     lake.commit("parted", PARTED)
     lake.commit("by_recipient")
@@ -208,44 +212,46 @@ def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
     admin.schemas.create("narrow", "s")
     admin.tables.create("narrow", "s", "t", f"{lake.folder}/parted", partition_filter="p = 'a'")
     admin.tables.create("narrow", "s", "source", f"{lake.folder}/orders")
-    place = f"{lake.folder}/by_recipient"
-    admin.views.create("narrow", "s", "v", place, source="narrow.s.source", sql="SELECT 1", properties=[])
-    told = {one["table"]: one for one in deltaic.json(f"share follow sales --folder {lake.folder} --now")}
-    assert [told[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
-    assert "only part of it is shared as 'narrow.s.v'" in told["by_recipient"]["why"]
-    assert seen() == ["net_returns_v2", "orders"]
+    location = f"{lake.folder}/by_recipient"
+    admin.views.create("narrow", "s", "v", location, source="narrow.s.source", sql="SELECT 1", properties=[])
+    outcomes = {
+        outcome["table"]: outcome for outcome in deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    }
+    assert [outcomes[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
+    assert "only part of it is shared as 'narrow.s.v'" in outcomes["by_recipient"]["why"]
+    assert read_tables() == ["net_returns_v2", "orders"]
     # A filter of the operator's own on a table that came by itself does not keep that from coming back.
     admin.tables.update("sales", "sales", "orders", partition_filter="p = 'a'")
     lake.remove("orders")
     deltaic.done("share follow sales --now")
     lake.commit("orders", PARTED)
-    assert did(deltaic.json("share follow sales --now"))["orders"] == "back"
+    assert actions_of(deltaic.json("share follow sales --now"))["orders"] == "back"
 
 
 def test_to_follow_no_more_leaves_what_recipients_see(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --now")
     lake.remove("orders")
     deltaic.done("share follow sales --now")
     assert "follows" in deltaic.done("share follow sales --off")
-    [left] = admin.tables.list("sales")
-    assert (left.name, left.followed) == ("net_returns_v2", False)
-    assert seen() == ["net_returns_v2"]
+    [table] = admin.tables.list("sales")
+    assert (table.name, table.followed) == ("net_returns_v2", False)
+    assert read_tables() == ["net_returns_v2"]
     assert deltaic("share follow sales --off").exit_code == 1
     deltaic.done("table delete sales.sales.net_returns_v2")
     deltaic.done("schema delete sales.sales")
 
 
 def test_a_schema_goes_with_what_it_follows_by_force_alone(
-    deltaic: Deltaic, seen: Callable[[], list[str]], admin: CatalogAdmin
+    deltaic: Deltaic, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     admin.storages.create("other", region="eu-west-1")
     admin.schemas.create("sales", "s")
     admin.follows.put("sales", "s", "s3://elsewhere/x", storage="other")
     assert "1 table(s) or other entries" in deltaic("schema delete sales.s").stderr
     deltaic.done("schema delete sales.s --force")
-    assert seen() == []
+    assert read_tables() == []
     assert list(admin.follows.list("sales")) == []
     admin.storages.delete("other")
 
@@ -256,36 +262,37 @@ def glue(aws_session: boto3.Session, embedded_aws: EmbeddedAws, lake: Lake) -> A
     client = aws_session.client("glue", endpoint_url=embedded_aws.endpoint)
     client.create_database(DatabaseInput={"Name": lake.bucket})
 
-    def enter(name: str, parameters: dict[str, str], location: str, path: str = "") -> None:
+    def create_table(name: str, parameters: dict[str, str], location: str, path: str = "") -> None:
         stored: dict[str, Any] = {"Location": location}
         if path:
             stored["SerdeInfo"] = {"Parameters": {"path": path}}
         table = {"Name": name, "Parameters": parameters, "StorageDescriptor": stored}
         client.create_table(DatabaseName=lake.bucket, TableInput=table)
 
-    place = f"{lake.folder}/orders"
-    enter("of_spark", {"spark.sql.sources.provider": "delta"}, "s3://spark/x-__PLACEHOLDER__", place)
-    enter("of_athena", {"table_type": "DELTA"}, f"{lake.folder}/Net Returns.v2/")
-    enter("of_hive", {"classification": "parquet"}, place)
-    enter("of_nobody", {"table_type": "DELTA"}, f"{lake.folder}/notes")
+    table_location = f"{lake.folder}/orders"
+    create_table("of_spark", {"spark.sql.sources.provider": "delta"}, "s3://spark/x-__PLACEHOLDER__", table_location)
+    create_table("of_athena", {"table_type": "DELTA"}, f"{lake.folder}/Net Returns.v2/")
+    create_table("of_hive", {"classification": "parquet"}, table_location)
+    create_table("of_nobody", {"table_type": "DELTA"}, f"{lake.folder}/notes")
     return client
 
 
 def test_tables_of_a_database_are_shared_until_it_drops_them(
-    deltaic: Deltaic, lake: Lake, glue: Any, seen: Callable[[], list[str]]
+    deltaic: Deltaic, lake: Lake, glue: Any, read_tables: Callable[[], list[str]]
 ) -> None:
-    told = {
-        one["table"]: one for one in deltaic.json(f"share follow sales --database glue:{lake.bucket} --schema g --now")
+    outcomes = {
+        outcome["table"]: outcome
+        for outcome in deltaic.json(f"share follow sales --database glue:{lake.bucket} --schema g --now")
     }
-    assert {name: one["did"] for name, one in told.items()} == {
+    assert {name: outcome["did"] for name, outcome in outcomes.items()} == {
         "of_spark": "added", "of_athena": "added", "of_nobody": "refused",
     }  # fmt: skip
-    assert "no Delta log" in told["of_nobody"]["why"]
-    assert seen() == ["of_athena", "of_spark"]
+    assert "no Delta log" in outcomes["of_nobody"]["why"]
+    assert read_tables() == ["of_athena", "of_spark"]
     glue.delete_table(DatabaseName=lake.bucket, Name="of_spark")
-    told = {one["table"]: one for one in deltaic.json("share follow sales --now")}
-    assert told["of_spark"]["why"] == f"the AWS Glue database '{lake.bucket}' no longer contains it"
-    assert seen() == ["of_athena"]
+    outcomes = {outcome["table"]: outcome for outcome in deltaic.json("share follow sales --now")}
+    assert outcomes["of_spark"]["why"] == f"the AWS Glue database '{lake.bucket}' no longer contains it"
+    assert read_tables() == ["of_athena"]
 
 
 REFUSED = [
@@ -305,21 +312,21 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "said"), REFUSED)
+@pytest.mark.parametrize(("line", "message"), REFUSED)
 def test_what_cannot_be_followed_is_refused(
-    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], line: str, said: str
+    deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], line: str, message: str
 ) -> None:
     answer = deltaic(f"share follow {line.format(folder=lake.folder)}")
     assert answer.exit_code > 0
-    assert said in answer.stderr
-    assert seen() == []
+    assert message in answer.stderr
+    assert read_tables() == []
     assert deltaic.json("schema list sales") == []
 
 
-def test_a_schema_follows_one_source(deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]) -> None:
+def test_a_schema_follows_one_source(deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --schema s")
     answer = deltaic(f"share follow sales --folder s3://{lake.bucket}/elsewhere --schema s")
     assert f"sales.s follows {lake.folder} already: end that first" in answer.stderr
     deltaic.done(f"share follow sales --folder s3://{lake.bucket}/elsewhere")
     assert "add --schema, one of elsewhere, s" in deltaic("share follow sales --now").stderr
-    assert seen() == []
+    assert read_tables() == []

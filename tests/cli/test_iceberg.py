@@ -24,13 +24,15 @@ def lake(filled: Deltaic, embedded_aws: EmbeddedAws) -> Deltaic:
     """Return the command over a catalog with a schema, and a bucket with one table that such clients can read."""
     import boto3
 
-    known = dict(embedded_aws.environment)
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")
+    environment = dict(embedded_aws.environment)
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1"
+    )
     s3 = session.client("s3", endpoint_url=embedded_aws.endpoint)
     s3.create_bucket(Bucket=BUCKET)
-    options = {**known, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
-    plain = pa.table({"id": [1]})
-    deltalake.write_deltalake(f"s3://{BUCKET}/plain", plain, mode="overwrite", storage_options=options)
+    options = {**environment, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
+    rows = pa.table({"id": [1]})
+    deltalake.write_deltalake(f"s3://{BUCKET}/plain", rows, mode="overwrite", storage_options=options)
     variant = load("variant").path
     for path in variant.rglob("*"):
         if path.is_file():
@@ -49,15 +51,15 @@ def test_a_table_is_opened_and_closed_again(lake: Deltaic) -> None:
     refused = lake("table update iced.s.t --iceberg vended")
     assert refused.exit_code == 1
     assert "--access-mode dir --history" in refused.stderr
-    opened = lake.json("table update iced.s.t --iceberg vended --access-mode dir --history")
-    assert (opened["iceberg"], opened["accessModes"]) == ("vended", ["dir"])
+    table = lake.json("table update iced.s.t --iceberg vended --access-mode dir --history")
+    assert (table["iceberg"], table["accessModes"]) == ("vended", ["dir"])
     assert lake.json("table update iced.s.t --iceberg off")["iceberg"] == ""
 
 
 def test_what_such_clients_cannot_read_is_told_to_the_provider(lake: Deltaic) -> None:
-    made = lake(f"table create iced.s.v --location s3://{BUCKET}/variant --iceberg signed")
-    assert made.exit_code == 0
-    assert "Iceberg clients cannot read it: " in made.stderr
+    result = lake(f"table create iced.s.v --location s3://{BUCKET}/variant --iceberg signed")
+    assert result.exit_code == 0
+    assert "Iceberg clients cannot read it: " in result.stderr
     [warning] = lake.json("table show iced.s.v")["warnings"]
     assert "variant" in warning
 
@@ -65,9 +67,9 @@ def test_what_such_clients_cannot_read_is_told_to_the_provider(lake: Deltaic) ->
 def test_a_profile_names_their_endpoint_where_the_server_has_one(lake: Deltaic) -> None:
     lake.variables["ICEBERG_BUCKET"] = "deltaic-icebergbucket"
     lake.done("token create alice --profile alice.share")
-    known = json.loads(Path("alice.share").read_text())
-    assert known["icebergEndpoint"] == f"{known['endpoint']}/iceberg"
-    assert DeltaSharingProfile.read_from_file("alice.share").endpoint == known["endpoint"]
+    profile = json.loads(Path("alice.share").read_text())
+    assert profile["icebergEndpoint"] == f"{profile['endpoint']}/iceberg"
+    assert DeltaSharingProfile.read_from_file("alice.share").endpoint == profile["endpoint"]
 
 
 @pytest.mark.parametrize(
@@ -96,5 +98,5 @@ def test_an_iceberg_table_is_not_looked_at_as_if_it_had_a_delta_log(lake: Deltai
     assert lake.json("table show iced.s.own")["latest"] is None
     assert "last checkpoint" not in lake.done("table show iced.s.own")
     linted = lake("lint iced.s.own --json")
-    [found] = json.loads(linted.stdout)["findings"]
-    assert (linted.exit_code, found["check"], found["verdict"]) == (1, "metadata", "failed")
+    [finding] = json.loads(linted.stdout)["findings"]
+    assert (linted.exit_code, finding["check"], finding["verdict"]) == (1, "metadata", "failed")

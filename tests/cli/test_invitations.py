@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def test_a_link_is_shown_once_and_listed_without_its_secret(filled: Deltaic, admin: CatalogAdmin) -> None:
-    made = filled.json("recipient invite alice --expires 2h --token-expires 12h --note laptop")
-    assert made["link"].startswith("https://shares.test/delta-sharing/activate/")
-    assert (made["tokenSeconds"], made["comment"], made["recipient"]) == (43_200, "laptop", "alice")
-    ends = datetime.fromisoformat(made["expiresAt"])
+    invitation = filled.json("recipient invite alice --expires 2h --token-expires 12h --note laptop")
+    assert invitation["link"].startswith("https://shares.test/delta-sharing/activate/")
+    assert (invitation["tokenSeconds"], invitation["comment"], invitation["recipient"]) == (43_200, "laptop", "alice")
+    ends = datetime.fromisoformat(invitation["expiresAt"])
     assert timedelta(hours=1.9) < ends - datetime.now(UTC) <= timedelta(hours=2)
-    listed = filled.done("recipient invites alice")
-    assert made["id"] in listed
-    assert made["link"].rpartition("/")[2] not in listed
-    assert [one["id"] for one in filled.json("recipient invites")] == [made["id"]]
+    listing = filled.done("recipient invites alice")
+    assert invitation["id"] in listing
+    assert invitation["link"].rpartition("/")[2] not in listing
+    assert [link["id"] for link in filled.json("recipient invites")] == [invitation["id"]]
     assert admin.tokens.list(admin.recipients.get("alice").id) == []
 
 
 def test_a_mail_is_a_draft_with_the_link_for_one_pair_of_eyes(filled: Deltaic) -> None:
     file = Path("alice.eml")
-    shown = filled.done(f"recipient invite alice --mail {file}")
-    assert "/activate/" not in shown
+    output = filled.done(f"recipient invite alice --mail {file}")
+    assert "/activate/" not in output
     mail = message_from_string(file.read_text(), policy=policy.default)
     body = mail.get_content()
     assert "https://shares.test/delta-sharing/activate/" in body
@@ -43,7 +43,7 @@ def test_a_mail_is_a_draft_with_the_link_for_one_pair_of_eyes(filled: Deltaic) -
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "subject"),
     [
         pytest.param("a\N{LINE SEPARATOR}Bcc:bob", r"a\u2028Bcc:bob", id="end-of-line"),
         pytest.param("a\x85Bcc:bob", r"a\u0085Bcc:bob", id="next-line"),
@@ -52,14 +52,14 @@ def test_a_mail_is_a_draft_with_the_link_for_one_pair_of_eyes(filled: Deltaic) -
         pytest.param("m\u00fcller", "m\u00fcller", id="letters"),
     ],
 )
-def test_a_mail_takes_a_name_as_text(deltaic: Deltaic, admin: CatalogAdmin, name: str, said: str) -> None:
+def test_a_mail_takes_a_name_as_text(deltaic: Deltaic, admin: CatalogAdmin, name: str, subject: str) -> None:
     admin.recipients.create(name)
-    shown = deltaic.done(f"recipient invite {shlex.quote(name)} --mail it.eml")
+    output = deltaic.done(f"recipient invite {shlex.quote(name)} --mail it.eml")
     mail = message_from_string(Path("it.eml").read_text(), policy=policy.default)
-    assert mail["Subject"] == f"Data shared with {said}"
-    assert f"Data is shared with {said}." in mail.get_content()
+    assert mail["Subject"] == f"Data shared with {subject}"
+    assert f"Data is shared with {subject}." in mail.get_content()
     assert set(mail.keys()) == {"Subject", "X-Unsent", "Content-Type", "Content-Transfer-Encoding", "MIME-Version"}
-    assert f"'{said}'" in shown
+    assert f"'{subject}'" in output
 
 
 def test_a_link_whose_token_was_never_used_is_listed_as_such(
@@ -67,16 +67,16 @@ def test_a_link_whose_token_was_never_used_is_listed_as_such(
 ) -> None:
     link = filled.json("recipient invite alice")["link"]
     issued = admin.invitations.use(link.rpartition("/")[2])
-    for listed in ("recipient invites alice", "recipient invites"):
-        assert "used, token never used" in filled.done(listed)
+    for command in ("recipient invites alice", "recipient invites"):
+        assert "used, token never used" in filled.done(command)
     tokens.authenticate(issued.secret)
     assert "token never used" not in filled.done("recipient invites alice")
     assert "salt" not in filled.json("token list alice")[0]
 
 
 def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
-    made = filled.json("recipient invite alice")
-    assert filled.json(f"recipient invite alice --cancel {made['id']}")["cancelled"] is True
+    invitation = filled.json("recipient invite alice")
+    assert filled.json(f"recipient invite alice --cancel {invitation['id']}")["cancelled"] is True
     assert "cancelled" in filled.done("recipient invites alice")
     refused = filled("recipient invite alice --cancel nothing")
     assert refused.exit_code == 1
@@ -84,7 +84,7 @@ def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("recipient invite nobody", "nobody"),
         ("recipient invite alice --expires 31d", "30 days"),
@@ -95,10 +95,10 @@ def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
         ("recipient invite alice --mail nowhere/alice.eml", "nowhere"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(filled: Deltaic, line: str, said: str) -> None:
+def test_what_cannot_be_is_refused_and_nothing_is_made(filled: Deltaic, line: str, message: str) -> None:
     refused = filled(line)
     assert refused.exit_code == 1
-    assert said in refused.stderr
+    assert message in refused.stderr
     assert filled.json("recipient invites") == []
 
 

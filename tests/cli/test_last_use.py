@@ -28,12 +28,12 @@ SCHEMA = pa.schema([
 
 
 def used(days_ago: float, recipient: str, token: str | None, table: str, **more: Any) -> dict[str, Any]:
-    moment = NOW - timedelta(days_ago)
-    told = {"recipient_id": recipient, "token_id": token, "table_id": table, "kind": "request", "status": 200}
-    return {**told, "time": moment, "day": moment.date(), **more}
+    time_ = NOW - timedelta(days_ago)
+    event = {"recipient_id": recipient, "token_id": token, "table_id": table, "kind": "request", "status": 200}
+    return {**event, "time": time_, "day": time_.date(), **more}
 
 
-def told(days_ago: float) -> str:
+def timestamp(days_ago: float) -> str:
     return f"{NOW - timedelta(days_ago):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -62,14 +62,14 @@ def usage(filled: Deltaic, admin: CatalogAdmin, tmp_path: Path) -> str:
 
 
 def test_the_last_use_of_each_key_is_told(filled: Deltaic, usage: str) -> None:
-    shown = filled.json(f"recipient show alice --usage {usage}")
-    [token], [policy], [client] = (shown["keys"][kind] for kind in ("tokens", "policies", "clients"))
-    assert [one["lastUsedAt"] for one in (token, policy, client)] == [told(3), told(5), told(7)]
-    assert shown["lastUsedAt"] == told(2.5), "a fetch that several requests may have caused"
+    recipient = filled.json(f"recipient show alice --usage {usage}")
+    [token], [policy], [client] = (recipient["keys"][kind] for kind in ("tokens", "policies", "clients"))
+    assert [key["lastUsedAt"] for key in (token, policy, client)] == [timestamp(3), timestamp(5), timestamp(7)]
+    assert recipient["lastUsedAt"] == timestamp(2.5), "a fetch that several requests may have caused"
     assert f"{NOW - timedelta(3):%Y-%m-%d %H:%M}" in filled.done(f"recipient show alice --usage {usage}")
     filled.done("token create alice")
-    assert {one["lastUsedAt"] for one in filled.json(f"recipient show alice --usage {usage}")["keys"]["tokens"]} == {
-        told(3),
+    assert {key["lastUsedAt"] for key in filled.json(f"recipient show alice --usage {usage}")["keys"]["tokens"]} == {
+        timestamp(3),
         None,
     }
 
@@ -77,9 +77,12 @@ def test_the_last_use_of_each_key_is_told(filled: Deltaic, usage: str) -> None:
 def test_the_last_read_of_a_table_is_told_by_recipient(filled: Deltaic, usage: str, admin: CatalogAdmin) -> None:
     admin.recipients.create("bob")
     admin.grants.create("bob", "vaccine_share")
-    shown = filled.json(f"table show vaccine_share.acme.patients --usage {usage}")
-    assert shown["lastReadAt"] == told(3)
-    assert {one["recipient"]: one["lastReadAt"] for one in shown["recipients"]} == {"alice": told(3), "bob": None}
+    table = filled.json(f"table show vaccine_share.acme.patients --usage {usage}")
+    assert table["lastReadAt"] == timestamp(3)
+    assert {recipient["recipient"]: recipient["lastReadAt"] for recipient in table["recipients"]} == {
+        "alice": timestamp(3),
+        "bob": None,
+    }
     assert "last read" in filled.done(f"table show vaccine_share.acme.patients --usage {usage}")
 
 

@@ -84,10 +84,14 @@ def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
 
 def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
     """Return what was said by the checks that warn."""
-    found = deltaic.json(f"lint {target}")["findings"]
-    assert {one["verdict"] for one in found} <= {"ok", "warning"}
-    assert all(one["remedy"] for one in found if one["verdict"] == "warning" and one["check"] not in REMEDY_SAID)
-    return {one["check"]: one["said"] for one in found if one["verdict"] == "warning"}
+    findings = deltaic.json(f"lint {target}")["findings"]
+    assert {finding["verdict"] for finding in findings} <= {"ok", "warning"}
+    assert all(
+        finding["remedy"]
+        for finding in findings
+        if finding["verdict"] == "warning" and finding["check"] not in REMEDY_SAID
+    )
+    return {finding["check"]: finding["said"] for finding in findings if finding["verdict"] == "warning"}
 
 
 REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history"}
@@ -112,31 +116,35 @@ REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history
 def test_a_table_is_warned_of_by_what_recipients_run_into(
     deltaic: Deltaic, lake: str, name: str, expected: dict[str, str]
 ) -> None:
-    found = warned(deltaic, f"{lake}/{name}")
+    warnings_ = warned(deltaic, f"{lake}/{name}")
     # Text may stand in paths with letters beyond ASCII: that of this column is told of each table.
-    others = {check: said for check, said in found.items() if check not in {"folder", "Iceberg"} or check in expected}
-    assert others.keys() == expected.keys()
-    assert all(others[check].startswith(said) for check, said in expected.items())
+    relevant = {
+        check: message
+        for check, message in warnings_.items()
+        if check not in {"folder", "Iceberg"} or check in expected
+    }
+    assert relevant.keys() == expected.keys()
+    assert all(relevant[check].startswith(message) for check, message in expected.items())
 
 
 def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
-    places = {
+    locations = {
         "nothing": "no Delta log",
         "wrong": "is not an interval",
         "lost": "is gone (gone.parquet)",
         "misspelled": "partitionColumns has 'P', which the schema spells 'p'",
         "orc": "are in the format 'orc'",
     }
-    for place, said in places.items():
-        result = deltaic(f"lint {lake}/{place}")
-        assert (result.exit_code, said in result.output) == (1, True), result.output
+    for location, message in locations.items():
+        result = deltaic(f"lint {lake}/{location}")
+        assert (result.exit_code, message in result.output) == (1, True), result.output
     assert deltaic(f"lint {lake}/fine --storage unknown").exit_code == 1
     assert json.loads(deltaic(f"lint {lake}/nothing --json").stdout)["clients"] == []
 
 
 def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> None:
-    shown = deltaic.done(f"lint {lake}/mapped").splitlines()
-    clients = shown[next(place for place, line in enumerate(shown) if line.startswith("CLIENTS")) + 1 :][:4]
+    output = deltaic.done(f"lint {lake}/mapped").splitlines()
+    clients = output[next(index for index, line in enumerate(output) if line.startswith("CLIENTS")) + 1 :][:4]
     assert [line.partition(":")[0] for line in clients] == [
         "delta format",
         "parquet format",
@@ -144,8 +152,8 @@ def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> 
         "Iceberg",
     ]
     assert [" no " in line or line.endswith(" no") for line in clients[:2]] == [False, True]
-    told = deltaic.json(f"lint {lake}/mapped")["clients"]
-    assert [(one["clients"].partition(":")[0], one["reads"]) for one in told[:2]] == [
+    clients_ = deltaic.json(f"lint {lake}/mapped")["clients"]
+    assert [(client["clients"].partition(":")[0], client["reads"]) for client in clients_[:2]] == [
         ("delta format", True),
         ("parquet format", False),
     ]
@@ -173,17 +181,21 @@ def test_clients_that_refuse_decimals_of_another_scale_are_told_apart(deltaic: D
 def test_a_folder_that_credentials_do_not_open_is_warned_of_wherever_it_is_shared_by_directory(
     filled: Deltaic, lake: str
 ) -> None:
-    said = "deltalake and polars get 403"
-    place, name = shlex.quote(f"{lake}/mit Umlaut \u00fc"), "vaccine_share.acme.umlaut"
-    assert [one["check"] for one in filled.json(f"lint {place}")["findings"] if said in one["said"]] == ["folder"]
-    assert "warnings" not in filled.json(f"table create {name} --location {place} --history")
-    assert said in filled.json(f"table update {name} --access-mode url --access-mode dir")["warnings"][0]
+    message = "deltalake and polars get 403"
+    location, name = shlex.quote(f"{lake}/mit Umlaut \u00fc"), "vaccine_share.acme.umlaut"
+    assert [
+        finding["check"] for finding in filled.json(f"lint {location}")["findings"] if message in finding["said"]
+    ] == ["folder"]
+    assert "warnings" not in filled.json(f"table create {name} --location {location} --history")
+    assert message in filled.json(f"table update {name} --access-mode url --access-mode dir")["warnings"][0]
     for line in (f"table show {name}", f"lint {name}"):
-        assert said in filled.done(line)
-    folder = next(one for one in filled.json(f"table show {name}")["latest"]["clients"] if "folder" in one["clients"])
-    assert (folder["reads"], said in folder["remark"]) == (False, True)
-    created = filled.json(f"table create {name}2 --location {place} --history --access-mode dir")
-    assert any(said in text for text in created["warnings"])
+        assert message in filled.done(line)
+    folder = next(
+        finding for finding in filled.json(f"table show {name}")["latest"]["clients"] if "folder" in finding["clients"]
+    )
+    assert (folder["reads"], message in folder["remark"]) == (False, True)
+    created = filled.json(f"table create {name}2 --location {location} --history --access-mode dir")
+    assert any(message in text for text in created["warnings"])
 
 
 def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shared(filled: Deltaic, lake: str) -> None:

@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
-COLUMNS = [("NAME", lambda one: one.name), ("COMMENT", lambda one: one.comment)]
+COLUMNS = [("NAME", lambda share: share.name), ("COMMENT", lambda share: share.comment)]
 
 
-def shares(count: int, taken: list[int]) -> Iterator[Share]:
+def shares(count: int, numbers: list[int]) -> Iterator[Share]:
     """Yield so many, and write down which were taken; then nobody answers any more."""
     for number in range(count):
-        taken.append(number)
+        numbers.append(number)
         yield Share(name=f"s{number:04}", id="i", comment="wide \N{FULLWIDTH LATIN SMALL LETTER A}", created_at=now())
     raise Unavailable("the catalog does not answer any more")
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_what_was_read_is_shown_before_more_is_asked_for(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    out, taken = Operator(Wishes()), list[int]()
-    out.as_json = as_json
+    operator, numbers = Operator(Wishes()), list[int]()
+    operator.as_json = as_json
 
     def looking() -> Iterator[Share]:
-        for one in shares(2 * PAGE, taken):
-            if len(taken) == PAGE + 1:
+        for share in shares(2 * PAGE, numbers):
+            if len(numbers) == PAGE + 1:
                 assert f"s{PAGE - 1:04}" in capsys.readouterr().out, "the first page is there"
-            yield one
+            yield share
 
     with pytest.raises(Unavailable):
-        out.rows(looking(), COLUMNS, "nothing")
+        operator.rows(looking(), COLUMNS, "nothing")
     rest = capsys.readouterr().out
     assert f"s{2 * PAGE - 1:04}" in rest
     assert not rest.rstrip().endswith("]"), "what was broken off is no array"
@@ -53,9 +53,9 @@ def test_what_was_read_is_shown_before_more_is_asked_for(capsys: pytest.CaptureF
 def test_an_array_is_json_of_any_length(capsys: pytest.CaptureFixture[str], count: int) -> None:
     items = [{"n": number, "text": "a\nb"} for number in range(count)]
     print_array(iter(items))
-    shown = capsys.readouterr().out
-    assert json.loads(shown) == items
-    assert shown == json.dumps(items, indent=2) + "\n"
+    output = capsys.readouterr().out
+    assert json.loads(output) == items
+    assert output == json.dumps(items, indent=2) + "\n"
 
 
 def test_who_has_read_enough_ends_the_command_without_a_word(deltaic: Deltaic, admin: CatalogAdmin) -> None:

@@ -39,27 +39,29 @@ def commands(page: str) -> list[str]:
 
 
 @cache
-def explained(*words: str) -> set[str]:
+def explained(*command: str) -> set[str]:
     """Return the options that a command's help names."""
-    told = CliRunner().invoke(app, [*words, "--help"], env={**dict.fromkeys(CLEAN), "COLUMNS": "200", "TERM": "dumb"})
-    assert told.exit_code == 0, told.output
-    return set(OPTION.findall(told.output))
+    result = CliRunner().invoke(
+        app, [*command, "--help"], env={**dict.fromkeys(CLEAN), "COLUMNS": "200", "TERM": "dumb"}
+    )
+    assert result.exit_code == 0, result.output
+    return set(OPTION.findall(result.output))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_command_of_a_page_exists_with_its_options(page: str) -> None:
     inline = re.findall(r"(?<!`)`deltaic ([a-z-][^`]*)`", (ROOT / page).read_text(encoding="utf-8"))
     for line in [*commands(page), *inline]:
-        words = shlex.split(line)
-        if words[0] == "--stack":
-            del words[:2]
+        arguments = shlex.split(line)
+        if arguments[0] == "--stack":
+            del arguments[:2]
         command: Any = typer.main.get_command(app)
         called: list[str] = []
-        while words and hasattr(command, "get_command") and words[0] != "...":
-            called.append(words.pop(0))
+        while arguments and hasattr(command, "get_command") and arguments[0] != "...":
+            called.append(arguments.pop(0))
             command = command.get_command(None, called[-1])
             assert command is not None, f"there is no `deltaic {line}`"
-        used = {word.partition("=")[0] for word in words if OPTION.match(word)}
+        used = {argument.partition("=")[0] for argument in arguments if OPTION.match(argument)}
         assert used <= explained() | explained(*called), line
 
 
@@ -74,14 +76,14 @@ def bucket(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
 @pytest.fixture(params=[("README.md",), SHARING], ids=["README.md", "docs/share.md"])
 def pages(request: pytest.FixtureRequest, bucket: str, embedded_aws: EmbeddedAws, tmp_path: Path) -> tuple[str, ...]:
     """Return pages that share a table, after the Python of the first one wrote that table from a CSV file."""
-    named: tuple[str, ...] = request.param
+    names: tuple[str, ...] = request.param
     (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / named[0]).read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / names[0]).read_text(), re.MULTILINE | re.DOTALL)
     [code] = [block for block in blocks if "orders.csv" in block]
     reached = {**os.environ, **embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}  # what `deltaic env` says
     code = code.replace(DATA_BUCKET, bucket)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=reached, check=True)
-    return named
+    return names
 
 
 def test_the_commands_that_share_a_table_share_it(
@@ -116,29 +118,29 @@ def test_every_command_on_leaks_is_taken_and_ends_what_it_says(
         f"token create alice --profile {tmp_path}/alice.share",
         "recipient federate alice --issuer http://127.0.0.1:9 --audience deltaic --subject reports",
     ):
-        deltaic.done(line, given="hush\n")
-    leaked, other = (
+        deltaic.done(line, stdin="hush\n")
+    leaked, second = (
         json.loads((tmp_path / f"{name}.share").read_text())["bearerToken"] for name in ("leaked", "alice")
     )
     # The page's own way from a token that was found to its id.
-    found = hashlib.sha256(leaked.encode()).hexdigest()[:12]
+    digest = hashlib.sha256(leaked.encode()).hexdigest()[:12]
     lines = commands("docs/leaks.md")
     assert len(lines) == 15
     [policy] = deltaic.json("recipient policies alice")
     invited = deltaic.json("recipient invite alice")
     client = deltaic.json("recipient client alice")
-    ids = {"TOKEN_ID": found, "POLICY_ID": policy["id"], "INVITATION_ID": invited["id"], "CLIENT_ID": client["id"]}
+    ids = {"TOKEN_ID": digest, "POLICY_ID": policy["id"], "INVITATION_ID": invited["id"], "CLIENT_ID": client["id"]}
     for line in sorted(lines, key=lambda line: line.startswith("recipient delete")):
-        deltaic.done(" ".join(ids.get(word, word) for word in line.split(" ")), given="hush\n")
+        deltaic.done(" ".join(ids.get(argument, argument) for argument in line.split(" ")), stdin="hush\n")
         if "--cancel" in line:
             assert deltaic.json("recipient invites alice")[0]["cancelled"]
         if line.startswith("token revoke"):
             with pytest.raises(Unauthenticated):
                 tokens.authenticate(leaked)
-            assert tokens.authenticate(other).recipient == "alice"
+            assert tokens.authenticate(second).recipient == "alice"
         if line.startswith("token rotate"):
             with pytest.raises(Unauthenticated):
-                tokens.authenticate(other)
+                tokens.authenticate(second)
         if line.startswith("recipient revoke-client"):
             assert deltaic.json("recipient clients") == []
         if line.startswith("recipient unfederate"):

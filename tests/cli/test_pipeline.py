@@ -51,8 +51,8 @@ def test_mistakes_are_told_with_file_line_and_field(nowhere: Deltaic, tmp_path: 
         f"{file}:4: target.shard: is not a field here: did you mean share?",
         f"{file}:5: write: mode is 'add': write one of overwrite, overwrite_partitions, append, merge, scd2",
     ]
-    told = json.loads(nowhere(f"pipeline check {file} --json").stdout)
-    assert [(one["line"], one["field"], one["mistake"]) for one in told] == [
+    mistakes = json.loads(nowhere(f"pipeline check {file} --json").stdout)
+    assert [(mistake["line"], mistake["field"], mistake["mistake"]) for mistake in mistakes] == [
         (4, "target.shard", True),
         (5, "write", True),
     ]
@@ -62,8 +62,8 @@ def test_a_file_is_checked_for_the_values_of_a_run(nowhere: Deltaic, tmp_path: P
     file = tmp_path / "doses.yaml"
     paths = "[s3://inbox/*.csv, 's3://a/{{ day }}']"
     file.write_text("variables: {day: {type: date}}\n" + RIGHT.replace("[s3://inbox/*.csv]", paths))
-    shown = nowhere.done(f"pipeline check {file}")
-    assert f"{file}:1: variables.day: perhaps: has no default: a run needs --set day=2026-11-22" in shown
+    output = nowhere.done(f"pipeline check {file}")
+    assert f"{file}:1: variables.day: perhaps: has no default: a run needs --set day=2026-11-22" in output
     assert nowhere.json(f"pipeline check {file} --set day=2026-02-28") == []
     result = nowhere(f"pipeline check {file} --set day=soon")
     assert (result.exit_code, f"{file}:1: variables.day: 'soon' is not of the type date" in result.stdout) == (1, True)
@@ -78,19 +78,19 @@ def test_what_runs_did_is_read_without_spark(deltaic: Deltaic, tmp_path: Path) -
     assert (missing.exit_code, f"no table of runs at {location}_runs" in missing.stderr) == (1, True)
     began = datetime(2026, 1, 1, 6, tzinfo=UTC)
     expectations = [{"name": "low", "action": "warn", "at_most": None, "failing": 2, "met": False}]
-    told = {"dataset": "doses", "began": began, "seconds": 1.5, "expectations": [], "phases": []}
+    fields = {"dataset": "doses", "began": began, "seconds": 1.5, "expectations": [], "phases": []}
     rows = [
-        {**told, "run": "a", "exit": 0, "rows_read": 3, "rows_written": 3, "version_after": 0},
-        {**told, "run": "b", "exit": 3, "message": "too low", "expectations": expectations},
-        {**told, "run": "c", "exit": 0, "dataset": "others"},
+        {**fields, "run": "a", "exit": 0, "rows_read": 3, "rows_written": 3, "version_after": 0},
+        {**fields, "run": "b", "exit": 3, "message": "too low", "expectations": expectations},
+        {**fields, "run": "c", "exit": 0, "dataset": "others"},
     ]
     write_deltalake(f"{location}_runs", pa.Table.from_pylist(rows, schema()))
-    shown = deltaic.done("pipeline runs doses.yaml")
-    assert re.search(r"doses +a +2026-01-01 06:00:00 +1\.5 s +0 +0 +3 +3", shown), shown
-    assert re.search(r"doses +b .* low +too low", shown), shown
-    assert "others" not in shown
-    assert [one["run"] for one in deltaic.json("pipeline runs doses.yaml --failed")] == ["b"]
-    assert [one["run"] for one in deltaic.json(f"pipeline runs --runs {location}_runs")] == ["a", "b", "c"]
+    output = deltaic.done("pipeline runs doses.yaml")
+    assert re.search(r"doses +a +2026-01-01 06:00:00 +1\.5 s +0 +0 +3 +3", output), output
+    assert re.search(r"doses +b .* low +too low", output), output
+    assert "others" not in output
+    assert [run["run"] for run in deltaic.json("pipeline runs doses.yaml --failed")] == ["b"]
+    assert [run["run"] for run in deltaic.json(f"pipeline runs --runs {location}_runs")] == ["a", "b", "c"]
     assert "no matching runs" in deltaic.done(f"pipeline runs nobody --runs {location}_runs")
     nowhere = deltaic("pipeline runs doses")
     assert (nowhere.exit_code, "missing location of the table of runs" in nowhere.stderr) == (1, True)
@@ -131,21 +131,21 @@ def test_a_publication_finds_the_embedded_aws_by_its_folder(
     deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
-    told = {**embedded_aws.environment, **deltaic.variables}
+    variables = {**embedded_aws.environment, **deltaic.variables}
     deltaic.variables = {}
     line = "pipeline publish --from a.csv --format csv --to s3://no-such-lake/t"
     with (
         lock_state(tmp_path / ".deltaic", to_serve=True),
-        announce_server(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), told),
+        announce_server(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), variables),
     ):
         assert deltaic(line).stderr.startswith("error: there is no bucket 'no-such-lake'")
     assert "`deltaic serve`" in deltaic(line).stderr
 
 
 def test_the_options_of_a_publication_are_the_jobs_own(nowhere: Deltaic) -> None:
-    shown = nowhere("pipeline publish --help", UV_RUN_RECURSION_DEPTH="1")
-    assert (shown.exit_code, "--partition-by" in shown.stdout) == (0, True)
-    assert "\n  uv run deltaic pipeline publish --from " in shown.stdout
+    output = nowhere("pipeline publish --help", UV_RUN_RECURSION_DEPTH="1")
+    assert (output.exit_code, "--partition-by" in output.stdout) == (0, True)
+    assert "\n  uv run deltaic pipeline publish --from " in output.stdout
     wrong = nowhere("pipeline publish --from a.csv --format xml")
     assert (wrong.exit_code, "argument --format: invalid choice: 'xml'" in wrong.stderr) == (2, True)
 

@@ -23,20 +23,20 @@ def declared(table: dict[str, Any] | None = None, grant: dict[str, Any] | None =
     """Return files with a table of a share that alice holds, or of which some is left out."""
     schema = {"tables": {} if table is None else {"t": T | table}, **more.pop("schema", {})}
     alice = {"grants": {} if grant is None else {"s": grant}, **more.pop("alice", {})}
-    whole = {"shares": {"s": {"schemas": {"a": schema}}}, "recipients": {"alice": alice}, **more}
-    return Declaration.model_validate(whole)
+    content = {"shares": {"s": {"schemas": {"a": schema}}}, "recipients": {"alice": alice}, **more}
+    return Declaration.model_validate(content)
 
 
-def told(before: Declaration, after: Declaration) -> list[str]:
-    return [change for one in plan(after, before).means for change in one.changes]
+def changes_of(before: Declaration, after: Declaration) -> list[str]:
+    return [change for context in plan(after, before).means for change in context.changes]
 
 
-def order(made: Plan) -> list[tuple[str, str]]:
-    return [(step.action, f"{step.difference.kind} {step.difference.name}") for step in made.steps]
+def order(plan_: Plan) -> list[tuple[str, str]]:
+    return [(step.action, f"{step.difference.kind} {step.difference.name}") for step in plan_.steps]
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "message"),
     [
         (declared({"history": True, "start_version": 9}, {}), declared({"history": True}, {}),
          "sees versions of s.a.t from 0 on"),
@@ -61,39 +61,39 @@ def order(made: Plan) -> list[tuple[str, str]]:
         (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "has access without an end"),
     ],
 )  # fmt: skip
-def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, said: str) -> None:
-    assert said in told(before, after)
-    assert plan(after, before).widened or said.startswith("sees fewer")
+def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, message: str) -> None:
+    assert message in changes_of(before, after)
+    assert plan(after, before).widened or message.startswith("sees fewer")
 
 
 def test_who_comes_to_see_no_rows_for_want_of_a_property_is_told() -> None:
     rows = {"partition_filter": "c = current_recipient('c') AND d IN current_recipient('d')"}
     with_both = {"properties": {"c": "PL", "d": ["x", "y"]}}
-    one, whole = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
-    assert "sees no rows of s.a.t: missing c" in told(whole, one)
-    assert not [said for said in told(one, whole) if "lacks" in said]
+    with_one, complete = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
+    assert "sees no rows of s.a.t: missing c" in changes_of(complete, with_one)
+    assert not [message for message in changes_of(with_one, complete) if "lacks" in message]
     # A list, where one value is compared.
-    assert "sees no rows of s.a.t: missing c" in told(
-        whole, declared(rows, {}, alice={"properties": {"c": ["PL"], "d": "x"}})
+    assert "sees no rows of s.a.t: missing c" in changes_of(
+        complete, declared(rows, {}, alice={"properties": {"c": ["PL"], "d": "x"}})
     )
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [(60, "is limited to 60 requests a minute"), (0, "has no limit of requests a minute")]
+    ("limit", "message"), [(60, "is limited to 60 requests a minute"), (0, "has no limit of requests a minute")]
 )
-def test_a_limit_is_told(limit: int, said: str) -> None:
+def test_a_limit_is_told(limit: int, message: str) -> None:
     before = declared({}, {}, alice={"requests_per_minute": 0 if limit else 5})
-    assert told(before, declared({}, {}, alice={"requests_per_minute": limit})) == [said]
+    assert changes_of(before, declared({}, {}, alice={"requests_per_minute": limit})) == [message]
 
 
 def test_a_filter_that_moves_shows_the_same_rows_and_nothing_between() -> None:
     before = declared({"partition_filter": "p = 1"}, {"partition_filter": "q = 2"})
     after = declared({"partition_filter": "q = 2"}, {"partition_filter": "p = 1"})
-    made = plan(after, before)
-    assert [(step.action, step.difference.kind, step.is_pause) for step in made.steps] == [
+    plan_ = plan(after, before)
+    assert [(step.action, step.difference.kind, step.is_pause) for step in plan_.steps] == [
         ("delete", "grant", True), ("update", "table", False), ("create", "grant", True),
     ]  # fmt: skip
-    assert (made.means, made.deleted) == ([], 0)
+    assert (plan_.means, plan_.deleted) == ([], 0)
 
 
 def test_a_filter_and_the_property_that_it_asks_for_change_while_nobody_reads() -> None:
@@ -143,10 +143,10 @@ def test_each_that_is_deleted_goes_though_others_have_its_name() -> None:
 def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source: str) -> None:
     follow = {"follow": {"source": source}}
     before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
-    made = plan(declared(None, {}, schema=follow), before)
-    assert made.widened == ["table s.a.t"]
+    plan_ = plan(declared(None, {}, schema=follow), before)
+    assert plan_.widened == ["table s.a.t"]
     again = "which may share table s.a.t again, without its filter: add it to `exclude` there"
-    assert made.remarks == [f"s.a follows {source.rstrip('/')}, {again}"]
+    assert plan_.remarks == [f"s.a follows {source.rstrip('/')}, {again}"]
     assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
 
 
@@ -160,7 +160,7 @@ def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (declared(alice={"ends_at": "9999-12-31T00:00:00Z"}), declared()),
         (declared({"hidden_columns": ["P", "p"]}), declared({"hidden_columns": ["p"]})),
@@ -170,8 +170,8 @@ def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
         (declared({"access_modes": ["dir", "url"]}), declared({"access_modes": ["url", "dir"]})),
     ],
 )
-def test_two_spellings_of_one_thing_do_not_differ(one: Declaration, other: Declaration) -> None:
-    assert differences(one, other) == []
+def test_two_spellings_of_one_thing_do_not_differ(first: Declaration, second: Declaration) -> None:
+    assert differences(first, second) == []
 
 
 def test_the_source_of_a_version_is_a_text() -> None:
@@ -203,10 +203,10 @@ def test_what_means_something_else_is_refused(alice: dict[str, Any]) -> None:
 @given(before=declarations(), after=declarations())
 def test_who_comes_to_see_more_is_told_after_all_that_narrows(before: Declaration, after: Declaration) -> None:
     try:
-        made = plan(after, before)
+        plan_ = plan(after, before)
     except InvalidParameter:  # another source under a view's name
         return
-    wider = [number for number, step in enumerate(made.steps) if step.widens and step.action != "delete"]
-    narrower = [number for number, step in enumerate(made.steps) if step.action != "create" and not step.widens]
+    wider = [number for number, step in enumerate(plan_.steps) if step.widens and step.action != "delete"]
+    narrower = [number for number, step in enumerate(plan_.steps) if step.action != "create" and not step.widens]
     assert not wider or max(narrower, default=-1) < min(wider)
-    assert made.widened or not [change for one in made.means for change in one.changes if MORE.match(change)]
+    assert plan_.widened or not [change for context in plan_.means for change in context.changes if MORE.match(change)]

@@ -29,19 +29,19 @@ FILE = Path("alice.share")
 
 def test_the_file_is_what_the_protocol_says_and_the_client_reads(filled: Deltaic, tokens: TokenStore) -> None:
     output = filled.done(f"token create alice --profile {FILE} --expires 2d")
-    known = json.loads(FILE.read_text())
-    token = tokens.authenticate(known["bearerToken"])
-    assert known == {
+    content = json.loads(FILE.read_text())
+    token = tokens.authenticate(content["bearerToken"])
+    assert content == {
         "shareCredentialsVersion": 1,
         "endpoint": "https://shares.test/delta-sharing",
-        "bearerToken": known["bearerToken"],
+        "bearerToken": content["bearerToken"],
         "expirationTime": token.expires_at.strftime("%Y-%m-%dT%H:%M:%S.0Z"),
     }
     assert timedelta(days=1.99) < token.expires_at - datetime.now(UTC) <= timedelta(days=2)
     assert FILE.stat().st_mode & 0o777 == 0o600
-    assert known["bearerToken"] not in output
+    assert content["bearerToken"] not in output
     profile = DeltaSharingProfile.read_from_file(str(FILE))
-    assert (profile.bearer_token, profile.endpoint) == (known["bearerToken"], known["endpoint"])
+    assert (profile.bearer_token, profile.endpoint) == (content["bearerToken"], content["endpoint"])
 
 
 def test_a_file_that_is_there_is_replaced_by_force_only(filled: Deltaic, tokens: TokenStore) -> None:
@@ -95,10 +95,10 @@ def test_what_else_lies_in_the_folder_is_neither_used_nor_kept(filled: Deltaic) 
     assert sorted(path.name for path in Path().iterdir()) == [FILE.name, stale.name]
 
 
-@pytest.mark.parametrize("there", [True, False], ids=["to-a-file", "to-nothing"])
-def test_a_link_is_not_followed(filled: Deltaic, there: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False], ids=["to-a-file", "to-nothing"])
+def test_a_link_is_not_followed(filled: Deltaic, exists: bool) -> None:
     target = Path("target")
-    if there:
+    if exists:
         target.write_text("precious")
     FILE.symlink_to(target)
     for verb in ("create", "rotate"):
@@ -106,7 +106,7 @@ def test_a_link_is_not_followed(filled: Deltaic, there: bool) -> None:
         assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
         assert "symbolic link" in refused.stderr
     assert FILE.is_symlink()
-    assert (target.read_text() if target.exists() else None) == ("precious" if there else None)
+    assert (target.read_text() if target.exists() else None) == ("precious" if exists else None)
     assert filled.json("token list") == []
 
 
@@ -144,10 +144,10 @@ def test_a_full_disk_is_noticed_before_there_is_a_token(filled: Deltaic) -> None
 
 def test_a_profile_that_fails_after_all_says_which_token_to_end(admin: CatalogAdmin) -> None:
     issued = admin.tokens.create(admin.recipients.create("alice"))
-    with profile_place(FILE) as place:
+    with profile_place(FILE) as file:
         FILE.mkdir()  # somebody else is quicker
         with pytest.raises(Unavailable, match=f"token revoke alice {issued.token.id}"):
-            place.write_profile("https://shares.test", issued)
+            file.write_profile("https://shares.test", issued)
     assert list(Path().iterdir()) == [FILE]
 
 

@@ -242,23 +242,23 @@ SCRIPT = str(Path(sys.executable).with_name("deltaic"))
 def test_hints_name_the_command_as_it_was_called(
     tmp_path: Path, call: str, path: str, variables: dict[str, str], hint: str
 ) -> None:
-    def told(*words: str) -> subprocess.CompletedProcess[str]:
+    def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
         here = {"HOME": str(tmp_path), "PATH": path, "AWS_EC2_METADATA_DISABLED": "true", **variables}
         program = shutil.which(call, path=path) or call
         return subprocess.run(
-            [program, *words], env=here, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+            [program, *arguments], env=here, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
         )
 
-    assert f"`{hint} serve`" in told("share", "list").stderr
-    assert f"Usage: {hint} share [OPTIONS]" in told("share", "lisst").stderr
-    assert f"\n  {hint} share create vaccine_share" in told("share", "create", "--help").stdout
+    assert f"`{hint} serve`" in run_command("share", "list").stderr
+    assert f"Usage: {hint} share [OPTIONS]" in run_command("share", "lisst").stderr
+    assert f"\n  {hint} share create vaccine_share" in run_command("share", "create", "--help").stdout
     (tmp_path / "empty.yaml").write_text("")
-    assert f"`{hint} pipeline schema`" in told("pipeline", "check", "empty.yaml").stdout
+    assert f"`{hint} pipeline schema`" in run_command("pipeline", "check", "empty.yaml").stdout
 
 
 def test_data_that_looks_like_a_hint_stays_as_it_is(filled: Deltaic) -> None:
     filled.done("share update vaccine_share --comment 'see deltaic share list'")
-    shown = filled("share show vaccine_share", UV_RUN_RECURSION_DEPTH="1")
+    output = filled("share show vaccine_share", UV_RUN_RECURSION_DEPTH="1")
     scripted = filled("share show vaccine_share --json", UV_RUN_RECURSION_DEPTH="1")
-    assert "see deltaic share list" in shown.stdout
+    assert "see deltaic share list" in output.stdout
     assert json.loads(scripted.stdout)["comment"] == "see deltaic share list"

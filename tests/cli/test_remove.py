@@ -14,7 +14,7 @@ from deltaic_ops.local.embedded import EmbeddedAws
 
 STACK = "deltaic-removetest"
 NAMES = ["deltaic-removetest-catalog", "deltaic-removetest-tokens"]
-SOME = ("Catalog", "Tokens", "TokenKey", "EndpointsLog")
+RESOURCES = ("Catalog", "Tokens", "TokenKey", "EndpointsLog")
 """Of the template's resources: those that hold state, and one that holds none."""
 
 
@@ -30,15 +30,15 @@ def deltaic(formation: Any, embedded_aws: EmbeddedAws) -> Deltaic:
     template = {
         "Parameters": document["Parameters"],
         "Conditions": document["Conditions"],
-        "Resources": {name: document["Resources"][name] for name in SOME},
+        "Resources": {name: document["Resources"][name] for name in RESOURCES},
         "Outputs": {name: document["Outputs"][name] for name in ("CatalogTable", "TokensTable", "TokenKeySecret")},
     }
-    told = {"Stage": "removetest", "DataBuckets": "arn:aws:s3:::lake"}
-    parameters = [{"ParameterKey": name, "ParameterValue": value} for name, value in told.items()]
+    values = {"Stage": "removetest", "DataBuckets": "arn:aws:s3:::lake"}
+    parameters = [{"ParameterKey": name, "ParameterValue": value} for name, value in values.items()]
     formation.create_stack(StackName=STACK, TemplateBody=json.dumps(template), Parameters=parameters)
     formation.get_waiter("stack_create_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
-    named = {"CATALOG_TABLE": NAMES[0], "TOKENS_TABLE": NAMES[1], "DELTAIC_STACK": STACK}
-    return Deltaic({**embedded_aws.environment, **named})
+    variables = {"CATALOG_TABLE": NAMES[0], "TOKENS_TABLE": NAMES[1], "DELTAIC_STACK": STACK}
+    return Deltaic({**embedded_aws.environment, **variables})
 
 
 def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
@@ -50,17 +50,17 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
     assert f"keeps {NAMES[0]}, {NAMES[1]}, deltaic/removetest/token-key, and all data" in refused.output
     assert formation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
 
-    said = deltaic.json("remove --yes")
+    result = deltaic.json("remove --yes")
     with pytest.raises(ClientError, match="does not exist"):
         formation.describe_stacks(StackName=STACK)
     logs = aws_session.client("logs", endpoint_url=embedded_aws.endpoint)
     assert logs.describe_log_groups(logGroupNamePrefix="/deltaic/removetest/")["logGroups"] == []
-    assert [one["name"] for one in deltaic.json("share list")] == ["kept_share"]
+    assert [share["name"] for share in deltaic.json("share list")] == ["kept_share"]
     secrets = aws_session.client("secretsmanager", endpoint_url=embedded_aws.endpoint)
-    assert [name for name in said["kept"] if "token-key" in name]
+    assert [name for name in result["kept"] if "token-key" in name]
     assert "DeletedDate" not in secrets.describe_secret(SecretId="deltaic/removetest/token-key")
-    assert f"aws dynamodb update-table --table-name {NAMES[0]} --no-deletion-protection-enabled" in said["deletions"]
-    assert f"aws dynamodb delete-table --table-name {NAMES[1]}" in said["deletions"]
+    assert f"aws dynamodb update-table --table-name {NAMES[0]} --no-deletion-protection-enabled" in result["deletions"]
+    assert f"aws dynamodb delete-table --table-name {NAMES[1]}" in result["deletions"]
     # The order of what is told is the one that works: the table's own protection refuses first.
     dynamodb = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
     with pytest.raises(ClientError, match="rotect"):
@@ -73,8 +73,8 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
 
 
 def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: EmbeddedAws) -> None:
-    other = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/somebody/else"}}}}
-    formation.create_stack(StackName="somebody-else", TemplateBody=json.dumps(other))
+    template = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/somebody/else"}}}}
+    formation.create_stack(StackName="somebody-else", TemplateBody=json.dumps(template))
     formation.get_waiter("stack_create_complete").wait(StackName="somebody-else", WaiterConfig={"Delay": 1})
     command = Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "somebody-else"})
     refused = command("remove --yes")
@@ -85,11 +85,13 @@ def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: Em
 
 
 def test_of_everything_that_the_template_keeps_it_is_told_how_to_delete_it() -> None:
-    kept = {
-        logical_id: one["Type"]
-        for logical_id, one in read(TEMPLATE)["Resources"].items()
-        if one.get("DeletionPolicy", "Delete") != "Delete"
+    retained = {
+        logical_id: resource["Type"]
+        for logical_id, resource in read(TEMPLATE)["Resources"].items()
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
     }
-    assert {"Catalog", "Tokens", "TokenKey"} <= set(kept)
-    commands = deletions(kept)
-    assert all(any(f" {name} " in f"{line} " or f"//{name} " in line for line in commands) for name in kept), commands
+    assert {"Catalog", "Tokens", "TokenKey"} <= set(retained)
+    commands = deletions(retained)
+    assert all(any(f" {name} " in f"{line} " or f"//{name} " in line for line in commands) for name in retained), (
+        commands
+    )

@@ -20,7 +20,7 @@ from deltaic_ops.local.sample import publish, vaccinations
 if TYPE_CHECKING:
     import boto3
 
-A_DAY = 400
+ROWS_PER_DAY = 400
 
 
 class Interrupted(Exception):
@@ -28,7 +28,7 @@ class Interrupted(Exception):
 
 
 @pytest.fixture
-def place(aws_session: "boto3.Session", embedded_aws: EmbeddedAws) -> str:
+def folder(aws_session: "boto3.Session", embedded_aws: EmbeddedAws) -> str:
     bucket = f"sample-{uuid4().hex}"
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket=bucket)
     return f"s3://{bucket}/vaccine"
@@ -39,54 +39,56 @@ def storage(embedded_aws: EmbeddedAws) -> Mapping[str, str]:
     return {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
 
 
-def told_by(admin: CatalogAdmin, place: str, storage: Mapping[str, str], stop_at: int = 99) -> list[tuple[str, int]]:
+def publish_until(
+    admin: CatalogAdmin, folder: str, storage: Mapping[str, str], stop_at: int = 99
+) -> list[tuple[str, int]]:
     """Publish the sample and return what it tells; after `stop_at` versions it is interrupted."""
-    told: list[tuple[str, int]] = []
+    versions: list[tuple[str, int]] = []
 
-    def say(text: str, version: int) -> None:
-        told.append((text.partition(":")[0], version))
-        if len(told) == stop_at:
+    def report(text: str, version: int) -> None:
+        versions.append((text.partition(":")[0], version))
+        if len(versions) == stop_at:
             raise Interrupted
 
-    publish(admin, place, storage, say, A_DAY)
-    return told
+    publish(admin, folder, storage, report, ROWS_PER_DAY)
+    return versions
 
 
 def test_the_tables_are_shared_and_one_of_them_by_site(
-    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+    admin: CatalogAdmin, folder: str, storage: Mapping[str, str]
 ) -> None:
-    told_by(admin, place, storage)
+    publish_until(admin, folder, storage)
     shared = {share: list(admin.tables.list(share)) for share in ("vaccine_share", "site_share")}
     assert [(table.name, table.location) for table in shared["vaccine_share"]] == [
-        ("vaccine_ingredients", f"{place}/vaccine_ingredients"),
-        ("vaccine_patients", f"{place}/vaccine_patients"),
+        ("vaccine_ingredients", f"{folder}/vaccine_ingredients"),
+        ("vaccine_patients", f"{folder}/vaccine_patients"),
     ]
     [mine] = shared["site_share"]
-    assert (mine.name, mine.location) == ("my_site", f"{place}/vaccine_patients")
+    assert (mine.name, mine.location) == ("my_site", f"{folder}/vaccine_patients")
     assert mine.partition_filter == "site = current_recipient('site')"
 
 
 def test_each_version_has_its_rows_and_the_feed_its_changes(
-    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+    admin: CatalogAdmin, folder: str, storage: Mapping[str, str]
 ) -> None:
-    told_by(admin, place, storage)
-    table = deltalake.DeltaTable(f"{place}/vaccine_patients", storage_options=dict(storage))
+    publish_until(admin, folder, storage)
+    table = deltalake.DeltaTable(f"{folder}/vaccine_patients", storage_options=dict(storage))
     feeds = [pa.table(table.load_cdf(starting_version=v, ending_version=v)) for v in range(4)]
-    corrected = A_DAY // sample.CORRECTED_EVERY
+    corrected = ROWS_PER_DAY // sample.CORRECTED_EVERY
     assert [Counter(feed["_change_type"].to_pylist()) for feed in feeds] == [
-        {"insert": 14 * A_DAY},
-        {"insert": 2 * A_DAY},
+        {"insert": 14 * ROWS_PER_DAY},
+        {"insert": 2 * ROWS_PER_DAY},
         {"insert": sample.LATE_ENTRIES, "update_preimage": corrected, "update_postimage": corrected},
         {"delete": 1},
     ]
-    assert table.to_pyarrow_table().num_rows == 16 * A_DAY + sample.LATE_ENTRIES - 1
+    assert table.to_pyarrow_table().num_rows == 16 * ROWS_PER_DAY + sample.LATE_ENTRIES - 1
 
 
 def test_the_demo_shows_the_rows_of_the_readme_whatever_the_order_of_the_files(
-    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+    admin: CatalogAdmin, folder: str, storage: Mapping[str, str]
 ) -> None:
-    told_by(admin, place, storage)
-    table = deltalake.DeltaTable(f"{place}/vaccine_patients", storage_options=dict(storage))
+    publish_until(admin, folder, storage)
+    table = deltalake.DeltaTable(f"{folder}/vaccine_patients", storage_options=dict(storage))
     shuffled = table.to_pandas().sample(frac=1)
     page = (Path(__file__).parents[2] / "README.md").read_text()
     assert f"```\n{first_rows(shuffled, 3)}\n```" in page
@@ -94,15 +96,15 @@ def test_the_demo_shows_the_rows_of_the_readme_whatever_the_order_of_the_files(
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4, 5])
 def test_an_interrupted_publication_is_completed_by_the_next(
-    admin: CatalogAdmin, place: str, storage: Mapping[str, str], stop_at: int
+    admin: CatalogAdmin, folder: str, storage: Mapping[str, str], stop_at: int
 ) -> None:
     with pytest.raises(Interrupted):
-        told_by(admin, place, storage, stop_at)
-    whole = [("vaccine_patients", version) for version in range(4)]
-    whole += [("vaccine_ingredients", version) for version in range(2)]
-    assert told_by(admin, place, storage) == whole
+        publish_until(admin, folder, storage, stop_at)
+    complete = [("vaccine_patients", version) for version in range(4)]
+    complete += [("vaccine_ingredients", version) for version in range(2)]
+    assert publish_until(admin, folder, storage) == complete
     for name, versions in (("vaccine_patients", 4), ("vaccine_ingredients", 2)):
-        table = deltalake.DeltaTable(f"{place}/{name}", storage_options=dict(storage))
+        table = deltalake.DeltaTable(f"{folder}/{name}", storage_options=dict(storage))
         assert table.version() == versions - 1
 
 

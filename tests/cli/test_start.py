@@ -36,11 +36,11 @@ OF_COMMANDS = {"rich", "http.client", "deltaic.catalog", "deltaic_ops.cli.operat
 """What help has no use for either."""
 
 
-def loaded(*words: str, **variables: str) -> tuple[str, set[str]]:
+def loaded(*arguments: str, **variables: str) -> tuple[str, set[str]]:
     """Return what a command said, and which modules it had in the end."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words],
+        [sys.executable, "-c", PROGRAM, *arguments],
         env={**clean, **variables},
         capture_output=True,
         text=True,
@@ -53,26 +53,26 @@ def loaded(*words: str, **variables: str) -> tuple[str, set[str]]:
 
 
 def test_help_loads_no_command() -> None:
-    said, modules = loaded("--help")
-    assert "recipient" in said
+    output, modules = loaded("--help")
+    assert "recipient" in output
     assert modules & (HEAVY | OF_COMMANDS) == set()
 
 
-@pytest.mark.parametrize("words", ["pipeline --help", "pipeline maintain --help", "pipeline check --help"])
-def test_help_of_jobs_loads_nothing_that_they_work_with(words: str) -> None:
-    said, modules = loaded(*words.split())
-    assert "usage: " in said.lower()
+@pytest.mark.parametrize("command", ["pipeline --help", "pipeline maintain --help", "pipeline check --help"])
+def test_help_of_jobs_loads_nothing_that_they_work_with(command: str) -> None:
+    output, modules = loaded(*command.split())
+    assert "usage: " in output.lower()
     assert modules & HEAVY <= {"yaml", "pydantic"}  # Typer's own
 
 
 @pytest.mark.parametrize(
-    "words",
+    "command",
     ["share list", "schema list here", "table list here", "recipient list", "grant list", "token list", "storage list"],
 )
-def test_a_list_asks_dynamodb_and_loads_no_library_of_aws(deltaic: Deltaic, words: str) -> None:
+def test_a_list_asks_dynamodb_and_loads_no_library_of_aws(deltaic: Deltaic, command: str) -> None:
     deltaic.done("share create here")
-    said, modules = loaded(*words.split(), "--json", **deltaic.variables)
-    assert isinstance(json.loads(said), list)
+    output, modules = loaded(*command.split(), "--json", **deltaic.variables)
+    assert isinstance(json.loads(output), list)
     assert modules & HEAVY <= {"pydantic"}  # Typer's own
     assert "http.client" in modules
 
@@ -86,6 +86,6 @@ def test_a_look_at_a_table_loads_no_library_of_aws(
     deltaic.done("share create here")
     deltaic.done("schema create here.s")
     line = "table create here.s.t --location s3://light-lake/t --json"
-    said, modules = loaded(*line.split(), **deltaic.variables)
-    assert json.loads(said)["location"] == "s3://light-lake/t"
+    output, modules = loaded(*line.split(), **deltaic.variables)
+    assert json.loads(output)["location"] == "s3://light-lake/t"
     assert modules & {"boto3", "botocore"} == set()

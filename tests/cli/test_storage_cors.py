@@ -30,13 +30,13 @@ def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> object:
 
 def test_a_page_is_let_in_beside_the_rules_of_others_and_once(deltaic: Deltaic, bucket: str, s3: object) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [THEIRS]})  # type: ignore[attr-defined]
-    shown = deltaic.done(f"storage cors {bucket} --origin {PAGE}")
-    assert "https://theirs.example" in shown
-    assert f"cannot read bucket {bucket}; next: deltaic storage cors {bucket} --origin {PAGE} --set" in shown
+    output = deltaic.done(f"storage cors {bucket} --origin {PAGE}")
+    assert "https://theirs.example" in output
+    assert f"cannot read bucket {bucket}; next: deltaic storage cors {bucket} --origin {PAGE} --set" in output
     for origin in (PAGE, PAGE, "https://other.example.com/delta-sharing"):
         assert f"can read bucket {bucket}" in deltaic.done(f"storage cors {bucket} --origin {origin} --set")
-    told = json.loads(deltaic.done(f"storage cors {bucket} --origin {PAGE} --json"))
-    assert told["lets"] == {PAGE: True}
+    result = json.loads(deltaic.done(f"storage cors {bucket} --origin {PAGE} --json"))
+    assert result["lets"] == {PAGE: True}
     theirs, ours = rules_of(s3, bucket)  # type: ignore[arg-type]
     assert {key: theirs[key] for key in THEIRS} == THEIRS
     assert ours["AllowedOrigins"] == [PAGE, "https://other.example.com"]
@@ -48,11 +48,11 @@ def test_a_browsers_question_is_answered_for_that_page_alone(
 ) -> None:
     page = "http://127.0.0.1:8000"
     deltaic.done(f"storage cors {bucket} --origin {page} --set")
-    asked = {"access-control-request-method": "GET", "access-control-request-headers": "range"}
+    headers = {"access-control-request-method": "GET", "access-control-request-headers": "range"}
     address = f"{embedded_aws.endpoint}/{bucket}/o"
-    answer = httpx.options(address, headers={**asked, "origin": page})
+    answer = httpx.options(address, headers={**headers, "origin": page})
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, page)
-    assert httpx.options(address, headers={**asked, "origin": "http://127.0.0.1:9000"}).status_code == 403
+    assert httpx.options(address, headers={**headers, "origin": "http://127.0.0.1:9000"}).status_code == 403
 
 
 def test_what_is_no_bucket_or_no_address_is_refused(deltaic: Deltaic, bucket: str) -> None:

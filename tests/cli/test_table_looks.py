@@ -60,45 +60,45 @@ def looking(filled: Deltaic, admin: CatalogAdmin, lake: str) -> Deltaic:
     """Return the command over a catalog with a table that is there."""
     filled.done(
         "storage create silent --endpoint http://127.0.0.1:9 --path-style --access-key-id A --secret-access-key-stdin",
-        given="very-secret\n",
+        stdin="very-secret\n",
     )
     admin.storages.create("keyless", endpoint="http://127.0.0.1:9", path_style=True)
     admin.tables.create("vaccine_share", "acme", "there", f"{lake}/good")
     return filled
 
 
-@pytest.mark.parametrize(("place", "why"), BROKEN)
-def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str, why: str) -> None:
+@pytest.mark.parametrize(("location", "reason"), BROKEN)
+def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, location: str, reason: str) -> None:
     before = looking.json("table list vaccine_share")
-    for line in (f"{NEW} {place}", f"table update vaccine_share.acme.there --location {place}"):
+    for line in (f"{NEW} {location}", f"table update vaccine_share.acme.there --location {location}"):
         refused = looking(line)
-        assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
-        assert place.partition(" ")[0] in refused.stderr
+        assert (refused.exit_code, reason in refused.stderr) == (1, True), refused.output
+        assert location.partition(" ")[0] in refused.stderr
         # What this server does not read it would refuse recipients too.
         remedy = "Correct --location or --storage, or skip this check with --unchecked"
-        assert (remedy in refused.stderr) != ("reader version" in why)
+        assert (remedy in refused.stderr) != ("reader version" in reason)
     assert looking.json("table list vaccine_share") == before
-    made = looking.json(f"{NEW} {place} --unchecked")
-    assert made["location"] == place.partition(" ")[0]
+    table = looking.json(f"{NEW} {location} --unchecked")
+    assert table["location"] == location.partition(" ")[0]
     # What does not move is not looked at again, or nothing of it could be changed.
     assert looking.json("table update vaccine_share.acme.new --history")["history"]
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("iced/metadata/v1.metadata.json", "an Iceberg table: share it with --format iceberg"),
         ("loose/p=1/a.parquet", "has Parquet files: convert them with deltalake.convert_to_deltalake"),
     ],
 )
 def test_what_lies_there_instead_of_a_delta_table_is_told(
-    looking: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws, key: str, said: str
+    looking: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws, key: str, message: str
 ) -> None:
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).put_object(Bucket=BUCKET, Key=key, Body=b"{}")
-    place = f"s3://{BUCKET}/{key.partition('/')[0]}"
-    for line in (f"{NEW} {place}", f"lint {place}"):
+    location = f"s3://{BUCKET}/{key.partition('/')[0]}"
+    for line in (f"{NEW} {location}", f"lint {location}"):
         refused = looking(line)
-        assert (refused.exit_code, said in refused.output) == (1, True), refused.output
+        assert (refused.exit_code, message in refused.output) == (1, True), refused.output
 
 
 def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
@@ -117,8 +117,8 @@ def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder
     # Said once: who changes something else has heard it.
     assert "warnings" not in looking.json(by_folder)
     looking.done("table delete vaccine_share.acme.new")
-    made = looking(f"{NEW} {lake}/mapped --history --access-mode dir")
-    assert f"warning: {mapped}" in made.stderr, made.output
+    result = looking(f"{NEW} {lake}/mapped --history --access-mode dir")
+    assert f"warning: {mapped}" in result.stderr, result.output
 
 
 def test_history_without_change_data_is_shared_with_a_warning(looking: Deltaic, lake: str) -> None:
@@ -150,8 +150,8 @@ def test_who_may_not_read_the_lake_is_told_how_to_share_it_all_the_same(
     assert "good cannot be read with your credentials: access to it is refused" in refused.stderr, refused.output
     assert "--unchecked" in refused.stderr
     assert looking(f"{NEW} {lake}/good --unchecked", **keys).exit_code == 0
-    found = {one["check"]: one for one in json.loads(looking("doctor --json", **keys).stdout)}
-    assert found["reads the log of vaccine_share.acme.new"]["verdict"] == "not asked"
+    findings = {finding["check"]: finding for finding in json.loads(looking("doctor --json", **keys).stdout)}
+    assert findings["reads the log of vaccine_share.acme.new"]["verdict"] == "not asked"
 
 
 def test_a_grants_filter_names_the_table_whose_storage_does_not_answer(
@@ -166,35 +166,37 @@ def test_a_grants_filter_names_the_table_whose_storage_does_not_answer(
 
 def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic, admin: CatalogAdmin) -> None:
     for number, case in enumerate(BROKEN):
-        place, _, storage = str(case.values[0]).partition(" --storage ")
-        admin.tables.create("vaccine_share", "acme", f"t{number}", place, storage=storage)
+        location, _, storage = str(case.values[0]).partition(" --storage ")
+        admin.tables.create("vaccine_share", "acme", f"t{number}", location, storage=storage)
     source, sql = "vaccine_share.acme.there", "SELECT * FROM source"
     admin.views.create("vaccine_share", "acme", "unmade", "s3://views/unmade", source=source, sql=sql, properties=())
-    found = {one["check"]: one for one in json.loads(looking("doctor --json").stdout)}
-    assert "reads the log of vaccine_share.acme.unmade" not in found
+    findings = {finding["check"]: finding for finding in json.loads(looking("doctor --json").stdout)}
+    assert "reads the log of vaccine_share.acme.unmade" not in findings
     for number, case in enumerate(BROKEN):
-        one = found[f"reads the log of vaccine_share.acme.t{number}"]
-        assert str(case.values[1]) in one["said"]
+        finding = findings[f"reads the log of vaccine_share.acme.t{number}"]
+        assert str(case.values[1]) in finding["said"]
         name = f"vaccine_share.acme.t{number}"
-        known = ("warning", "deltaic doctor") if case.id == "no answer" else ("failed", f"deltaic table delete {name}")
-        assert (one["verdict"], known[1] in one["remedy"]) == (known[0], True), one
+        expected = (
+            ("warning", "deltaic doctor") if case.id == "no answer" else ("failed", f"deltaic table delete {name}")
+        )
+        assert (finding["verdict"], expected[1] in finding["remedy"]) == (expected[0], True), finding
     # The fixtures' own tables: one is there, and one is not.
-    assert found["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
-    assert found["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
+    assert findings["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
+    assert findings["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
 
 
 def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: CatalogAdmin, lake: str) -> None:
-    told = looking.json("table show vaccine_share.acme.there")["latest"]
-    assert (told["version"], told["files"], told["bytes"], told["checkpoint"]) == (0, 0, 0, None)
-    assert (told["formats"], told["features"]) == (["parquet", "delta"], [])
-    assert told["committedAt"].startswith("20")
+    latest = looking.json("table show vaccine_share.acme.there")["latest"]
+    assert (latest["version"], latest["files"], latest["bytes"], latest["checkpoint"]) == (0, 0, 0, None)
+    assert (latest["formats"], latest["features"]) == (["parquet", "delta"], [])
+    assert latest["committedAt"].startswith("20")
     admin.tables.create("vaccine_share", "acme", "mapped", f"{lake}/mapped")
-    told = looking.json("table show vaccine_share.acme.mapped")["latest"]
-    assert (told["formats"], told["features"]) == (["delta"], ["columnMapping"])
-    assert told["partitionedBy"] == ["p", "x"]
-    assert {"p", "x"} <= {*told["columns"]}
-    assert told["columns"]["p"] == "string"
-    reads = {one["clients"].partition(":")[0]: (one["reads"], one["remark"]) for one in told["clients"]}
+    latest = looking.json("table show vaccine_share.acme.mapped")["latest"]
+    assert (latest["formats"], latest["features"]) == (["delta"], ["columnMapping"])
+    assert latest["partitionedBy"] == ["p", "x"]
+    assert {"p", "x"} <= {*latest["columns"]}
+    assert latest["columns"]["p"] == "string"
+    reads = {client["clients"].partition(":")[0]: (client["reads"], client["remark"]) for client in latest["clients"]}
     assert reads["delta format"] == (True, "")
     assert reads["parquet format"] == (False, "columnMapping: share a view, or a copy without")
     assert reads["credentials for the folder"] == (
@@ -203,19 +205,19 @@ def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: C
     )
     admin.tables.update("vaccine_share", "acme", "mapped", history=True, access_modes=["dir"])
     by_folder = looking.json("table show vaccine_share.acme.mapped")["latest"]["clients"]
-    assert [one["reads"] for one in by_folder] == [False, False, False, False]
+    assert [client["reads"] for client in by_folder] == [False, False, False, False]
     assert f"deltalake and polars cannot read {WIDENING}" in by_folder[2]["remark"]
     admin.tables.update("vaccine_share", "acme", "there", history=True, access_modes=["url", "dir"])
     by_both = looking.json("table show vaccine_share.acme.there")["latest"]["clients"]
-    assert [one["reads"] for one in by_both] == [True, True, True, False]
-    shown = looking.done("table show vaccine_share.acme.mapped")
-    assert "partitionedBy" in shown
-    assert re.search(r"last checkpoint +none", shown)
+    assert [client["reads"] for client in by_both] == [True, True, True, False]
+    output = looking.done("table show vaccine_share.acme.mapped")
+    assert "partitionedBy" in output
+    assert re.search(r"last checkpoint +none", output)
     admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
     unread = looking("table show vaccine_share.acme.gap")
     assert (unread.exit_code, "table files missing" in unread.stderr) == (0, True), unread.output
-    told = looking.json("table show vaccine_share.acme.gap")
-    assert (told["latest"], len(told["warnings"])) == (None, 1)
+    latest = looking.json("table show vaccine_share.acme.gap")
+    assert (latest["latest"], len(latest["warnings"])) == (None, 1)
     assert not {"latest", "warnings"} & {*looking.json("table show vaccine_share.acme.gap --no-look")}
 
 
@@ -223,17 +225,17 @@ def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(
     looking: Deltaic, admin: CatalogAdmin, lake: str
 ) -> None:
     admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
-    told = looking.json("access alice vaccine_share.acme.there --count")
-    assert (told["version"], told["files"], told["rows"], told["notCounted"]) == (0, 0, 0, "")
-    seen = {one["table"]: one for one in looking.json("recipient show alice --count")["tables"]}
-    assert seen["vaccine_share.acme.there"]["rows"] == 0
-    assert "table files missing" in seen["vaccine_share.acme.gap"]["notCounted"]
+    access = looking.json("access alice vaccine_share.acme.there --count")
+    assert (access["version"], access["files"], access["rows"], access["notCounted"]) == (0, 0, 0, "")
+    tables_ = {table["table"]: table for table in looking.json("recipient show alice --count")["tables"]}
+    assert tables_["vaccine_share.acme.there"]["rows"] == 0
+    assert "table files missing" in tables_["vaccine_share.acme.gap"]["notCounted"]
     admin.tables.update("vaccine_share", "acme", "there", history=True, start_version=9)
     late = looking.json("access alice vaccine_share.acme.there --count")
     assert (late["files"], late["notCounted"]) == (None, "You can only query table data since version 9.")
     admin.tables.update("vaccine_share", "acme", "there", start_version=0)
-    shown = looking.done("recipient show alice --count")
-    assert "0 rows in 0 files of version 0" in shown
+    output = looking.done("recipient show alice --count")
+    assert "0 rows in 0 files of version 0" in output
     looking.done("recipient update alice --ends 2020-01-01")
     ended = looking.json("recipient show alice --count")["tables"][0]
     assert ended["notCounted"] == "the access of 'alice' ended at 2020-01-01 00:00 UTC"

@@ -20,14 +20,14 @@ QUOTED = shlex.quote(NAME)
 @pytest.fixture
 def hostile(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     """Return the command over a catalog in which everything that can be written is hostile."""
-    person = admin.recipients.create(NAME, comment=TEXT, properties={TEXT: TEXT})
+    recipient = admin.recipients.create(NAME, comment=TEXT, properties={TEXT: TEXT})
     admin.shares.create("sales", comment=TEXT)
     admin.grants.create(NAME, "sales")
-    admin.tokens.create(person, comment=TEXT)
-    admin.clients.create(person, comment=TEXT)
-    admin.invitations.create(person, "https://shares.test/delta-sharing", comment=TEXT)
+    admin.tokens.create(recipient, comment=TEXT)
+    admin.clients.create(recipient, comment=TEXT)
+    admin.invitations.create(recipient, "https://shares.test/delta-sharing", comment=TEXT)
     admin.federation.create(
-        person, "https://login.example.org", audience="deltaic", claim="sub", subject="[red]x", comment=TEXT
+        recipient, "https://login.example.org", audience="deltaic", claim="sub", subject="[red]x", comment=TEXT
     )
     return deltaic
 

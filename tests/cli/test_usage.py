@@ -38,8 +38,8 @@ def nothing(_share: str) -> list[str]:
 
 
 def row(kind: str, recipient: str | None, day: int = 22, **more: Any) -> dict[str, Any]:
-    told = {"kind": kind, "recipient": recipient, "recipient_id": "id-1", "share": "s", "schema": "d", "table": "t"}
-    return {**told, "day": date(2026, 11, day), "time": datetime(2026, 11, day, 9, tzinfo=UTC), "status": 200, **more}
+    fields = {"kind": kind, "recipient": recipient, "recipient_id": "id-1", "share": "s", "schema": "d", "table": "t"}
+    return {**fields, "day": date(2026, 11, day), "time": datetime(2026, 11, day, 9, tzinfo=UTC), "status": 200, **more}
 
 
 ROWS = [
@@ -65,16 +65,19 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) -> None:
-    found = report(location, 7, HERE, nothing, TODAY)
-    told = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in found.uses]
-    assert told == [
+    report_ = report(location, 7, HERE, nothing, TODAY)
+    rows_ = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in report_.uses]
+    assert rows_ == [
         (HOSTILE, "s.d.t", 0, 0, 1, 70_000),
         ("alice", "s.d.t", 1, 0, 2, 900),
         ("id-1", "", 0, 0, 1, 7),
         ("alice", "(unknown)", 1, 1, 0, 0),
     ]
-    assert [(use.files_signed, use.bytes_signed, use.unexplained) for use in found.uses][:2] == [(0, 0, 0), (3, 900, 1)]
-    assert found.days == {date(2026, 11, 21): {"alice": 400}, TODAY: {"alice": 500, HOSTILE: 70_000, "id-1": 7}}
+    assert [(use.files_signed, use.bytes_signed, use.unexplained) for use in report_.uses][:2] == [
+        (0, 0, 0),
+        (3, 900, 1),
+    ]
+    assert report_.days == {date(2026, 11, 21): {"alice": 400}, TODAY: {"alice": 500, HOSTILE: 70_000, "id-1": 7}}
 
 
 def test_what_checks_asked_and_fetched_is_told_only_where_it_is_asked_for(deltaic: Deltaic, tmp_path: Path) -> None:
@@ -88,13 +91,14 @@ def test_what_checks_asked_and_fetched_is_told_only_where_it_is_asked_for(deltai
     ]
     folder = written(tmp_path / "usage", rows)
     for options, expected in (("", (1, 0, 0, 1, 20)), ("--checks", (2, 1, 1, 1, 1))):
-        told = json.loads(deltaic.done(f"usage report --from {folder} --days 3653 --json {options}"))
-        assert {use["recipient"] for use in told["uses"]} == {"alice"}
+        result = json.loads(deltaic.done(f"usage report --from {folder} --days 3653 --json {options}"))
+        assert {use["recipient"] for use in result["uses"]} == {"alice"}
         sums = [
-            sum(use[n] for use in told["uses"]) for n in ("requests", "refused", "filesSigned", "fetches", "bytesSent")
+            sum(use[n] for use in result["uses"])
+            for n in ("requests", "refused", "filesSigned", "fetches", "bytesSent")
         ]
         assert tuple(sums) == expected
-        assert told["days"] == {"2026-11-22": {"alice": expected[-1]}}
+        assert result["days"] == {"2026-11-22": {"alice": expected[-1]}}
 
 
 class Tags(HTMLParser):
@@ -116,11 +120,11 @@ class Tags(HTMLParser):
 
 def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str) -> None:
     text = page(report(location, 7, HERE, nothing, TODAY), TODAY)
-    found = Tags()
-    found.feed(text)
-    assert HOSTILE in found.texts
-    assert not found.tags & {"script", "img", "link", "iframe", "object", "a"}
-    assert not [name for name in found.attributes if name.startswith("on") or name in {"href", "src"}]
+    tags = Tags()
+    tags.feed(text)
+    assert HOSTILE in tags.texts
+    assert not tags.tags & {"script", "img", "link", "iframe", "object", "a"}
+    assert not [name for name in tags.attributes if name.startswith("on") or name in {"href", "src"}]
     assert "70.0 kB" in text
 
 
@@ -147,20 +151,20 @@ ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202e\n"
 
 
 def test_what_a_refused_request_named_is_told_as_far_as_the_catalog_has_it(filled: Deltaic, tmp_path: Path) -> None:
-    asked = [
+    events = [
         (ESCAPES, "d", "t"),
         ("VACCINE_SHARE", "acme", ESCAPES),
         ("vaccine_share", "Acme", "Patients"),
         (None,) * 3,
     ]
     rows = [
-        row("request", "alice", status=404, share=share, schema=schema, table=table) for share, schema, table in asked
+        row("request", "alice", status=404, share=share, schema=schema, table=table) for share, schema, table in events
     ]
     folder = written(tmp_path / "usage", [*rows, row("fetch", ESCAPES, bytes_sent=7, explained_by=1, status=403)])
-    said = filled.done(f"usage report --from {folder} --days 3653 --html {tmp_path}/usage.html")
-    assert not {"\x1b", "\x07", "\u202e"} & set(said + (tmp_path / "usage.html").read_text())
-    told = json.loads(filled.done(f"usage report --from {folder} --days 3653 --json"))
-    assert sorted((use["recipient"], use["table"]) for use in told["uses"]) == [
+    output = filled.done(f"usage report --from {folder} --days 3653 --html {tmp_path}/usage.html")
+    assert not {"\x1b", "\x07", "\u202e"} & set(output + (tmp_path / "usage.html").read_text())
+    result = json.loads(filled.done(f"usage report --from {folder} --days 3653 --json"))
+    assert sorted((use["recipient"], use["table"]) for use in result["uses"]) == [
         (ESCAPES, "s.d.t"),
         ("alice", ""),
         ("alice", "(unknown)"),
@@ -176,7 +180,7 @@ def test_logs_that_are_nowhere_are_asked_for(deltaic: Deltaic) -> None:
 
 
 def test_the_report_is_for_people_scripts_and_browsers(deltaic: Deltaic, location: str, tmp_path: Path) -> None:
-    told = json.loads(deltaic.done(f"usage report --from {location} --days 3653 --html {tmp_path}/usage.html --json"))
-    assert told["uses"][0]["bytesSent"] == 900 + (1 << 40)
+    result = json.loads(deltaic.done(f"usage report --from {location} --days 3653 --html {tmp_path}/usage.html --json"))
+    assert result["uses"][0]["bytesSent"] == 900 + (1 << 40)
     assert "<svg" in (tmp_path / "usage.html").read_text()
     assert "1,099,511,628,676" in deltaic.done(f"usage report --from {location} --days 3653")

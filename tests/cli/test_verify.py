@@ -35,38 +35,38 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 @pytest.fixture
 def deltaic(provider: Provider) -> Callable[..., Result]:
-    known = {**provider.stack.environment, "DELTAIC_ENDPOINT": provider.stack.endpoint}
-    return lambda *arguments: CliRunner().invoke(app, ["verify", *arguments], env=known)
+    environment = {**provider.stack.environment, "DELTAIC_ENDPOINT": provider.stack.endpoint}
+    return lambda *arguments: CliRunner().invoke(app, ["verify", *arguments], env=environment)
 
 
 def test_a_server_that_is_right_passes_every_check(deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--as", "reader", "--json")
     assert answer.exit_code == 0, answer.output
-    found = {said["check"]: said for said in json.loads(answer.stdout)}
-    assert all(said["holds"] and not said["remedy"] for said in found.values())
+    findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
+    assert all(finding["holds"] and not finding["remedy"] for finding in findings.values())
     assert {
         "hides a share that is not granted",
         "hides a share that does not exist",
         f"lists the tables of {SHARE}",
-    } <= set(found)
-    assert found[f"signs a URL that reads {SHARE}.Tables.plain"]["said"] == "206, 1 bytes"
-    assert found[f"returns rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
+    } <= set(findings)
+    assert findings[f"signs a URL that reads {SHARE}.Tables.plain"]["said"] == "206, 1 bytes"
+    assert findings[f"returns rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
 
 
 def test_a_round_leaves_no_token_and_every_event_says_that_it_was_a_check(
     provider: Provider, deltaic: Callable[..., Result]
 ) -> None:
-    known = provider.admin.recipients.get("reader")
-    before, log = provider.admin.tokens.list(known.id), provider.profile.parent / "state" / FOLDER / REQUESTS
-    seen = len(log.read_text().splitlines()) if log.exists() else 0
-    second = provider.admin.tokens.create(known)
+    recipient = provider.admin.recipients.get("reader")
+    before, log = provider.admin.tokens.list(recipient.id), provider.profile.parent / "state" / FOLDER / REQUESTS
+    line_count = len(log.read_text().splitlines()) if log.exists() else 0
+    second = provider.admin.tokens.create(recipient)
     try:
         assert deltaic("--as", "reader").exit_code == 0, "two tokens leave room for a check"
-        after = provider.admin.tokens.list(known.id)
+        after = provider.admin.tokens.list(recipient.id)
         assert {token.id for token in after} == {token.id for token in [second.token, *before]}
     finally:
-        provider.admin.tokens.revoke(known, second.token.id)
-    events = [json.loads(line) for line in log.read_text().splitlines()[seen:]]
+        provider.admin.tokens.revoke(recipient, second.token.id)
+    events = [json.loads(line) for line in log.read_text().splitlines()[line_count:]]
     assert {(event["recipient"], event["tokenId"].rpartition("-")[0]) for event in events} == {("reader", "check")}
     assert {"list_shares", "query_table"} <= {event["endpoint"] for event in events}
 
@@ -79,64 +79,64 @@ def test_a_profile_does_as_well(provider: Provider, deltaic: Callable[..., Resul
 
 def test_the_token_of_a_profile_is_sent_to_the_endpoint_of_that_profile_alone(provider: Provider) -> None:
     """DELTAIC_ENDPOINT names this caller's own server; the profile may be of somebody else's."""
-    asked: list[str] = []
+    requests: list[str] = []
 
-    class Other(BaseHTTPRequestHandler):
+    class SecondServer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(str(self.headers["Authorization"]))
+            requests.append(str(self.headers["Authorization"]))
             self.send_response(401)
             self.end_headers()
 
         do_POST = do_GET  # noqa: N815 -- the base class's name
 
-    with served(Other) as other:
+    with served(SecondServer) as second_server:
         arguments = ["verify", SHARE, "--profile", str(provider.profile)]
-        answer = CliRunner().invoke(app, arguments, env={"DELTAIC_ENDPOINT": other})
-        assert (answer.exit_code, asked) == (0, []), answer.output
-        assert CliRunner().invoke(app, [*arguments, "--endpoint", other]).exit_code == 1
-    assert asked
+        answer = CliRunner().invoke(app, arguments, env={"DELTAIC_ENDPOINT": second_server})
+        assert (answer.exit_code, requests) == (0, []), answer.output
+        assert CliRunner().invoke(app, [*arguments, "--endpoint", second_server]).exit_code == 1
+    assert requests
 
 
 def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, deltaic: Callable[..., Result]) -> None:
     s3, admin = provider.client("s3"), provider.admin
     for key in ("files/a.txt", "skills/read/SKILL.md", "model/1/model.pkl"):
         s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=b"text")
-    where = (SHARE, "Tables")
-    admin.volumes.create(*where, "files", f"s3://{DATA_BUCKET}/files")
-    admin.volumes.create(*where, "folder", f"s3://{DATA_BUCKET}/files/", access_modes=["dir"])
-    admin.skills.create(*where, "read", f"s3://{DATA_BUCKET}/skills/read", facts={"description": "d"})
-    admin.models.create(*where, "churn")
-    admin.models.add_version(*where, "churn", 1, f"s3://{DATA_BUCKET}/model/1")
-    own: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
-    admin.tables.create(*where, "visits", f"s3://{DATA_BUCKET}/visits", **own)
+    path = (SHARE, "Tables")
+    admin.volumes.create(*path, "files", f"s3://{DATA_BUCKET}/files")
+    admin.volumes.create(*path, "folder", f"s3://{DATA_BUCKET}/files/", access_modes=["dir"])
+    admin.skills.create(*path, "read", f"s3://{DATA_BUCKET}/skills/read", facts={"description": "d"})
+    admin.models.create(*path, "churn")
+    admin.models.add_version(*path, "churn", 1, f"s3://{DATA_BUCKET}/model/1")
+    options: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
+    admin.tables.create(*path, "visits", f"s3://{DATA_BUCKET}/visits", **options)
     document = json.dumps({"format-version": 2, "location": f"s3://{DATA_BUCKET}/visits"})
     s3.put_object(Bucket=DATA_BUCKET, Key="visits/metadata/version-hint.text", Body=b"1")
     s3.put_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json", Body=document.encode())
 
-    def found() -> dict[str, tuple[bool, str]]:
-        said = json.loads(deltaic("--as", "reader", "--json").stdout)
-        return {one["check"]: (one["holds"], one["said"]) for one in said}
+    def read_findings() -> dict[str, tuple[bool, str]]:
+        message = json.loads(deltaic("--as", "reader", "--json").stdout)
+        return {item["check"]: (item["holds"], item["said"]) for item in message}
 
     try:
-        told = found()
-        assert [check for check, (holds, _) in told.items() if not holds] == []
+        findings = read_findings()
+        assert [check for check, (holds, _) in findings.items() if not holds] == []
         for name in ("the volume {}.files", "the skill {}.read", "the model {}.churn 1"):
             full = name.format(f"{SHARE}.Tables")
-            assert told[f"signs a URL that reads {full}"] == (True, "206, 1 bytes")
-            assert told[f"refuses that URL without its signature ({full})"] == (True, "403")
-        assert told[f"returns credentials for the volume {SHARE}.Tables.folder"] == (True, "200")
-        assert told[f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients"] == (True, "200")
+            assert findings[f"signs a URL that reads {full}"] == (True, "206, 1 bytes")
+            assert findings[f"refuses that URL without its signature ({full})"] == (True, "403")
+        assert findings[f"returns credentials for the volume {SHARE}.Tables.folder"] == (True, "200")
+        assert findings[f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients"] == (True, "200")
         s3.delete_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json")
-        admin.volumes.update(*where, "files", location="s3://no-such-bucket-anywhere/files")
-        failed = {check: said for check, (holds, said) in found().items() if not holds}
+        admin.volumes.update(*path, "files", location="s3://no-such-bucket-anywhere/files")
+        failed = {check: message for check, (holds, message) in read_findings().items() if not holds}
         assert failed.pop(f"returns the metadata of {SHARE}.Tables.visits to Iceberg clients") == "406"
         assert failed == {f"lists the files of the volume {SHARE}.Tables.files": "400, none"}
     finally:
         for name in ("files", "folder"):
-            admin.volumes.delete(*where, name)
-        admin.skills.delete(*where, "read")
-        admin.models.delete(*where, "churn", force=True)
-        admin.tables.delete(*where, "visits")
+            admin.volumes.delete(*path, name)
+        admin.skills.delete(*path, "read")
+        admin.models.delete(*path, "churn", force=True)
+        admin.tables.delete(*path, "visits")
 
 
 def test_a_delta_table_that_is_open_to_iceberg_clients_is_loaded_as_they_do(
@@ -144,13 +144,13 @@ def test_a_delta_table_that_is_open_to_iceberg_clients_is_loaded_as_they_do(
 ) -> None:
     check = f"returns the metadata of {SHARE}.Tables.plain to Iceberg clients"
 
-    def found() -> dict[str, str]:
-        return {one["check"]: one["said"] for one in json.loads(deltaic("--as", "reader", "--json").stdout)}
+    def read_findings() -> dict[str, str]:
+        return {load["check"]: load["said"] for load in json.loads(deltaic("--as", "reader", "--json").stdout)}
 
-    assert check not in found()
+    assert check not in read_findings()
     provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="signed")
     try:
-        assert found()[check] == "200"
+        assert read_findings()[check] == "200"
     finally:
         provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="")
 
@@ -187,7 +187,7 @@ def wrong(defect: str) -> Iterator[str]:
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             self.rfile.read(length)
-            status, body, headers = said(self.path, self.headers.get("Authorization") == "Bearer " + "t" * 20)
+            status, body, headers = respond(self.path, self.headers.get("Authorization") == "Bearer " + "t" * 20)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -197,32 +197,32 @@ def wrong(defect: str) -> Iterator[str]:
 
         do_GET = do_POST = _answer  # noqa: N815 -- the base class's names
 
-    def said(path: str, known: bool) -> tuple[int, bytes, dict[str, str]]:
-        place, _, query = path.partition("?")
-        if place == "/file":
+    def respond(path: str, existing: bool) -> tuple[int, bytes, dict[str, str]]:
+        location, _, query = path.partition("?")
+        if location == "/file":
             right = (
                 query == "signature=abcdefgh" or (defect == "public" and not query) or (defect == "unchecked" and query)
             )
             return (206, b"P", {}) if right else (403, b"", {})
-        if not known and defect != "open":
+        if not existing and defect != "open":
             return 401, b"{}", {}
-        parts = place.strip("/").split("/")
+        parts = location.strip("/").split("/")
         if len(parts) > 1 and parts[1] != "s":
             return (403 if defect == "tells" else 404), b"{}", {}
-        if place == "/shares":
+        if location == "/shares":
             return 200, json.dumps({"items": [] if defect == "hides" else [{"name": "s"}]}).encode(), {}
-        if place.endswith("all-tables"):
+        if location.endswith("all-tables"):
             return 200, json.dumps({"items": [{"name": "t", "schema": "x", "share": "s"}]}).encode(), {}
-        if place.endswith(("all-volumes", "all-skills", "all-models")):
+        if location.endswith(("all-volumes", "all-skills", "all-models")):
             return 404, b"{}", {}
-        if place.endswith("version"):
+        if location.endswith("version"):
             return 200, b"", {} if defect == "versionless" else {"Delta-Table-Version": "3"}
-        url = f"{where}/file?signature=abcdefgh"
+        url = f"{address}/file?signature=abcdefgh"
         lines: list[dict[str, Any]] = [{"protocol": {}}, {"metaData": {}}, {"file": {**FILE["file"], "url": url}}]
         return 200, b"".join(json.dumps(line).encode() + b"\n" for line in lines[defect == "headless" :]), {}
 
-    with served(Handler) as where:
-        yield where
+    with served(Handler) as address:
+        yield address
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def wrong(defect: str) -> Iterator[str]:
     ],
 )
 def test_what_is_wrong_is_said(defect: str, check: str) -> None:
-    def findings(of: str) -> list[Finding]:
-        with wrong(of) as endpoint, httpx.Client() as client:
+    def findings(path: str) -> list[Finding]:
+        with wrong(path) as endpoint, httpx.Client() as client:
             return list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], ["other"], with_client=False))
 
     assert [finding.check for finding in findings("") if not finding.holds] == []
@@ -250,8 +250,8 @@ def test_what_is_wrong_is_said(defect: str, check: str) -> None:
 
 def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
     with wrong("") as endpoint, httpx.Client() as client:
-        [*others, last] = verify(SharingClient(client, endpoint, "t" * 20), ["s"], [], with_client=True)
-    assert all(finding.holds for finding in others)
+        [*rest, last] = verify(SharingClient(client, endpoint, "t" * 20), ["s"], [], with_client=True)
+    assert all(finding.holds for finding in rest)
     assert (last.check, last.holds) == ("returns rows of s.x.t to the published client", False)
     assert last.remedy
     assert "signature" not in last.said
@@ -259,13 +259,13 @@ def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
 
 def test_no_token_and_no_signature_is_told() -> None:
     with wrong("public") as endpoint, httpx.Client() as client:
-        told = str(list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], [])))
-    assert "t" * 20 not in told
-    assert "signature=" not in told
+        text = str(list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], [])))
+    assert "t" * 20 not in text
+    assert "signature=" not in text
 
 
 @pytest.mark.parametrize(
-    ("encoding", "body", "said"),
+    ("encoding", "body", "message"),
     [
         ("gzip", gzip.compress(b" " * (MAX_BYTES + 1)), "more than 64 MiB"),
         ("gzip, gzip", gzip.compress(gzip.compress(b"{}")), "the Content-Encoding is 'gzip, gzip' instead of gzip"),
@@ -273,25 +273,25 @@ def test_no_token_and_no_signature_is_told() -> None:
     ],
     ids=["of gzip", "of gzip within gzip", "of brackets"],
 )
-def test_a_small_body_that_grows_is_a_check_that_fails(encoding: str, body: bytes, said: str) -> None:
-    def answer(asked: httpx.Request) -> httpx.Response:
-        known = asked.headers.get("Authorization") == "Bearer " + "t" * 20
+def test_a_small_body_that_grows_is_a_check_that_fails(encoding: str, body: bytes, message: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        is_known = request.headers.get("Authorization") == "Bearer " + "t" * 20
         headers = {"Content-Encoding": encoding}
-        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(body)) if known else httpx.Response(401)
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(body)) if is_known else httpx.Response(401)
 
     with httpx.Client(transport=httpx.MockTransport(answer)) as client:
-        found = list(verify(SharingClient(client, ELSEWHERE, "t" * 20), ["s"], [], with_client=False))
-    assert any(said in finding.said for finding in found if not finding.holds), found
+        findings = list(verify(SharingClient(client, REMOTE, "t" * 20), ["s"], [], with_client=False))
+    assert any(message in finding.said for finding in findings if not finding.holds), findings
 
 
-@pytest.mark.parametrize("said", [{"items": 1}, {"items": [{"name": "t"}]}])
-def test_an_answer_of_another_shape_is_a_check_that_fails(said: object) -> None:
-    with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=said))) as client:
-        found = list(verify(SharingClient(client, ELSEWHERE, "t" * 20), ["t"], [], with_client=False))
-    assert "follows the protocol" in {finding.check for finding in found if not finding.holds and finding.remedy}
+@pytest.mark.parametrize("content", [{"items": 1}, {"items": [{"name": "t"}]}])
+def test_an_answer_of_another_shape_is_a_check_that_fails(content: object) -> None:
+    with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=content))) as client:
+        findings = list(verify(SharingClient(client, REMOTE, "t" * 20), ["t"], [], with_client=False))
+    assert "follows the protocol" in {finding.check for finding in findings if not finding.holds and finding.remedy}
 
 
-ELSEWHERE = "http://192.0.2.1"
+REMOTE = "http://192.0.2.1"
 """An endpoint on another machine: an address for documentation, which nobody has."""
 
 
@@ -312,38 +312,38 @@ ELSEWHERE = "http://192.0.2.1"
     ],
 )
 def test_a_signed_url_of_this_machine_is_not_fetched_for_a_server_elsewhere(url: str) -> None:
-    asked, found = _table_with(url, ELSEWHERE)
-    assert [to for to in asked if not to.startswith(ELSEWHERE)] == []
-    [failed] = [finding for finding in found if not finding.holds]
+    requests, findings = _table_with(url, REMOTE)
+    assert [to for to in requests if not to.startswith(REMOTE)] == []
+    [failed] = [finding for finding in findings if not finding.holds]
     assert (failed.check, bool(failed.remedy)) == ("returns a valid URL of s.x.t", True)
     assert url not in failed.said
 
 
 def test_a_signed_url_of_this_machine_is_fetched_for_a_server_on_it() -> None:
-    asked, _ = _table_with("http://[::1]/file?signature=abcdefgh", "http://127.0.0.1:1")
-    assert "http://[::1]/file?signature=abcdefgh" in asked
+    requests, _ = _table_with("http://[::1]/file?signature=abcdefgh", "http://127.0.0.1:1")
+    assert "http://[::1]/file?signature=abcdefgh" in requests
 
 
 def test_a_redirect_is_not_followed() -> None:
-    asked, found = _table_with("http://192.0.2.2/file?signature=abcdefgh", ELSEWHERE)
-    assert "http://192.0.2.2/file?signature=abcdefgh" in asked
-    assert [to for to in asked if "169.254" in to] == []
-    assert "signs a URL that reads s.x.t" in {finding.check for finding in found if not finding.holds}
+    requests, findings = _table_with("http://192.0.2.2/file?signature=abcdefgh", REMOTE)
+    assert "http://192.0.2.2/file?signature=abcdefgh" in requests
+    assert [to for to in requests if "169.254" in to] == []
+    assert "signs a URL that reads s.x.t" in {finding.check for finding in findings if not finding.holds}
 
 
 def _table_with(url: str, endpoint: str) -> tuple[list[str], list[Finding]]:
     """Check a table whose only file has this URL; returns what was asked, and what was found."""
-    asked = []
+    requests = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(str(request.url))
-        if not asked[-1].startswith(endpoint):
+        requests.append(str(request.url))
+        if not requests[-1].startswith(endpoint):
             return httpx.Response(302, headers={"Location": "http://169.254.169.254/"})
         lines: list[dict[str, Any]] = [{"protocol": {}}, {"metaData": {}}, {"file": {**FILE["file"], "url": url}}]
         content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
         return httpx.Response(200, headers={"Delta-Table-Version": "3"}, content=content)
 
     with httpx.Client(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
-        return asked, list(
+        return requests, list(
             check_table(SharingClient(client, endpoint, "t" * 20), "/shares/s/schemas/x/tables/t", "s.x.t")
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 VIEW = "vaccine_share.acme.mine"
 FROM = "--from vaccine_share.acme.patients"
 NARROW = "'SELECT id FROM source'"
-KNOWN, UNKNOWN = "'SELECT x FROM source'", "'SELECT p, xx FROM source'"
+VALID, INVALID = "'SELECT x FROM source'", "'SELECT p, xx FROM source'"
 RANDOM = "'SELECT uuid() AS u FROM source'"
 JOIN = "'SELECT * FROM source JOIN {} USING (id)'"
 SQL = "\"SELECT * FROM source WHERE site = current_recipient('site')\""
@@ -30,7 +30,7 @@ BY_HAND = f"deltaic view refresh {VIEW}"
 
 def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "view.sql").write_text("SELECT * FROM source WHERE site = current_recipient('site')\n")
-    made = filled.json(f"view create {VIEW} {FROM} --sql @view.sql --key id --max-staleness 2h --history")
+    view = filled.json(f"view create {VIEW} {FROM} --sql @view.sql --key id --max-staleness 2h --history")
     expected = {
         "share": "vaccine_share",
         "schema": "acme",
@@ -41,19 +41,19 @@ def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Pat
         "maxStaleness": 7200,
         "lastRefresh": {},
     }
-    assert made | expected == made
-    shown = filled.json(f"view show {VIEW}")
-    location = f"s3://bucket/patients-views/mine-{made['tableId'][:8]}"
+    assert view | expected == view
+    view_ = filled.json(f"view show {VIEW}")
+    location = f"s3://bucket/patients-views/mine-{view['tableId'][:8]}"
     entry = {"location": location, "history": True, "properties": ["site"], "due": "never refreshed", "partitions": []}
-    assert shown == {**made, **entry}
-    assert filled.json("view list") == filled.json("view list vaccine_share") == [made]
-    [entry] = [one for one in filled.json("table list vaccine_share") if one["name"] == "mine"]
+    assert view_ == {**view, **entry}
+    assert filled.json("view list") == filled.json("view list vaccine_share") == [view]
+    [entry] = [table for table in filled.json("table list vaccine_share") if table["name"] == "mine"]
     assert (entry["location"], entry["viewProperties"], entry["history"]) == (location, ["site"], True)
     changed = filled.json(f"view update {VIEW} --no-key --max-staleness 0 --sql {NARROW}")
     assert (changed["key"], changed["maxStaleness"], changed["sql"]) == ([], 0, "SELECT id FROM source")
     assert changed["requestedAt"]
-    gone = filled.done(f"view delete {VIEW}")
-    assert f"its files stay in {location}" in gone
+    output = filled.done(f"view delete {VIEW}")
+    assert f"its files stay in {location}" in output
     assert filled.json("view list") == []
     assert "no views yet" in filled.done("view list")
 
@@ -91,8 +91,8 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
     }
     admin.views.record_refresh(view, done, keep_request=True)
     admin.views.record_failure(view, "no column dose")
-    said = filled.done(f"view show {VIEW}")
-    for words in (
+    output = filled.done(f"view show {VIEW}")
+    for text in (
         "1,400 in 20,480 bytes",
         "all rows: it is the first refresh",
         "vaccine_share.acme.patients 12",
@@ -101,23 +101,23 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
         "site=Porto",
         "not yet",
     ):
-        assert words in said
-    told = filled.json(f"view show {VIEW}")
-    [there] = [each for each in told["partitions"] if each["sinceVersion"] is not None]
-    assert there == {
+        assert text in output
+    entry = filled.json(f"view show {VIEW}")
+    [current] = [each for each in entry["partitions"] if each["sinceVersion"] is not None]
+    assert current == {
         "audience": audience,
         "values": {"site": "Porto"},
         "sinceVersion": 3,
         "rows": 1400,
         "recipients": ["alice"],
     }
-    assert (told["lastRefresh"]["fullBecause"], told["lastRefresh"]["milliseconds"]) == (
+    assert (entry["lastRefresh"]["fullBecause"], entry["lastRefresh"]["milliseconds"]) == (
         "it is the first refresh",
         5300,
     )
-    listed = filled.done("view list").splitlines()
-    assert listed[1].split()[0] == VIEW
-    assert "asked for since" in listed[1]
+    listing = filled.done("view list").splitlines()
+    assert listing[1].split()[0] == VIEW
+    assert "asked for since" in listing[1]
 
 
 def test_a_change_of_rights_names_the_command_that_makes_the_rows(filled: Deltaic) -> None:
@@ -153,10 +153,10 @@ def test_what_cannot_be_is_refused_with_the_remedy(filled: Deltaic, admin: Catal
     admin.schemas.create("filtered", "d")
     admin.grants.create("alice", "filtered", partition_filter="site = 'Porto'")
     filled.done(f"view create vaccine_share.acme.first {FROM} --sql {SQL}")
-    for line, words in REFUSED:
+    for line, message in REFUSED:
         result = filled(line)
-        assert (result.exit_code, words in result.stderr) == (1, True), (line, result.stderr)
-    assert [one["name"] for one in filled.json("view list")] == ["first"]
+        assert (result.exit_code, message in result.stderr) == (1, True), (line, result.stderr)
+    assert [view["name"] for view in filled.json("view list")] == ["first"]
 
 
 def test_columns_are_compared_with_the_logs_of_the_tables_that_can_be_read(
@@ -167,12 +167,12 @@ def test_columns_are_compared_with_the_logs_of_the_tables_that_can_be_read(
     s3.put_object(Bucket=bucket, Key="t/_delta_log/00000000000000000000.json", Body=lines([protocol(), metadata()]))
     admin.tables.create("vaccine_share", "acme", "there", f"s3://{bucket}/t")
     create = f"view create {VIEW} --from vaccine_share.acme.there --sql"
-    refused = filled(f"{create} {UNKNOWN}")
+    refused = filled(f"{create} {INVALID}")
     assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
     assert filled.json(f"{create} {JOIN.format('vaccine_share.acme.patients')}")["name"] == "mine"  # it has no log
-    refused = filled(f"view update {VIEW} --sql {UNKNOWN}")
+    refused = filled(f"view update {VIEW} --sql {INVALID}")
     assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
-    assert filled.json(f"view update {VIEW} --sql {KNOWN}")["sql"] == "SELECT x FROM source"
+    assert filled.json(f"view update {VIEW} --sql {VALID}")["sql"] == "SELECT x FROM source"
 
 
 def test_a_view_is_at_most_ten_years_old(filled: Deltaic) -> None:
@@ -180,7 +180,7 @@ def test_a_view_is_at_most_ten_years_old(filled: Deltaic) -> None:
     for line in (f"view update {VIEW}", f"view create {VIEW}_2 {FROM} --sql {SQL}"):
         refused = filled(f"{line} --max-staleness 999999w")
         assert (refused.exit_code, "0 seconds (none) to ten years (3653 days)" in refused.stderr) == (1, True)
-    assert [one["maxStaleness"] for one in filled.json("view list")] == [315_619_200]
+    assert [view["maxStaleness"] for view in filled.json("view list")] == [315_619_200]
     assert filled.json(f"view show {VIEW}")["due"] == "never refreshed"
 
 

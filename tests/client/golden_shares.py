@@ -121,7 +121,7 @@ class Shared:
 
     def requested(self, as_format: Format) -> Table:
         """Return the table for plain HTTP, with the capabilities that the client sends for a format."""
-        return Table(self.recipient, SHARE, SCHEMA, self.name).asking(CAPABILITIES[as_format])
+        return Table(self.recipient, SHARE, SCHEMA, self.name).with_capabilities(CAPABILITIES[as_format])
 
     def rows(self, version: int) -> pa.Table:
         """Return what Spark read at a version, with unpadded CHAR columns."""

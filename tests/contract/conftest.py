@@ -30,13 +30,13 @@ def table(server: Server) -> Callable[[str], Table]:
 @pytest.fixture(scope="session")
 def reseal(server: Server) -> Callable[[str, str, timedelta], str]:
     """Return a function that gives a token of the server (its kind, its text) another end, counted from now."""
-    known = server.environment
-    secret = server.client("secretsmanager").get_secret_value(SecretId=known["TOKEN_KEY_SECRET"])["SecretString"]
+    environment = server.environment
+    secret = server.client("secretsmanager").get_secret_value(SecretId=environment["TOKEN_KEY_SECRET"])["SecretString"]
     signer = TokenSigner(secret.encode())
 
-    def again(kind: str, token: str, left: timedelta) -> str:
-        opened = signer.open(kind, token)
-        assert opened is not None
-        return signer.seal(kind, opened.claims, ttl=left, now=time.time())
+    def reseal_token(kind: str, token: str, remaining: timedelta) -> str:
+        claims = signer.open(kind, token)
+        assert claims is not None
+        return signer.seal(kind, claims.claims, ttl=remaining, now=time.time())
 
-    return again
+    return reseal_token

@@ -138,14 +138,14 @@ class TableLog:
         """Return a metaData action; `changed` are table properties with `_` for `.`, kept for later metadata."""
         self.schema = schema or self.schema
         self.configuration |= {f"delta.{name}": value for name, value in changed.items()}
-        own = {"delta.enableInCommitTimestamps": "true"} if self.timed else {}
+        properties = {"delta.enableInCommitTimestamps": "true"} if self.timed else {}
         action: Action = {
             "id": self.table_id,
             "name": self.prefix,
             "format": {"provider": "parquet", "options": {}},
             "schemaString": delta_schema(self.schema),
             "partitionColumns": list(self.partitions),
-            "configuration": own | self.configuration,
+            "configuration": properties | self.configuration,
             "createdTime": 1_650_000_000_000,
         }
         if self.description is not None:
@@ -174,10 +174,10 @@ class TableLog:
 
     def remove(self, added: Action, *, change: bool = True) -> Action:
         """Return the remove action of a file that `add` made."""
-        of = added["add"]
-        action = {key: of[key] for key in ("path", "partitionValues", "size")}
-        if "deletionVector" in of:
-            action["deletionVector"] = of["deletionVector"]
+        file = added["add"]
+        action = {key: file[key] for key in ("path", "partitionValues", "size")}
+        if "deletionVector" in file:
+            action["deletionVector"] = file["deletionVector"]
         return {
             "remove": {
                 **action,
@@ -201,8 +201,8 @@ class TableLog:
                 key = f"ab/{key}"
             content = b"\x01" + struct.pack(">I", len(data)) + data + struct.pack(">I", zlib.crc32(data))
             self._store(key, content)
-            place = f"ab{z85(name.bytes)}" if storage == "u" else f"{self.location}/{key}"
-            vector |= {"storageType": storage, "pathOrInlineDv": place, "offset": 1}
+            path = f"ab{z85(name.bytes)}" if storage == "u" else f"{self.location}/{key}"
+            vector |= {"storageType": storage, "pathOrInlineDv": path, "offset": 1}
         stats = json.loads(added["add"]["stats"]) | {"tightBounds": False}
         changed = {"deletionVector": vector, "stats": json.dumps(stats, separators=(",", ":"))}
         return {"add": {**added["add"], **changed}}
@@ -259,24 +259,24 @@ class TableLog:
             if item.name in self.partitions:
                 continue
             name = _physical(item)
-            known = [row[item.name] for row in rows if row.get(item.name) is not None]
-            nulls[name] = len(rows) - len(known)
-            if known:
-                low[name], high[name] = _told(min(known)), _told(max(known))
+            values = [row[item.name] for row in rows if row.get(item.name) is not None]
+            nulls[name] = len(rows) - len(values)
+            if values:
+                low[name], high[name] = _to_json(min(values)), _to_json(max(values))
         return {"numRecords": len(rows), "minValues": low, "maxValues": high, "nullCount": nulls}
 
 
 def _physical(item: pa.Field) -> str:
-    known = (item.metadata or {}).get(b"delta.columnMapping.physicalName")
-    return str(json.loads(known)) if known else item.name
+    name = (item.metadata or {}).get(b"delta.columnMapping.physicalName")
+    return str(json.loads(name)) if name else item.name
 
 
 def _field_id(item: pa.Field) -> dict[bytes, bytes] | None:
-    known = (item.metadata or {}).get(b"delta.columnMapping.id")
-    return {b"PARQUET:field_id": known} if known else None
+    number = (item.metadata or {}).get(b"delta.columnMapping.id")
+    return {b"PARQUET:field_id": number} if number else None
 
 
-def _told(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if hasattr(value, "hour"):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, Decimal):  # a JSON number; the tests' few digits survive a double
@@ -341,10 +341,10 @@ def checkpoint_file(actions: Sequence[Action], columns: pa.StructArray | None = 
     rows = []
     for action in actions:
         ((kind, body),) = action.items()
-        found = {key: list(value.items()) if isinstance(value, dict) else value for key, value in body.items()}
+        fields = {key: list(value.items()) if isinstance(value, dict) else value for key, value in body.items()}
         if kind == "metaData":
-            found["format"] = {"provider": "parquet", "options": []}
-        rows.append({kind: found})
+            fields["format"] = {"provider": "parquet", "options": []}
+        rows.append({kind: fields})
     table = pa.Table.from_pylist(rows, schema=_CHECKPOINT)
     if columns is not None:
         nothing = {name: pa.nulls(len(columns), _CHECKPOINT.field(name).type) for name in ("protocol", "metaData")}

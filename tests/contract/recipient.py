@@ -41,9 +41,9 @@ class Reply:
         assert (self.status, self.headers["content-type"]) == (200, NDJSON), self.body[:500]
         assert self.body.endswith(b"\n")
         assert self.body.isascii()
-        found = [json.loads(line) for line in self.body.split(b"\n")[:-1]]
-        assert all(isinstance(line, dict) and len(line) == 1 for line in found), found
-        return found
+        lines_ = [json.loads(line) for line in self.body.split(b"\n")[:-1]]
+        assert all(isinstance(line, dict) and len(line) == 1 for line in lines_), lines_
+        return lines_
 
     @property
     def kinds(self) -> list[str]:
@@ -68,11 +68,11 @@ class Reply:
     def refused(self, status: int, code: str, *texts: str) -> None:
         """Assert that this is a refusal in the protocol's shape whose message holds the texts."""
         assert self.status == status, (self.status, self.body[:500])
-        found = self.json
-        assert [name for name in found if name != "error"] == ["errorCode", "message"]  # that is Iceberg's
-        assert found["errorCode"] == code, found
+        body = self.json
+        assert [name for name in body if name != "error"] == ["errorCode", "message"]  # that is Iceberg's
+        assert body["errorCode"] == code, body
         for text in texts:
-            assert text in found["message"], found["message"]
+            assert text in body["message"], body["message"]
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,11 @@ class Recipient:
 
     def ask(self, method: str, target: str, body: bytes | None = None, /, **headers: str) -> Reply:
         """Send a request; `target` is what follows the endpoint, byte for byte (`_` in header names stands for `-`)."""
-        place = urlsplit(self.endpoint)
+        address = urlsplit(self.endpoint)
         sent = {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
         sent |= {name.lower(): value for name, value in (self.headers or {}).items()}
         sent |= {name.replace("_", "-").lower(): value for name, value in headers.items()}
-        return fetch(place.netloc, method, place.path + target, body, sent)
+        return fetch(address.netloc, method, address.path + target, body, sent)
 
     def get(self, target: str, **headers: str) -> Reply:
         return self.ask("GET", target, None, **headers)
@@ -118,7 +118,7 @@ class Table:
     def path(self) -> str:
         return f"/shares/{self.share}/schemas/{self.schema}/tables/{self.name}"
 
-    def asking(self, capabilities: str | None = None, **headers: str) -> "Table":
+    def with_capabilities(self, capabilities: str | None = None, **headers: str) -> "Table":
         """Return the same table, asked with these headers."""
         if capabilities is not None:
             headers[CAPABILITIES] = capabilities
@@ -155,19 +155,19 @@ def fetch(netloc: str, method: str, target: str, body: bytes | None, headers: Ma
         content = answer.read()
     finally:
         connection.close()
-    found = {name.lower(): value for name, value in answer.getheaders()}
-    if found.get("content-encoding") == "gzip":
+    headers_ = {name.lower(): value for name, value in answer.getheaders()}
+    if headers_.get("content-encoding") == "gzip":
         content = gzip.decompress(content)
-    return Reply(answer.status, found, content)
+    return Reply(answer.status, headers_, content)
 
 
 def download(url: str, span: tuple[int, int] | None = None) -> Reply:
     """GET what a signed URL names, as readers do: no Authorization; `span` asks for a range, both ends included."""
-    place = urlsplit(url)
+    address = urlsplit(url)
     headers = {"accept-encoding": "gzip,deflate"}
     if span is not None:
         headers["range"] = f"bytes={span[0]}-{span[1]}"
-    return fetch(place.netloc, "GET", f"{place.path}?{place.query}", None, headers)
+    return fetch(address.netloc, "GET", f"{address.path}?{address.query}", None, headers)
 
 
 def data_url(line: Line) -> str:

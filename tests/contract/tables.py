@@ -49,8 +49,8 @@ class Shelf:
     """What `deltalake` wrote."""
 
     def log(self, name: str, schema: pa.Schema, **more: Any) -> TableLog:
-        made = self.logs[name] = TableLog(self.s3, self.bucket, name, schema, **more)
-        return made
+        log_ = self.logs[name] = TableLog(self.s3, self.bucket, name, schema, **more)
+        return log_
 
     def fill(self) -> None:
         """Write all tables."""
@@ -82,13 +82,13 @@ def _written_by_deltalake(shelf: Shelf) -> None:
     dated = "date"
     for name, partitions in (("table1", None), ("table2", [dated])):
         shelf.write(name, {"eventTime": [], "date": []}, events, partition_by=partitions)
-        for moment in moments:
-            shelf.write(name, {"eventTime": [moment], "date": [day]}, events)
+        for time_ in moments:
+            shelf.write(name, {"eventTime": [time_], "date": [day]}, events)
     shelf.write("table3", {"eventTime": [], "date": []}, events, partition_by=[dated])
-    for moment in moments:
-        shelf.write("table3", {"eventTime": [moment], "date": [day]}, events)
-    known = deltalake.DeltaTable(f"s3://{shelf.bucket}/table3", storage_options=dict(shelf.options))
-    known.alter.add_columns([deltalake.Field("type", deltalake.schema.PrimitiveType("string"), nullable=True)])
+    for time_ in moments:
+        shelf.write("table3", {"eventTime": [time_], "date": [day]}, events)
+    table = deltalake.DeltaTable(f"s3://{shelf.bucket}/table3", storage_options=dict(shelf.options))
+    table.alter.add_columns([deltalake.Field("type", deltalake.schema.PrimitiveType("string"), nullable=True)])
     typed = events.append(pa.field("type", pa.string()))
     shelf.write("table3", {"eventTime": [moments[0]], "date": [date(2021, 4, 29)], "type": ["bar"]}, typed)
     for name in ("table1", "table2", "table3"):
@@ -96,7 +96,7 @@ def _written_by_deltalake(shelf: Shelf) -> None:
         shelf.written[name] = deltalake.DeltaTable(location, storage_options=dict(shelf.options))
 
 
-def _person(name: str, age: int, birthday: date | None = None) -> dict[str, Any]:
+def _row(name: str, age: int, birthday: date | None = None) -> dict[str, Any]:
     return {"name": name, "age": age, "birthday": birthday or date(2020, 1, age)}
 
 
@@ -107,8 +107,8 @@ def _changed(kind: str, row: Mapping[str, Any]) -> dict[str, Any]:
 def _change_feed(shelf: Shelf) -> None:
     log = shelf.log("cdf_table_cdf_enabled", PEOPLE, configuration=dict(CDF_ON))
     log.create(at=VERSION_1 - 1000)
-    people = [_person("1", 1), _person("2", 2), _person("3", 3)]
-    adds = [log.add([person]) for person in people]
+    people = [_row("1", 1), _row("2", 2), _row("3", 3)]
+    adds = [log.add([row]) for row in people]
     log.commit(*adds, at=VERSION_1)
     log.commit(log.remove(adds[1]), log.cdc([_changed("delete", people[1])]), at=VERSION_1 + 20_000)
     older = people[2] | {"age": 4}
@@ -123,16 +123,16 @@ def _change_feed_with_partitions(shelf: Shelf) -> None:
     first, second, third = date(2020, 1, 1), date(2020, 2, 2), date(2020, 3, 3)
     log.create(at=1_651_614_979_000)
     adds = [
-        log.add([_person("1", 1)], birthday=first),
-        log.add([_person("2", 2)], birthday=first),
-        log.add([_person("3", 3)], birthday=third),
+        log.add([_row("1", 1)], birthday=first),
+        log.add([_row("2", 2)], birthday=first),
+        log.add([_row("3", 3)], birthday=third),
     ]
     log.commit(*adds, at=1_651_614_980_000)
     log.commit(
         log.remove(adds[1]),
-        log.add([_person("2", 2)], birthday=second),
-        log.cdc([_changed("update_preimage", _person("2", 2))], birthday=first),
-        log.cdc([_changed("update_postimage", _person("2", 2))], birthday=second),
+        log.add([_row("2", 2)], birthday=second),
+        log.cdc([_changed("update_preimage", _row("2", 2))], birthday=first),
+        log.cdc([_changed("update_postimage", _row("2", 2))], birthday=second),
         at=1_651_614_986_000,
     )
     log.commit(log.remove(adds[2]), at=1_651_614_994_000)
@@ -165,10 +165,10 @@ def _streams(shelf: Shelf) -> None:
     adds = [log.add([row]) for row in rows]
     for number, added in enumerate(adds):
         log.commit(added, at=1_664_325_366_000 + 1000 * number)
-    whole = log.add(rows, change=False)
-    log.commit(*(log.remove(added, change=False) for added in adds), whole)
+    file = log.add(rows, change=False)
+    log.commit(*(log.remove(added, change=False) for added in adds), file)
     less = log.add(rows[:2])
-    log.commit(log.remove(whole), less)
+    log.commit(log.remove(file), less)
     log.commit(log.remove(less), log.add(rows[:1]))
 
     log = shelf.log("streaming_table_metadata_protocol", NAMES)
@@ -203,13 +203,13 @@ def _broken(shelf: Shelf) -> None:
     log.commit(log.first_protocol())
     log.commit(log.add([{"name": "1"}]))
 
-    for name, kept in (("table_data_loss_with_checkpoint", True), ("table_data_loss_no_checkpoint", False)):
+    for name, has_checkpoint in (("table_data_loss_with_checkpoint", True), ("table_data_loss_no_checkpoint", False)):
         log = shelf.log(name, NAMES, timed=False)
         log.create()
         adds = [log.add([{"name": str(number)}]) for number in range(2)]
         for added in adds:
             log.commit(added)
-        if kept:
+        if has_checkpoint:
             log.checkpoint(2, adds)
         log.forget_commit(1)
 
@@ -245,11 +245,11 @@ def _deletion_vectors(shelf: Shelf) -> None:
         description="five rows, of which three are deleted, and five more",
     )
     log.create()
-    marked, kept = (
+    marked, unmarked = (
         log.add([{"id": number} for number in range(5)]),
         log.add([{"id": number} for number in range(5, 10)]),
     )
-    log.commit(marked, kept)
+    log.commit(marked, unmarked)
     log.commit(log.remove(marked), log.deleted(marked, [0, 2, 4]))
 
     both = ["deletionVectors", "columnMapping"]
@@ -357,8 +357,8 @@ ENTRIES: Final = (
 
 def iso(milliseconds: int) -> str:
     """Write a time as the protocol does: `2022-04-29T22:50:35Z`, with a fraction where there is one."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    return moment.isoformat().replace("+00:00", "Z")
+    time_ = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    return time_.isoformat().replace("+00:00", "Z")
 
 
 Make = Callable[[Shelf], None]

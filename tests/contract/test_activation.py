@@ -40,10 +40,10 @@ def invited(
     server: FilledServer, name: str = "", share: str = "sales", overlap: timedelta | None = None
 ) -> IssuedInvitation:
     """Invite a new recipient that has a share."""
-    person = server.admin.recipients.create(name or f"recipient{next(NUMBERS)}")
+    recipient = server.admin.recipients.create(name or f"recipient{next(NUMBERS)}")
     if share:
-        server.admin.grants.create(person.name, share)
-    return server.admin.invitations.create(person, server.endpoint, overlap=overlap)
+        server.admin.grants.create(recipient.name, share)
+    return server.admin.invitations.create(recipient, server.endpoint, overlap=overlap)
 
 
 def profile_in(page: str) -> dict[str, object]:
@@ -53,34 +53,34 @@ def profile_in(page: str) -> dict[str, object]:
     return profile
 
 
-def states(server: FilledServer, made: IssuedInvitation) -> list[str]:
-    return [one.state() for one in server.admin.invitations.list(made.invitation.recipient_id)]
+def states(server: FilledServer, invitation: IssuedInvitation) -> list[str]:
+    return [invitation_.state() for invitation_ in server.admin.invitations.list(invitation.invitation.recipient_id)]
 
 
-def tokens(server: FilledServer, made: IssuedInvitation) -> int:
-    return len(server.admin.tokens.list(made.invitation.recipient_id))
+def tokens(server: FilledServer, invitation: IssuedInvitation) -> int:
+    return len(server.admin.tokens.list(invitation.invitation.recipient_id))
 
 
 def test_a_link_shows_what_it_is_for_and_nothing_is_used_up(server: FilledServer) -> None:
-    made = invited(server)
+    invitation = invited(server)
     for _ in range(3):
-        page = httpx.get(made.link)
+        page = httpx.get(invitation.link)
         assert page.status_code == 200
         text = unescape(page.text)
-        assert made.invitation.recipient in text
+        assert invitation.invitation.recipient in text
         assert CONTACT in text
         assert "eu.orders" in text
         assert "eu.returns" in text
         assert "secret_table" not in text
         assert "dlt_" not in text
-    assert (states(server, made), tokens(server, made)) == (["open"], 0)
+    assert (states(server, invitation), tokens(server, invitation)) == (["open"], 0)
 
 
 def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_it(
     server: FilledServer, tmp_path: Path
 ) -> None:
-    made = invited(server)
-    page = httpx.post(made.link)
+    invitation = invited(server)
+    page = httpx.post(invitation.link)
     assert page.status_code == 200
     profile = profile_in(page.text)
     assert profile.keys() == {
@@ -89,14 +89,14 @@ def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_i
     assert profile["icebergEndpoint"] == f"{server.endpoint}/iceberg"
     assert (profile["shareCredentialsVersion"], profile["endpoint"]) == (1, server.endpoint)
     assert str(profile["bearerToken"]) not in page.text
-    file = tmp_path / f"{made.invitation.recipient}.share"
+    file = tmp_path / f"{invitation.invitation.recipient}.share"
     file.write_text(json.dumps(profile))
     assert f'download="{file.name}"' in page.text
     frame = delta_sharing.load_as_pandas(f"{file}#sales.eu.orders")
     assert list(frame.columns) == ["id"]
-    assert states(server, made) == ["used"]
-    [token] = server.admin.tokens.list(made.invitation.recipient_id)
-    assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id == token.id
+    assert states(server, invitation) == ["used"]
+    [token] = server.admin.tokens.list(invitation.invitation.recipient_id)
+    assert server.admin.invitations.list(invitation.invitation.recipient_id)[0].token_id == token.id
 
 
 def read_with(server: FilledServer, page: str) -> None:
@@ -106,25 +106,25 @@ def read_with(server: FilledServer, page: str) -> None:
 
 
 def test_all_of_many_clicks_get_one_profile_until_it_is_first_read_with(server: FilledServer) -> None:
-    made = invited(server)
+    invitation = invited(server)
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: httpx.post(made.link, timeout=60), range(8)))
+        answers = list(pool.map(lambda _: httpx.post(invitation.link, timeout=60), range(8)))
     assert [answer.status_code for answer in answers] == [200] * 8
     [profile] = {json.dumps(profile_in(answer.text)) for answer in answers}
-    assert tokens(server, made) == 1
-    assert httpx.get(made.link).status_code == 200
-    again = httpx.post(made.link)
-    assert json.dumps(profile_in(again.text)) == profile
-    read_with(server, again.text)
-    assert {httpx.request(method, made.link).status_code for method in ("GET", "POST")} == {410}
+    assert tokens(server, invitation) == 1
+    assert httpx.get(invitation.link).status_code == 200
+    repeated = httpx.post(invitation.link)
+    assert json.dumps(profile_in(repeated.text)) == profile
+    read_with(server, repeated.text)
+    assert {httpx.request(method, invitation.link).status_code for method in ("GET", "POST")} == {410}
 
 
 def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledServer) -> None:
-    used, cancelled, expired, gone = (invited(server) for _ in range(4))
+    used, cancelled, expired, deleted = (invited(server) for _ in range(4))
     read_with(server, httpx.post(used.link).text)
     admin = server.admin
     admin.invitations.cancel(admin.recipients.get(cancelled.invitation.recipient), cancelled.invitation.id)
-    admin.recipients.delete(gone.invitation.recipient)
+    admin.recipients.delete(deleted.invitation.recipient)
     table, dynamo = server.environment["TOKENS_TABLE"], dynamo_of(server.environment)
     names = server.environment["CATALOG_TABLE"], table
     past = Invitations(table, dynamo, TokenAdmin(*names, dynamo), clock=lambda: time.time() - 7200)
@@ -132,7 +132,7 @@ def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledSe
     unknown = f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}"
     odd = [f"{server.endpoint}/activate/{text}" for text in ("x", "%00", "..%2f..", "a" * 2000, "%F0%9F%A6%98", "%ff")]
     pages = set()
-    for link in (used.link, cancelled.link, expired.link, gone.link, used.link[:-1] + "~", unknown, *odd):
+    for link in (used.link, cancelled.link, expired.link, deleted.link, used.link[:-1] + "~", unknown, *odd):
         for method in ("GET", "POST"):
             answer = httpx.request(method, link)
             assert answer.status_code == 410, link
@@ -147,47 +147,47 @@ def test_a_recipient_that_has_ended_or_is_cut_off_has_no_link(server: FilledServ
     recipients.update(ended.invitation.recipient, ends_at=datetime.now(UTC) - timedelta(minutes=1))
     server.admin.cut_off(cut_off.invitation.recipient)
     unknown = httpx.get(f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}")
-    for made in (ended, cut_off):
+    for invitation in (ended, cut_off):
         for method in ("GET", "POST"):
-            answer = httpx.request(method, made.link)
+            answer = httpx.request(method, invitation.link)
             assert (answer.status_code, answer.text) == (410, unknown.text)
-        assert tokens(server, made) == 0
+        assert tokens(server, invitation) == 0
 
 
 def test_a_link_is_used_from_the_recipients_own_networks_alone(server: FilledServer) -> None:
-    made = invited(server)
+    invitation = invited(server)
     recipients = server.admin.recipients
-    recipients.update(made.invitation.recipient, add_addresses=["203.0.113.0/24"])
+    recipients.update(invitation.invitation.recipient, add_addresses=["203.0.113.0/24"])
     for method in ("GET", "POST"):
         answer = httpx.request(
-            method, made.link, headers={"X-Forwarded-For": "203.0.113.7", "Forwarded": "for=203.0.113.7"}
+            method, invitation.link, headers={"X-Forwarded-For": "203.0.113.7", "Forwarded": "for=203.0.113.7"}
         )
         assert answer.status_code == 403
         assert CONTACT in unescape(answer.text)
         assert "203.0.113" not in answer.text
         assert "eu.orders" not in answer.text
-    assert (states(server, made), tokens(server, made)) == (["open"], 0)
-    recipients.update(made.invitation.recipient, add_addresses=["127.0.0.0/8"])
-    assert httpx.post(made.link).status_code == 200
+    assert (states(server, invitation), tokens(server, invitation)) == (["open"], 0)
+    recipients.update(invitation.invitation.recipient, add_addresses=["127.0.0.0/8"])
+    assert httpx.post(invitation.link).status_code == 200
 
 
 def test_two_live_tokens_are_the_most_and_the_link_stays(server: FilledServer) -> None:
-    made = invited(server)
-    person = server.admin.recipients.get(made.invitation.recipient)
-    first, _ = server.admin.tokens.create(person), server.admin.tokens.create(person)
-    assert httpx.post(made.link).status_code == 409
-    assert states(server, made) == ["open"]
-    server.admin.tokens.revoke(person, first.token.id)
-    assert httpx.post(made.link).status_code == 200
+    invitation = invited(server)
+    recipient = server.admin.recipients.get(invitation.invitation.recipient)
+    first, _ = server.admin.tokens.create(recipient), server.admin.tokens.create(recipient)
+    assert httpx.post(invitation.link).status_code == 409
+    assert states(server, invitation) == ["open"]
+    server.admin.tokens.revoke(recipient, first.token.id)
+    assert httpx.post(invitation.link).status_code == 200
 
 
 def test_a_link_that_rotates_ends_the_other_tokens_when_it_is_used(server: FilledServer) -> None:
-    made = invited(server, overlap=timedelta(0))
-    person = server.admin.recipients.get(made.invitation.recipient)
-    old = server.admin.tokens.create(person)
-    assert server.admin.tokens.get(person, old.token.id).state() == "live"
-    assert httpx.post(made.link).status_code == 200
-    assert server.admin.tokens.get(person, old.token.id).state() == "revoked"
+    invitation = invited(server, overlap=timedelta(0))
+    recipient = server.admin.recipients.get(invitation.invitation.recipient)
+    old = server.admin.tokens.create(recipient)
+    assert server.admin.tokens.get(recipient, old.token.id).state() == "live"
+    assert httpx.post(invitation.link).status_code == 200
+    assert server.admin.tokens.get(recipient, old.token.id).state() == "revoked"
 
 
 def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -> None:
@@ -196,12 +196,12 @@ def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -
     server.admin.shares.create(share)
     server.admin.schemas.create(share, "s")
     server.admin.tables.create(share, "s", table, f"s3://{DATA_BUCKET}/odd")
-    made = invited(server, name, share)
-    shown, done = httpx.get(made.link).text, httpx.post(made.link).text
-    for page in (shown, done):
+    invitation = invited(server, name, share)
+    before, done = httpx.get(invitation.link).text, httpx.post(invitation.link).text
+    for page in (before, done):
         assert not re.search(r"<script|<img|<svg| on\w+=", page)
         assert share in unescape(page)
-    assert name in unescape(shown)
+    assert name in unescape(before)
     code = {
         client: unescape(text)
         for client, text in re.findall(r"<summary>(.*?)</summary>\n<pre tabindex=0>(.*?)</pre>", done, re.DOTALL)
@@ -214,9 +214,9 @@ def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -
 
 
 def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> None:
-    made, look = invited(server), f"{server.endpoint}/explore"
+    invitation, explore_page = invited(server), f"{server.endpoint}/explore"
     unknown = f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}"
-    for answer in (httpx.get(made.link), httpx.post(made.link), httpx.get(unknown)):
+    for answer in (httpx.get(invitation.link), httpx.post(invitation.link), httpx.get(unknown)):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
@@ -225,30 +225,32 @@ def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> 
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert "set-cookie" not in answer.headers
         addresses = re.findall(r'(?:src|href)="([^"]+)"', answer.text)
-        assert all(one == look or one.startswith("data:application/json;base64,") for one in addresses)
+        assert all(
+            address == explore_page or address.startswith("data:application/json;base64,") for address in addresses
+        )
 
 
 def test_a_stranger_is_told_nothing_by_other_methods_or_headers(server: FilledServer) -> None:
-    made = invited(server)
+    invitation = invited(server)
     for method in ("PUT", "DELETE", "PATCH"):
-        assert httpx.request(method, made.link).status_code == 404
-    answer = httpx.get(made.link, headers={"Host": "evil.localhost", "X-Forwarded-Host": "evil.example"})
+        assert httpx.request(method, invitation.link).status_code == 404
+    answer = httpx.get(invitation.link, headers={"Host": "evil.localhost", "X-Forwarded-Host": "evil.example"})
     assert "evil.example" not in answer.text
-    assert server.endpoint in httpx.post(made.link, headers={"Host": "evil.localhost"}).text
+    assert server.endpoint in httpx.post(invitation.link, headers={"Host": "evil.localhost"}).text
     assert httpx.get(f"{server.endpoint}/shares").status_code == 401
 
 
 def test_the_log_has_who_and_when_and_no_secret(server: FilledServer) -> None:
-    made = invited(server)
+    invitation = invited(server)
     for method in ("GET", "POST", "POST"):
-        httpx.request(method, made.link)
-    httpx.get(made.link[:-1] + "~")
+        httpx.request(method, invitation.link)
+    httpx.get(invitation.link[:-1] + "~")
     log = (server.folder / "state" / "gateway.log").read_text()
-    assert log.count(f'"invitationId":"{made.invitation.id}"') == 3
-    assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id in log
-    assert made.secret[:-1] not in log
-    assert made.secret[32:-1] not in log
+    assert log.count(f'"invitationId":"{invitation.invitation.id}"') == 3
+    assert server.admin.invitations.list(invitation.invitation.recipient_id)[0].token_id in log
+    assert invitation.secret[:-1] not in log
+    assert invitation.secret[32:-1] not in log
     stored = str(list(dynamo_of(server.environment).client.scan(TableName=server.environment["TOKENS_TABLE"])["Items"]))
-    assert made.secret not in stored
-    assert made.secret[32:] not in stored
-    assert made.secret not in repr(made)
+    assert invitation.secret not in stored
+    assert invitation.secret[32:] not in stored
+    assert invitation.secret not in repr(invitation)

@@ -74,14 +74,14 @@ def test_a_schema_without_tables_is_listed(erik: Recipient) -> None:
 
 
 def test_a_volume_tells_what_the_specification_names(erik: Recipient, server: Server) -> None:
-    known = server.admin.volumes.get("assets", "folders", "scans")
-    told = erik.get(VOLUME.replace("scans", "sCANS")).json
-    assert told == {
-        "name": "Scans", "schema": "Folders", "share": "Assets", "shareId": known.share_id, "id": known.id,
+    volume = server.admin.volumes.get("assets", "folders", "scans")
+    response = erik.get(VOLUME.replace("scans", "sCANS")).json
+    assert response == {
+        "name": "Scans", "schema": "Folders", "share": "Assets", "shareId": volume.share_id, "id": volume.id,
         "storageLocation": f"s3://{server.shelf.bucket}/vol1", "comment": "paper", "accessModes": ["url", "dir"],
     }  # fmt: skip
-    assert told in erik.get(f"{SCHEMA}/volumes").json["items"]
-    assert erik.get(f"{SCHEMA}/volumes/by-dir").json["storageLocation"] == told["storageLocation"]
+    assert response in erik.get(f"{SCHEMA}/volumes").json["items"]
+    assert erik.get(f"{SCHEMA}/volumes/by-dir").json["storageLocation"] == response["storageLocation"]
 
 
 def test_a_skill_and_a_model_tell_what_the_specification_names(erik: Recipient, server: Server) -> None:
@@ -100,7 +100,7 @@ def test_a_skill_and_a_model_tell_what_the_specification_names(erik: Recipient, 
     model = erik.get(f"{SCHEMA}/models/DOSAGE").json
     assert model.keys() == {"name", "schema", "share", "shareId", "id", "comment"}
     assert names(erik.get(f"{SCHEMA}/models")) == ["dosage", "untrained"]
-    assert [one["version"] for one in erik.get(f"{SCHEMA}/models/dosage/versions").json["items"]] == [3, 20, 100]
+    assert [item["version"] for item in erik.get(f"{SCHEMA}/models/dosage/versions").json["items"]] == [3, 20, 100]
     assert erik.get(f"{SCHEMA}/models/untrained/versions").json == {"items": []}
 
 
@@ -114,14 +114,14 @@ LISTINGS = {
 
 @pytest.mark.parametrize("path", LISTINGS.values(), ids=LISTINGS)
 def test_pages_of_a_listing_are_the_listing(erik: Recipient, path: str) -> None:
-    whole = erik.get(path).json["items"]
-    assert len(whole) >= 2
-    assert [item for page in pages(erik, path, 1) for item in page] == whole
+    items = erik.get(path).json["items"]
+    assert len(items) >= 2
+    assert [item for page in pages(erik, path, 1) for item in page] == items
     assert erik.get(f"{path}?maxResults=0").json["items"] == []
     erik.get(f"{path}?maxResults=501").refused(*INVALID)
     token = erik.get(f"{path}?maxResults=1").json["nextPageToken"]
-    for other in {*LISTINGS.values()} - {path}:
-        erik.get(f"{other}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
+    for other_path in {*LISTINGS.values()} - {path}:
+        erik.get(f"{other_path}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
 def test_a_page_of_long_items_ends_before_it_is_too_long_to_be_sent(server: Server) -> None:
@@ -173,10 +173,10 @@ def test_who_was_granted_nothing_hears_the_same_of_what_is_there_and_what_is_not
         ("POST", f"{VOLUME}/temporary-volume-credentials"), ("POST", f"{VERSION}/temporary-model-credentials"),
     ):  # fmt: skip
         stranger = replace(erik, token=server.readers["bob"].token)
-        there = stranger.ask(method, path)
+        existing = stranger.ask(method, path)
         absent = stranger.ask(method, path.replace("/assets/", "/absent/"))
-        assert there.status == 404
-        assert there.body == absent.body.replace(b"absent/", b"assets/")
+        assert existing.status == 404
+        assert existing.body == absent.body.replace(b"absent/", b"assets/")
 
 
 def test_a_grant_of_some_rows_is_one_of_tables_alone(server: Server, erik: Recipient) -> None:
@@ -199,23 +199,23 @@ def vend(erik: Recipient, path: str) -> Any:
     return reply.json
 
 
-def s3_with(told: dict[str, Any]) -> Any:
-    keys = told["awsTempCredentials"]
+def s3_with(response: dict[str, Any]) -> Any:
+    keys = response["awsTempCredentials"]
     session = boto3.Session(keys["accessKeyId"], keys["secretAccessKey"], keys["sessionToken"], region_name="us-east-1")
-    return session.client("s3", endpoint_url=told["endpoint"])
+    return session.client("s3", endpoint_url=response["endpoint"])
 
 
 @each_folder
 def test_credentials_read_and_list_their_folder_and_nothing_else(server: Server, erik: Recipient, kind: str) -> None:
     before = time.time()
-    told = vend(erik, f"{FOLDERS[kind]}/temporary-{kind}-credentials")
-    assert told.keys() == {"awsTempCredentials", "expirationTime", "region", "endpoint"}
-    assert before + 44 * 60 < told["expirationTime"] / 1000 <= time.time() + 3601
-    bucket, s3 = server.shelf.bucket, s3_with(told)
+    response = vend(erik, f"{FOLDERS[kind]}/temporary-{kind}-credentials")
+    assert response.keys() == {"awsTempCredentials", "expirationTime", "region", "endpoint"}
+    assert before + 44 * 60 < response["expirationTime"] / 1000 <= time.time() + 3601
+    bucket, s3 = server.shelf.bucket, s3_with(response)
     folder = "vol1/read-forms/" if kind == "skill" else "vol1/"
-    listed = s3.list_objects_v2(Bucket=bucket, Prefix=folder)["Contents"]
-    assert len(listed) == (1 if kind == "skill" else len(FILES) + len(UNNAMED) + 3)
-    assert s3.get_object(Bucket=bucket, Key=listed[-1]["Key"])["Body"].read() is not None
+    objects = s3.list_objects_v2(Bucket=bucket, Prefix=folder)["Contents"]
+    assert len(objects) == (1 if kind == "skill" else len(FILES) + len(UNNAMED) + 3)
+    assert s3.get_object(Bucket=bucket, Key=objects[-1]["Key"])["Body"].read() is not None
     attempts: list[Callable[[], object]] = [
         lambda: s3.get_object(Bucket=bucket, Key="vol1x/secret"),
         lambda: s3.get_object(Bucket=bucket, Key="vol2/secret"),
@@ -224,7 +224,7 @@ def test_credentials_read_and_list_their_folder_and_nothing_else(server: Server,
         lambda: s3.list_objects_v2(Bucket=bucket, Prefix="vol1x/"),
         lambda: s3.list_objects_v2(Bucket=bucket, Prefix="vol2/"),
         lambda: s3.put_object(Bucket=bucket, Key=f"{folder}new", Body=b""),
-        lambda: s3.delete_object(Bucket=bucket, Key=listed[0]["Key"]),
+        lambda: s3.delete_object(Bucket=bucket, Key=objects[0]["Key"]),
     ]
     if kind == "skill":
         attempts.append(lambda: s3.get_object(Bucket=bucket, Key="vol1/one.pdf"))
@@ -235,8 +235,8 @@ def test_credentials_read_and_list_their_folder_and_nothing_else(server: Server,
 
 
 def test_a_models_credentials_have_two_names(erik: Recipient) -> None:
-    told = [vend(erik, f"{VERSION}/temporary-{name}-credentials") for name in ("model", "model-version")]
-    assert told[0] == told[1]
+    responses = [vend(erik, f"{VERSION}/temporary-{name}-credentials") for name in ("model", "model-version")]
+    assert responses[0] == responses[1]
 
 
 @pytest.mark.parametrize(
@@ -253,17 +253,17 @@ def test_a_folder_without_directory_access_gives_no_credentials(erik: Recipient,
 # ----------------------------------------------------------------------------------------------------------- files
 
 
-def listed(erik: Recipient, folder: str = VOLUME, **query: str) -> list[dict[str, Any]]:
+def list_files(erik: Recipient, folder: str = VOLUME, **query: str) -> list[dict[str, Any]]:
     """Return all pages of a listing."""
-    found: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     token: str | None = None
-    while token or not found:
-        asked = {**query, **({"pageToken": token} if token else {})}
-        reply = erik.get(f"{folder}/files?" + "&".join(f"{name}={quote(value)}" for name, value in asked.items()))
+    while token or not items:
+        parameters = {**query, **({"pageToken": token} if token else {})}
+        reply = erik.get(f"{folder}/files?" + "&".join(f"{name}={quote(value)}" for name, value in parameters.items()))
         assert reply.status == 200, reply.body
-        found.append(reply.json)
+        items.append(reply.json)
         token = reply.json.get("nextPageToken")
-    return found
+    return items
 
 
 def sign(erik: Recipient, paths: list[str], folder: str = VOLUME) -> Any:
@@ -278,34 +278,34 @@ EXPECTED = sorted([*FILES, "read-forms/SKILL.md"], key=str.encode)
 @pytest.mark.parametrize("size", ["1", "3", "1000"])
 @pytest.mark.parametrize("folder", [VOLUME, VERSION, f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed"])
 def test_files_are_listed_in_pages_of_any_size(erik: Recipient, size: str, folder: str) -> None:
-    found = listed(erik, folder, maxResults=size)
-    items = [item for page in found for item in page["items"]]
+    files = list_files(erik, folder, maxResults=size)
+    items = [item for page in files for item in page["items"]]
     assert [item["name"] for item in items] == EXPECTED
     assert {item["name"]: item["size"] for item in items if item["name"] in FILES} == {
         name: len(body) for name, body in FILES.items()
     }
     assert all(item.keys() == {"name", "size", "lastModified", "etag"} for item in items)
     # Those that no client could name are counted; marks of folders are no files.
-    assert sum(page.get("leftOut", 0) for page in found) == len(UNNAMED)
+    assert sum(page.get("leftOut", 0) for page in files) == len(UNNAMED)
 
 
 def test_a_prefix_and_a_delimiter_show_what_a_folder_would(erik: Recipient) -> None:
-    [page] = listed(erik, delimiter="/")
+    [page] = list_files(erik, delimiter="/")
     assert page["folders"] == ["deep/", "mark/", "read-forms/", "x/"]
     assert [item["name"] for item in page["items"]] == [name for name in EXPECTED if "/" not in name]
-    [page] = listed(erik, prefix="deep/er/", delimiter="/")
+    [page] = list_files(erik, prefix="deep/er/", delimiter="/")
     assert [item["name"] for item in page["items"]] == ["deep/er/\u00e9\u4e2d.txt"]
-    assert [item["name"] for page in listed(erik, prefix="t") for item in page["items"]] == ["two.pdf"]
-    assert listed(erik, prefix="none") == [{"items": []}]
+    assert [item["name"] for page in list_files(erik, prefix="t") for item in page["items"]] == ["two.pdf"]
+    assert list_files(erik, prefix="none") == [{"items": []}]
 
 
 def test_urls_read_what_was_listed(erik: Recipient) -> None:
-    told = sign(erik, [*FILES, "gone.pdf", "one.pdf"])
-    assert told["missing"] == ["gone.pdf"]
-    assert time.time() + 44 * 60 < told["expirationTime"] / 1000 <= time.time() + 3601
-    assert [item["name"] for item in told["items"]] == list(FILES)
-    etags = {item["name"]: item["etag"] for page in listed(erik) for item in page["items"]}
-    for item in told["items"]:
+    signed = sign(erik, [*FILES, "gone.pdf", "one.pdf"])
+    assert signed["missing"] == ["gone.pdf"]
+    assert time.time() + 44 * 60 < signed["expirationTime"] / 1000 <= time.time() + 3601
+    assert [item["name"] for item in signed["items"]] == list(FILES)
+    etags = {item["name"]: item["etag"] for page in list_files(erik) for item in page["items"]}
+    for item in signed["items"]:
         answer = httpx.get(item["url"], headers={"If-Match": item["etag"]})
         assert (answer.status_code, answer.content) == (200, FILES[item["name"]])
         assert (item["size"], item["etag"]) == (len(answer.content), etags[item["name"]])
@@ -319,8 +319,8 @@ def test_a_file_that_changed_since_is_not_read_half(erik: Recipient, server: Ser
     s3.put_object(**key, Body=b"behind")
     assert httpx.get(item["url"], headers={"If-Match": item["etag"]}).status_code == 412
     s3.delete_object(**key)
-    told = sign(erik, ["changing.txt"], SKILL)
-    assert (told["items"], told["missing"]) == ([], ["changing.txt"])
+    signed = sign(erik, ["changing.txt"], SKILL)
+    assert (signed["items"], signed["missing"]) == ([], ["changing.txt"])
 
 
 ESCAPES = ["../vol1x/secret", "a/../../vol2/secret", "/vol2/secret", "", ".", "..", "a//b", "a/./b", "a/", "x" * 1025,
@@ -338,17 +338,17 @@ def test_what_may_not_be_read_and_what_no_store_can_name_take_no_other_with_them
     s3, bucket = server.client("s3"), server.shelf.bucket
     locked = {"Bucket": bucket, "Key": "vol1/read-forms/locked"}
     s3.put_object(**locked, Body=b"x")
-    place = f"arn:aws:s3:::{bucket}/{locked['Key']}"
-    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": place}
+    arn = f"arn:aws:s3:::{bucket}/{locked['Key']}"
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": arn}
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
     try:
-        told = sign(erik, ["SKILL.md", "locked", "x" * 1020], SKILL)
+        signed = sign(erik, ["SKILL.md", "locked", "x" * 1020], SKILL)
         refused = erik.post(f"{SKILL}/files", {"paths": ["locked"]})
     finally:
         s3.delete_bucket_policy(Bucket=bucket)
         s3.delete_object(**locked)
-    assert [each["name"] for each in told["items"]] == ["SKILL.md"]
-    assert told["missing"] == ["locked", "x" * 1020]
+    assert [each["name"] for each in signed["items"]] == ["SKILL.md"]
+    assert signed["missing"] == ["locked", "x" * 1020]
     assert refused.status == 400
 
 
@@ -365,8 +365,8 @@ def test_a_page_token_ends_where_the_folder_moves(erik: Recipient, server: Serve
 
 
 def test_a_path_that_looks_like_an_escape_when_decoded_is_a_name(erik: Recipient) -> None:
-    told = sign(erik, ["%2e%2e/vol1x/secret", "..%2fvol1x%2fsecret", "..\\vol1x\\secret"])
-    assert (told["items"], len(told["missing"])) == ([], 3)
+    signed = sign(erik, ["%2e%2e/vol1x/secret", "..%2fvol1x%2fsecret", "..\\vol1x\\secret"])
+    assert (signed["items"], len(signed["missing"])) == ([], 3)
 
 
 @pytest.mark.parametrize(
@@ -397,9 +397,9 @@ def test_a_listing_of_something_else_is_refused(erik: Recipient, query: str) -> 
 def test_a_page_token_goes_on_with_its_own_listing_alone(erik: Recipient, server: Server) -> None:
     token = erik.get(f"{VOLUME}/files?maxResults=1").json["nextPageToken"]
     assert erik.get(f"{VOLUME}/files?maxResults=2&pageToken={token}").status == 200
-    others = [f"{VOLUME}/files?prefix=o&pageToken=", f"{VOLUME}/files?delimiter=/&pageToken=",
+    other_paths = [f"{VOLUME}/files?prefix=o&pageToken=", f"{VOLUME}/files?delimiter=/&pageToken=",
               f"{SCHEMA}/volumes/by-url/files?pageToken=", f"{VERSION}/files?pageToken="]  # fmt: skip
-    for path in others:
+    for path in other_paths:
         erik.get(path + token).refused(*INVALID, "invalid 'nextPageToken'")
     server.admin.grants.create("carol", "assets")
     try:
@@ -424,9 +424,11 @@ def test_a_bucket_that_is_gone_is_the_providers_to_correct(erik: Recipient) -> N
 
 def test_a_table_tells_its_format(erik: Recipient, server: Server) -> None:
     table = server.table("table1")
-    told = table.recipient.get(table.path).json
-    [listed_] = [
-        one for one in table.recipient.get(f"/shares/{table.share}/all-tables").json["items"] if one["id"] == told["id"]
+    entry = table.recipient.get(table.path).json
+    [listed_entry] = [
+        item
+        for item in table.recipient.get(f"/shares/{table.share}/all-tables").json["items"]
+        if item["id"] == entry["id"]
     ]
-    assert told == {**listed_, "format": "delta"}
+    assert entry == {**listed_entry, "format": "delta"}
     erik.get(table.path).refused(404, "RESOURCE_DOES_NOT_EXIST")

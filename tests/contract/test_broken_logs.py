@@ -58,10 +58,10 @@ def registered(server: Server) -> Iterator[Table]:
     server.admin.tables.delete("share1", "default", "broken")
 
 
-def asked(server: Server, table: Table, location: str) -> dict[str, Reply]:
+def request_all(server: Server, table: Table, location: str) -> dict[str, Reply]:
     """Ask everything of a log; an answer that breaks off is an error here."""
     server.admin.tables.update("share1", "default", "broken", location=location)
-    reads = table.asking(READS_ALL)
+    reads = table.with_capabilities(READS_ALL)
     calls: dict[str, Callable[[], Reply]] = {
         "version": reads.at,
         "version by time": lambda: reads.at("?startingTimestamp=2000-01-01T00:00:00Z"),
@@ -90,7 +90,7 @@ def check(replies: Mapping[str, Reply]) -> None:
 
 
 def test_the_log_is_right_before_it_is_broken(server: Server, registered: Table) -> None:
-    replies = asked(server, registered, written(server).location)
+    replies = request_all(server, registered, written(server).location)
     assert {name for name, reply in replies.items() if reply.status != 200} == {"parquet"}
     assert replies["query"].kinds == ["protocol", "metaData", "file", "file"]
 
@@ -101,7 +101,7 @@ def test_the_log_is_right_before_it_is_broken(server: Server, registered: Table)
     ids=["no log", "no bucket"],
 )
 def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Table, location: str, text: str) -> None:
-    for reply in asked(server, registered, location).values():
+    for reply in request_all(server, registered, location).values():
         reply.refused(400, "RESOURCE_DOES_NOT_EXIST", text)
 
 
@@ -120,9 +120,9 @@ def test_metadata_that_clients_misread_is_refused_wherever_it_is_read(
 ) -> None:
     log = written(server)
     broken = {"metaData": {**log.metadata()["metaData"], **changed}}
-    others = [action for action in log.commits[version] if "metaData" not in action]
-    log.put_commit(version, [*others, broken])
-    for name, reply in asked(server, registered, log.location).items():
+    actions = [action for action in log.commits[version] if "metaData" not in action]
+    log.put_commit(version, [*actions, broken])
+    for name, reply in request_all(server, registered, log.location).items():
         if name == "version" or (version and name == "query by version"):
             assert reply.status == 200
         else:
@@ -147,7 +147,7 @@ CONTENTS: Mapping[str, bytes] = {
 def test_a_commit_with_other_contents(server: Server, registered: Table, content: bytes, version: int) -> None:
     log = written(server)
     log.put(f"_delta_log/{version:020d}.json", content)
-    check(asked(server, registered, log.location))
+    check(request_all(server, registered, log.location))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"x" * 5000], ids=len)
@@ -155,14 +155,14 @@ def test_a_checkpoint_with_other_contents(server: Server, registered: Table, con
     log = written(server)
     log.put(f"_delta_log/{1:020d}.checkpoint.parquet", content)
     log.put("_delta_log/_last_checkpoint", b'{"version":1,"size":4}')
-    check(asked(server, registered, log.location))
+    check(request_all(server, registered, log.location))
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":"x"}', b'{"version":-1}', b'{"version":99}'])
 def test_a_wrong_hint_changes_nothing(server: Server, registered: Table, content: bytes) -> None:
     log = written(server)
     log.put("_delta_log/_last_checkpoint", content)
-    assert asked(server, registered, log.location)["query"].kinds == ["protocol", "metaData", "file", "file"]
+    assert request_all(server, registered, log.location)["query"].kinds == ["protocol", "metaData", "file", "file"]
 
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -179,7 +179,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=4), inner, max_size=2)),
     max_leaves=3,
 )
-PLACES: Final = (
+FIELDS: Final = (
     (0, "protocol", ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")),
     (0, "metaData", ("id", "format", "schemaString", "partitionColumns", "configuration", "createdTime", "name")),
     (
@@ -192,7 +192,7 @@ PLACES: Final = (
     (1, "cdc", ("path", "partitionValues", "size", "dataChange")),
     (1, "add.deletionVector", ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")),
 )
-PLACE = st.sampled_from([(version, kind, name) for version, kind, names in PLACES for name in names])
+FIELD = st.sampled_from([(version, kind, name) for version, kind, names in FIELDS for name in names])
 
 
 @settings(
@@ -200,23 +200,23 @@ PLACE = st.sampled_from([(version, kind, name) for version, kind, names in PLACE
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(place=PLACE, value=VALUES, absent=st.booleans())
-@example(place=(1, "add.deletionVector", "storageType"), value="q", absent=False)
-@example(place=(1, "add.deletionVector", "pathOrInlineDv"), value="short", absent=False)
-@example(place=(1, "add.deletionVector", "cardinality"), value=None, absent=True)
-@example(place=(1, "remove", "size"), value=None, absent=True)
-@example(place=(1, "remove", "partitionValues"), value=None, absent=True)
-@example(place=(1, "cdc", "path"), value="s3://elsewhere/x", absent=False)
-@example(place=(0, "add", "size"), value=-1, absent=False)
-@example(place=(0, "metaData", "schemaString"), value="{}", absent=False)
-@example(place=(0, "metaData", "partitionColumns"), value=["p", "q"], absent=False)
+@given(field=FIELD, value=VALUES, absent=st.booleans())
+@example(field=(1, "add.deletionVector", "storageType"), value="q", absent=False)
+@example(field=(1, "add.deletionVector", "pathOrInlineDv"), value="short", absent=False)
+@example(field=(1, "add.deletionVector", "cardinality"), value=None, absent=True)
+@example(field=(1, "remove", "size"), value=None, absent=True)
+@example(field=(1, "remove", "partitionValues"), value=None, absent=True)
+@example(field=(1, "cdc", "path"), value="s3://elsewhere/x", absent=False)
+@example(field=(0, "add", "size"), value=-1, absent=False)
+@example(field=(0, "metaData", "schemaString"), value="{}", absent=False)
+@example(field=(0, "metaData", "partitionColumns"), value=["p", "q"], absent=False)
 @pytest.mark.slow
 def test_an_action_with_another_value(
-    broken_log: tuple[Server, Table], place: tuple[int, str, str], value: Any, *, absent: bool
+    broken_log: tuple[Server, Table], field: tuple[int, str, str], value: Any, *, absent: bool
 ) -> None:
     server, table = broken_log
     log = written(server)
-    version, kind, name = place
+    version, kind, name = field
     actions = copy.deepcopy(log.commits[version])
     kind, _, inner = kind.partition(".")
     body = next(action[kind] for action in actions if kind in action)
@@ -230,7 +230,7 @@ def test_an_action_with_another_value(
         log.put_commit(version, actions)
     except UnicodeEncodeError:
         return
-    check(asked(server, table, log.location))
+    check(request_all(server, table, log.location))
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
     outside = json.loads(json.dumps(log.commits[0][2]))
     outside["add"]["path"] = f"s3://{server.shelf.bucket}/table1/some.parquet"
     log.commit(outside)
-    replies = asked(server, registered, log.location)
+    replies = request_all(server, registered, log.location)
     for name in ("query", "range", "changes"):
         replies[name].refused(400, "UNSUPPORTED_OPERATION", "auxiliary locations")
         assert server.shelf.bucket not in replies[name].json["message"]
@@ -252,7 +252,7 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
         "share1", "default", "broken", auxiliary_locations=[f"s3://{server.shelf.bucket}/table1"]
     )
     try:
-        replies = asked(server, registered, log.location)
+        replies = request_all(server, registered, log.location)
         assert {reply.status for name, reply in replies.items() if name != "parquet"} == {200}
     finally:
         server.admin.tables.update("share1", "default", "broken", auxiliary_locations=[])
@@ -263,25 +263,25 @@ def test_a_log_outside_the_table_that_shows_late_is_never_taken_for_the_whole(
 ) -> None:
     """A snapshot's files are looked at as they leave: what lies beyond the first window shows after the 200."""
     log = written(server)
-    known = log.commits[0][2]["add"]
-    inside = [{"add": known | {"path": f"p=a/{number:04d}.parquet"}} for number in range(FIRST_WINDOW)]
-    stray = {"add": known | {"path": f"s3://{server.shelf.bucket}/table1/some.parquet", "partitionValues": {"p": "z"}}}
+    added = log.commits[0][2]["add"]
+    inside = [{"add": added | {"path": f"p=a/{number:04d}.parquet"}} for number in range(FIRST_WINDOW)]
+    stray = {"add": added | {"path": f"s3://{server.shelf.bucket}/table1/some.parquet", "partitionValues": {"p": "z"}}}
     log.commit(*inside, stray)
     server.admin.tables.update("share1", "default", "broken", location=log.location)
-    asked = registered.asking(READS_ALL)
-    lines = cut_off(asked)
+    shared_table = registered.with_capabilities(READS_ALL)
+    lines = cut_off(shared_table)
     assert len(lines) == 2 + FIRST_WINDOW + 1
     assert lines[-1].startswith(b"!aborted")
-    negotiated = cut_off(registered.asking(f"{READS_ALL};includeendstreamaction=true"))
+    negotiated = cut_off(registered.with_capabilities(f"{READS_ALL};includeendstreamaction=true"))
     end = json.loads(negotiated[-1])["endStreamAction"]
     assert len(negotiated) == len(lines)
     # Spark repeats a 5xx: this stays as it is until the provider acts.
     assert end["httpStatusErrorCode"] == 400
     assert "auxiliary locations" in end["errorMessage"]
     assert server.shelf.bucket not in end["errorMessage"]
-    assert asked.query(predicateHints=["p = 'a'"]).kinds.count("file") >= FIRST_WINDOW
-    page = asked.query(maxFiles=FIRST_WINDOW)
-    rest = asked.query(maxFiles=FIRST_WINDOW, pageToken=page.end["nextPageToken"])
+    assert shared_table.query(predicateHints=["p = 'a'"]).kinds.count("file") >= FIRST_WINDOW
+    page = shared_table.query(maxFiles=FIRST_WINDOW)
+    rest = shared_table.query(maxFiles=FIRST_WINDOW, pageToken=page.end["nextPageToken"])
     rest.refused(400, "UNSUPPORTED_OPERATION", "auxiliary locations")
 
 
@@ -300,21 +300,21 @@ def test_a_remove_that_tells_little_is_completed_from_the_version_before(server:
         del remove["remove"][name]
     log.put_commit(2, [remove])
     added = log.commits[0][3]["add"]
-    replies = asked(server, registered, log.location)
+    replies = request_all(server, registered, log.location)
     for name in ("range", "changes"):
         action = replies[name].only("file")[-1]["deltaSingleAction"]["remove"]
         assert (action["size"], action["partitionValues"]) == (added["size"], added["partitionValues"])
     remove["remove"]["path"] = "p=b/never-added.parquet"
     log.put_commit(2, [remove])
-    again = asked(server, registered, log.location)
+    repeated = request_all(server, registered, log.location)
     for name in ("range", "changes"):
-        again[name].refused(400, "RESOURCE_DOES_NOT_EXIST", "version 2 removes a file that version 1 does not have")
+        repeated[name].refused(400, "RESOURCE_DOES_NOT_EXIST", "version 2 removes a file that version 1 does not have")
 
 
 def test_secrets_stay_out_of_refusals(server: Server, registered: Table, alice: Recipient) -> None:
     log = written(server)
     log.put(f"_delta_log/{1:020d}.json", b"{")
-    for reply in asked(server, registered, log.location).values():
+    for reply in request_all(server, registered, log.location).values():
         text = reply.body.decode()
         assert (alice.token or "?") not in text
         assert "Traceback" not in text

@@ -15,7 +15,7 @@ READS_ALL = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
 formats = pytest.mark.parametrize("capabilities", [None, READS_ALL], ids=["parquet", "delta"])
 
 
-def told(line: Line) -> tuple[str, int | None]:
+def kind_and_version(line: Line) -> tuple[str, int | None]:
     """Return what a line is, in parquet format's words, and the version that it names."""
     ((kind, content),) = line.items()
     if kind == "file":
@@ -25,25 +25,25 @@ def told(line: Line) -> tuple[str, int | None]:
 
 
 def story(reply: Reply) -> list[tuple[str, int | None]]:
-    return [told(line) for line in reply.lines]
+    return [kind_and_version(line) for line in reply.lines]
 
 
 def pages(table: Table, parameters: str) -> list[Reply]:
     """Follow the tokens as Spark does: as they are, at the end of the query string."""
-    found = [table.changes(parameters)]
-    while token := found[-1].end.get("nextPageToken"):
-        found.append(table.changes(f"{parameters}&pageToken={token}"))
-    return found
+    replies = [table.changes(parameters)]
+    while token := replies[-1].end.get("nextPageToken"):
+        replies.append(table.changes(f"{parameters}&pageToken={token}"))
+    return replies
 
 
-@pytest.mark.parametrize("asked", ["parquet", "delta", "parquet,delta", "delta,parquet"])
+@pytest.mark.parametrize("response_format", ["parquet", "delta", "parquet,delta", "delta,parquet"])
 @pytest.mark.parametrize("ends", [True, False], ids=["end stream", "no end stream"])
 def test_inserts_a_delete_and_an_update(
-    table: Callable[[str], Table], server: Server, asked: str, *, ends: bool
+    table: Callable[[str], Table], server: Server, response_format: str, *, ends: bool
 ) -> None:
-    capabilities = f"responseformat={asked}" + (";includeendstreamaction=true" if ends else "")
-    reply = table("cdf_table_cdf_enabled").asking(capabilities).changes("?startingVersion=0&endingVersion=3")
-    answered = "delta" if asked == "delta" else "parquet"
+    capabilities = f"responseformat={response_format}" + (";includeendstreamaction=true" if ends else "")
+    reply = table("cdf_table_cdf_enabled").with_capabilities(capabilities).changes("?startingVersion=0&endingVersion=3")
+    answered = "delta" if response_format == "delta" else "parquet"
     assert reply.version == 0
     assert reply.headers[CAPABILITIES] == f"responseformat={answered}" + (
         ";includeendstreamaction=true" if ends else ""
@@ -54,13 +54,13 @@ def test_inserts_a_delete_and_an_update(
     logged = [*log.commits[1], log.commits[2][1], log.commits[3][2]]
     for line, action in zip(reply.only("file", "add", "cdf"), logged, strict=True):
         assert line["timestamp"] == log.times[line["version"]]
-        ((kind, known),) = action.items()
+        ((kind, content),) = action.items()
         sent = line["deltaSingleAction"][kind] if answered == "delta" else line
-        assert sent["size"] == known["size"]
+        assert sent["size"] == content["size"]
         assert sent["partitionValues"] == {}
         assert ("stats" in sent) is (kind == "add")
         assert download(data_url(line)).body == log.content(action)
-        size = known["size"]
+        size = content["size"]
         assert download(data_url(line), (size - 8, size - 1)).status == 206
     if ends:
         lines = reply.only("file", "add", "cdf")
@@ -69,8 +69,8 @@ def test_inserts_a_delete_and_an_update(
 
 @formats
 def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: str | None) -> None:
-    asked = table("cdf_table_with_partition").asking(capabilities)
-    reply = asked.changes("?startingVersion=1&endingVersion=3")
+    shared_table = table("cdf_table_with_partition").with_capabilities(capabilities)
+    reply = shared_table.changes("?startingVersion=1&endingVersion=3")
     assert reply.version == 1
     changes = [("add", 1)] * 3 + [("cdf", 2)] * 2 + [("remove", 3)]
     assert story(reply) == [("protocol", None), ("metaData", 3), *changes]
@@ -81,59 +81,59 @@ def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: st
 
 
 def test_times_for_versions(table: Callable[[str], Table]) -> None:
-    asked = table("cdf_table_cdf_enabled")
-    whole = story(asked.changes("?startingVersion=0&endingVersion=3"))
+    shared_table = table("cdf_table_cdf_enabled")
+    complete = story(shared_table.changes("?startingVersion=0&endingVersion=3"))
     start, end = iso(VERSION_1 - 1000), iso(VERSION_1 + 25_000)
     for parameters in (
         f"?startingTimestamp={start}&endingTimestamp={end}",
         f"?startingTimestamp={start.replace(':', '%3A')}&endingVersion=3",
         f"?startingVersion=0&endingTimestamp={iso(VERSION_1 + 25_999)}",
     ):
-        reply = asked.changes(parameters)
+        reply = shared_table.changes(parameters)
         assert reply.version == 0
-        assert story(reply) == whole
-    later = asked.changes(f"?startingTimestamp={iso(VERSION_1 + 1)}&endingTimestamp={end}")
+        assert story(reply) == complete
+    later = shared_table.changes(f"?startingTimestamp={iso(VERSION_1 + 1)}&endingTimestamp={end}")
     assert (later.version, story(later)[2:]) == (2, [("cdf", 2), ("cdf", 3)])
 
 
 @pytest.mark.parametrize("scheme", ["parquet", "delta"])
 @formats
 def test_file_id_schemes(table: Callable[[str], Table], scheme: str, capabilities: str | None) -> None:
-    reply = table("cdf_table_cdf_enabled").asking(capabilities, fileidhash=scheme)
-    found = reply.changes("?startingVersion=0&endingVersion=3")
-    assert found.headers["fileidhash"] == scheme
-    ids = [line["id"] for line in found.only("file", "add", "cdf")]
+    reply = table("cdf_table_cdf_enabled").with_capabilities(capabilities, fileidhash=scheme)
+    feeds = reply.changes("?startingVersion=0&endingVersion=3")
+    assert feeds.headers["fileidhash"] == scheme
+    ids = [line["id"] for line in feeds.only("file", "add", "cdf")]
     assert {len(text) for text in ids} == {32 if scheme == "parquet" else 64}
     assert len(set(ids)) == 5
 
 
 @formats
 def test_a_feed_in_pages(table: Callable[[str], Table], capabilities: str | None) -> None:
-    asked = table("cdf_table_cdf_enabled").asking(capabilities)
-    found = pages(asked, "?startingVersion=0&endingVersion=2&maxFiles=2")
-    assert [len(page.lines) for page in found] == [5, 5]
-    assert found[0].lines[:2] == found[1].lines[:2]
-    assert found[0].body.splitlines()[:2] == found[1].body.splitlines()[:2]
-    partitioned = table("cdf_table_with_partition").asking(capabilities)
-    found = pages(partitioned, "?startingVersion=2&maxFiles=1")
-    assert [story(page)[2] for page in found] == [("cdf", 2), ("cdf", 2), ("remove", 3)]
+    shared_table = table("cdf_table_cdf_enabled").with_capabilities(capabilities)
+    replies = pages(shared_table, "?startingVersion=0&endingVersion=2&maxFiles=2")
+    assert [len(page.lines) for page in replies] == [5, 5]
+    assert replies[0].lines[:2] == replies[1].lines[:2]
+    assert replies[0].body.splitlines()[:2] == replies[1].body.splitlines()[:2]
+    partitioned = table("cdf_table_with_partition").with_capabilities(capabilities)
+    replies = pages(partitioned, "?startingVersion=2&maxFiles=1")
+    assert [story(page)[2] for page in replies] == [("cdf", 2), ("cdf", 2), ("remove", 3)]
     for size in range(1, 7):
-        found = pages(partitioned, f"?startingVersion=1&maxFiles={size}")
-        whole = partitioned.changes("?startingVersion=1")
-        assert [line for page in found for line in story(page)[2:-1]] == story(whole)[2:]
+        replies = pages(partitioned, f"?startingVersion=1&maxFiles={size}")
+        complete = partitioned.changes("?startingVersion=1")
+        assert [line for page in replies for line in story(page)[2:-1]] == story(complete)[2:]
 
 
 @formats
 @pytest.mark.parametrize("flag", ["true", "True", "TRUE"])
 def test_historical_metadata(table: Callable[[str], Table], flag: str, capabilities: str | None) -> None:
-    asked = table("streaming_notnull_to_null").asking(capabilities)
-    reply = asked.changes(f"?startingVersion=0&includeHistoricalMetadata={flag}")
+    shared_table = table("streaming_notnull_to_null").with_capabilities(capabilities)
+    reply = shared_table.changes(f"?startingVersion=0&includeHistoricalMetadata={flag}")
     head = [("protocol", None), ("metaData", 0)]
     assert story(reply) == [*head, ("add", 1), ("metaData", 2), ("add", 3)]
     metadata = [line.get("deltaMetadata", line) for line in reply.only("metaData")]
     nullable = [json.loads(line["schemaString"])["fields"][0]["nullable"] for line in metadata]
     assert nullable == [False, True]
-    first, second = pages(asked, f"?startingVersion=0&includeHistoricalMetadata={flag}&maxFiles=1")
+    first, second = pages(shared_table, f"?startingVersion=0&includeHistoricalMetadata={flag}&maxFiles=1")
     assert story(first) == [*head, ("add", 1), ("metaData", 2), ("endStreamAction", None)]
     assert story(second) == [*head, ("add", 3), ("endStreamAction", None)]
 
@@ -143,10 +143,10 @@ def test_without_the_flag_the_latest_metadata_heads_the_feed(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
     for parameters in ("?startingVersion=0", "?startingVersion=0&includeHistoricalMetadata=False"):
-        reply = table("streaming_notnull_to_null").asking(capabilities).changes(parameters)
+        reply = table("streaming_notnull_to_null").with_capabilities(capabilities).changes(parameters)
         assert story(reply) == [("protocol", None), ("metaData", 3), ("add", 1), ("add", 3)]
-        found = pages(table("streaming_notnull_to_null").asking(capabilities), f"{parameters}&maxFiles=1")
-        assert [len(page.lines) for page in found] == [4, 4]
+        replies = pages(table("streaming_notnull_to_null").with_capabilities(capabilities), f"{parameters}&maxFiles=1")
+        assert [len(page.lines) for page in replies] == [4, 4]
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_without_the_flag_the_latest_metadata_heads_the_feed(
 def test_historical_protocols(
     table: Callable[[str], Table], parameters: str, protocols: list[tuple[int | None, int]]
 ) -> None:
-    found = table("protocol_evolution").asking("responseformat=delta").changes(parameters).only("protocol")
-    assert [(line.get("version"), line["deltaProtocol"]["minWriterVersion"]) for line in found] == protocols
+    lines = table("protocol_evolution").with_capabilities("responseformat=delta").changes(parameters).only("protocol")
+    assert [(line.get("version"), line["deltaProtocol"]["minWriterVersion"]) for line in lines] == protocols
     assert table("protocol_evolution").changes(parameters).only("protocol") == [{"minReaderVersion": 1}]
 
 
@@ -180,14 +180,18 @@ def test_a_version_without_changes(table: Callable[[str], Table]) -> None:
 
 def test_an_end_after_the_latest_version_is_clipped(table: Callable[[str], Table]) -> None:
     """Unlike in a query since a version; the reference differs between the two as well."""
-    asked = table("cdf_table_with_partition")
-    assert story(asked.changes("?startingVersion=1&endingVersion=99")) == story(asked.changes("?startingVersion=1"))
+    shared_table = table("cdf_table_with_partition")
+    assert story(shared_table.changes("?startingVersion=1&endingVersion=99")) == story(
+        shared_table.changes("?startingVersion=1")
+    )
 
 
 def test_deletion_vectors_in_a_feed(table: Callable[[str], Table]) -> None:
     """The reference has no feed of such tables; cdc files have no deletion vectors."""
     reply = (
-        table("deletion_vector_kinds").asking(READS_ALL).changes("?startingVersion=1&includeHistoricalMetadata=true")
+        table("deletion_vector_kinds")
+        .with_capabilities(READS_ALL)
+        .changes("?startingVersion=1&includeHistoricalMetadata=true")
     )
     assert story(reply)[2:] == [("add", 1)] * 3 + [("cdf", 2), ("cdf", 3), ("cdf", 4)]
     actions = [next(iter(line["deltaSingleAction"].values())) for line in reply.only("file")]
@@ -320,11 +324,11 @@ REFUSED: Mapping[str, tuple[str, str, str, str]] = {
 def test_what_no_feed_answers_is_refused(
     table: Callable[[str], Table], *, name: str, parameters: str, code: str, text: str, capabilities: str | None
 ) -> None:
-    table(name).asking(capabilities).changes(parameters).refused(400, code, text)
+    table(name).with_capabilities(capabilities).changes(parameters).refused(400, code, text)
 
 
 def test_an_unknown_file_id_scheme_is_refused_before_the_range_is_read(table: Callable[[str], Table]) -> None:
-    reply = table("cdf_table_cdf_enabled").asking(fileidhash="md5").changes()
+    reply = table("cdf_table_cdf_enabled").with_capabilities(fileidhash="md5").changes()
     reply.refused(400, "INVALID_PARAMETER_VALUE", "Unsupported fileidhash: 'md5'")
 
 
@@ -333,37 +337,37 @@ def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) 
 
 
 def test_tokens_of_a_feed_belong_to_it(table: Callable[[str], Table]) -> None:
-    asked = table("cdf_table_with_partition")
-    token = asked.changes("?startingVersion=1&maxFiles=1").end["nextPageToken"]
+    shared_table = table("cdf_table_with_partition")
+    token = shared_table.changes("?startingVersion=1&maxFiles=1").end["nextPageToken"]
     mismatch = "Query parameter mismatch detected for the next page query"
     for parameters in ("?startingVersion=2", "?startingVersion=1&endingVersion=2", "?startingTimestamp=x"):
-        reply = asked.changes(f"{parameters}&maxFiles=1&pageToken={token}")
+        reply = shared_table.changes(f"{parameters}&maxFiles=1&pageToken={token}")
         assert reply.status == 400
-    reply = asked.changes(f"?startingVersion=1&includeHistoricalMetadata=true&maxFiles=1&pageToken={token}")
+    reply = shared_table.changes(f"?startingVersion=1&includeHistoricalMetadata=true&maxFiles=1&pageToken={token}")
     reply.refused(400, "INVALID_PARAMETER_VALUE", mismatch)
-    other = table("cdf_table_cdf_enabled").changes(f"?startingVersion=1&maxFiles=1&pageToken={token}")
-    other.refused(400, "INVALID_PARAMETER_VALUE", "does not match the table being queried")
+    refused = table("cdf_table_cdf_enabled").changes(f"?startingVersion=1&maxFiles=1&pageToken={token}")
+    refused.refused(400, "INVALID_PARAMETER_VALUE", "does not match the table being queried")
 
 
 def test_a_feed_is_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
     parameters: Any = "?startingVersion=0&endingVersion=3"
-    packed = table("cdf_table_cdf_enabled").asking(accept_encoding="gzip,deflate").changes(parameters)
+    packed = table("cdf_table_cdf_enabled").with_capabilities(accept_encoding="gzip,deflate").changes(parameters)
     assert packed.headers["content-encoding"] == "gzip"
     assert story(packed) == story(table("cdf_table_cdf_enabled").changes(parameters))
 
 
 def test_the_refusal_of_a_time_before_the_first_commit_says_which_would_do(table: Callable[[str], Table]) -> None:
-    asked = table("cdf_table_with_partition")
-    message = asked.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"]
-    told = re.search(r"greater than or equal to .* \((\S+Z)\)\.$", message)
-    assert told is not None, message
-    reply = asked.changes(f"?startingTimestamp={told[1]}")
+    shared_table = table("cdf_table_with_partition")
+    message = shared_table.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"]
+    match = re.search(r"greater than or equal to .* \((\S+Z)\)\.$", message)
+    assert match is not None, message
+    reply = shared_table.changes(f"?startingTimestamp={match[1]}")
     # What would do is version 0, which this table does not share: the reason of this refusal is another.
     reply.refused(400, "INVALID_PARAMETER_VALUE", "You can only query table changes since version 1")
     shared = table("cdf_table_cdf_enabled")
-    told = re.search(r" \((\S+Z)\)\.$", shared.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"])
-    assert told is not None
-    assert shared.changes(f"?startingTimestamp={told[1]}&endingVersion=3").version == 0
+    match = re.search(r" \((\S+Z)\)\.$", shared.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"])
+    assert match is not None
+    assert shared.changes(f"?startingTimestamp={match[1]}&endingVersion=3").version == 0
 
 
 def test_every_partition_column_is_named_in_parquet_format(server: Server) -> None:
@@ -372,23 +376,23 @@ def test_every_partition_column_is_named_in_parquet_format(server: Server) -> No
     added = [
         log.add([{"name": str(age), "age": age}], birthday=day) for age, day in enumerate([None, date(2020, 1, 1)])
     ]
-    removed = [log.remove(one) for one in added]
+    removed = [log.remove(file) for file in added]
     changed = log.cdc([{"name": "0", "age": 0, "_change_type": "delete"}])
-    left = log.add([{"name": "2", "age": 2}])
-    for action in (removed[0]["remove"], changed["cdc"], left["add"]):
+    file = log.add([{"name": "2", "age": 2}])
+    for action in (removed[0]["remove"], changed["cdc"], file["add"]):
         del action["partitionValues"]["birthday"]
     log.create(*added)
     log.commit(removed[0], changed)
     log.commit(removed[1])
-    log.commit(left)
+    log.commit(file)
     server.admin.tables.create("share1", "default", "gaps", log.location, history=True)
     table = Table(server.alice, "share1", "default", "gaps")
     try:
-        known: Any = {"2020-01-01"}
-        for kind, days in {"add": [None, *known, None], "cdf": [None], "remove": [*known]}.items():
+        dates: Any = {"2020-01-01"}
+        for kind, days in {"add": [None, *dates, None], "cdf": [None], "remove": [*dates]}.items():
             lines = table.changes("?startingVersion=0").only(kind)
             assert [line["partitionValues"] for line in lines] == [{"birthday": day} for day in days]
-        for kind, days in {"add": [None, *known, None], "remove": [None, *known]}.items():
+        for kind, days in {"add": [None, *dates, None], "remove": [None, *dates]}.items():
             lines = table.query(startingVersion=0).only(kind)
             assert [line["partitionValues"] for line in lines] == [{"birthday": day} for day in days]
         assert [line["partitionValues"] for line in table.query().only("file")] == [{"birthday": None}]

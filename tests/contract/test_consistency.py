@@ -51,21 +51,21 @@ def test_a_large_answer_is_whole_in_one_and_in_pages(server: Server) -> None:
     log.checkpoint(0, adds[: FILES - 100])
     log.commit(*adds[FILES - 100 :])
     with shared(server, log) as table:
-        whole = table.query()
-        assert sum(line["size"] for line in whole.only("file")) == sum(add["add"]["size"] for add in adds)
-        assert len(set(ids(whole))) == FILES
-        assert whole.only("metaData")[0]["numFiles"] == FILES
-        packed = table.asking("responseformat=delta", accept_encoding="gzip").query()
+        reply = table.query()
+        assert sum(line["size"] for line in reply.only("file")) == sum(add["add"]["size"] for add in adds)
+        assert len(set(ids(reply))) == FILES
+        assert reply.only("metaData")[0]["numFiles"] == FILES
+        packed = table.with_capabilities("responseformat=delta", accept_encoding="gzip").query()
         assert packed.headers["content-encoding"] == "gzip"
-        assert [line["id"] for line in table.asking(fileidhash="delta").query().only("file")] == ids(packed)
+        assert [line["id"] for line in table.with_capabilities(fileidhash="delta").query().only("file")] == ids(packed)
         pages = [table.query(maxFiles=1999)]
         while token := pages[-1].end.get("nextPageToken"):
             pages.append(table.query(maxFiles=1999, pageToken=token))
         assert [len(page.only("file")) for page in pages] == [1999, 1999, 1002]
-        assert ids(*pages) == ids(whole)
-        some = table.query(predicateHints=["day = '3'"]).only("file")
-        assert len(some) == FILES // 10
-        assert {line["partitionValues"]["day"] for line in some} == {"3"}
+        assert ids(*pages) == ids(reply)
+        matches = table.query(predicateHints=["day = '3'"]).only("file")
+        assert len(matches) == FILES // 10
+        assert {line["partitionValues"]["day"] for line in matches} == {"3"}
         assert len(table.query(predicateHints=["x >= 4990"]).only("file")) == 19
         assert len(table.query(limitHint=1000).only("file")) == 100
 
@@ -85,34 +85,34 @@ def test_each_answer_is_of_the_version_that_it_names(server: Server) -> None:
                     done.set()
                     return
                 added = log.add([{"name": str(len(adds))}])
-                gone = adds.pop(0) if len(adds) > 5 else None
+                removed = adds.pop(0) if len(adds) > 5 else None
                 adds.append(added)
                 live[len(log.commits)] = [action["add"]["path"] for action in adds]
-                version = log.commit(*([log.remove(gone)] if gone else []), added)
+                version = log.commit(*([log.remove(removed)] if removed else []), added)
                 if version % 5 == 0:
                     log.checkpoint(version, adds)
 
     def read() -> list[Reply]:
         replies = []
         while not done.is_set():
-            replies.append(table.asking(fileidhash="delta").query())
+            replies.append(table.with_capabilities(fileidhash="delta").query())
             paged = [table.query(maxFiles=2)]
             while token := paged[-1].end.get("nextPageToken"):
                 paged.append(table.query(maxFiles=2, pageToken=token))
             assert len({page.version for page in paged}) == 1
             assert len(set(ids(*paged))) == len(ids(*paged)) == len(live[paged[0].version])
-            replies.append(table.asking(fileidhash="delta").query(version=replies[-1].version))
+            replies.append(table.with_capabilities(fileidhash="delta").query(version=replies[-1].version))
         return replies
 
     with shared(server, log) as table, ThreadPoolExecutor(READERS + 2) as pool:
         writers = [pool.submit(write) for _ in range(2)]
-        found = [reply for reader in [pool.submit(read) for _ in range(READERS)] for reply in reader.result()]
+        results = [reply for reader in [pool.submit(read) for _ in range(READERS)] for reply in reader.result()]
         for writer in writers:
             writer.result()
-        latest = table.asking(fileidhash="delta").query()
+        latest = table.with_capabilities(fileidhash="delta").query()
         assert latest.version == COMMITS
-    assert len({reply.version for reply in found}) > 1
-    for reply in [*found, latest]:
+    assert len({reply.version for reply in results}) > 1
+    for reply in [*results, latest]:
         assert sorted(ids(reply)) == sorted(hashed(path) for path in live[reply.version])
         assert reply.only("metaData")[0]["numFiles"] == len(live[reply.version])
 

@@ -43,13 +43,13 @@ class Kind:
     """Whether the connector has a name for the type; of others it sends no hint."""
 
 
-def around(moment: datetime) -> tuple[datetime, ...]:
+def around(instant: datetime) -> tuple[datetime, ...]:
     """Return a time with neighbours that a cut to milliseconds can and cannot confuse with it."""
-    return tuple(moment + offset * MICROSECOND for offset in (-4000, -1455, -456, 0, 1, 543, 1500, 4000))
+    return tuple(instant + offset * MICROSECOND for offset in (-4000, -1455, -456, 0, 1, 543, 1500, 4000))
 
 
-def iso(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")
+def iso(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -89,7 +89,7 @@ def text_of(value: Any) -> str:
 
 SCHEMA: Final = pa.schema(
     [column("file", pa.string())]
-    + [column(f"{place}_{name_of(kind)}", known.arrow) for place in ("p", "d") for kind, known in KINDS.items()]
+    + [column(f"{prefix}_{name_of(kind)}", kind_.arrow) for prefix in ("p", "d") for kind, kind_ in KINDS.items()]
 )
 TYPES: Final = {field.name: KINDS[field.name[2:].replace("_", " ")].name for field in list(SCHEMA)[1:]}
 
@@ -99,7 +99,7 @@ def typed(server: Server) -> Iterator[Table]:
     """Return a table with a file for each value of each type, in a data column and in a partition of its own."""
     partitions = ("file", *(f"p_{name_of(kind)}" for kind in KINDS))
     log = server.shelf.log("conversions", SCHEMA, partitions=partitions, timed=False)
-    log.create(*(_file(log, kind, value) for kind, known in KINDS.items() for value in (*known.values, None)))
+    log.create(*(_file(log, kind, value) for kind, kind_ in KINDS.items() for value in (*kind_.values, None)))
     server.admin.tables.create("share1", "default", "conversions", log.location)
     yield Table(server.alice, "share1", "default", "conversions")
     server.admin.tables.delete("share1", "default", "conversions")
@@ -137,30 +137,30 @@ NULL_TOO: Final = {"not <=>"}
 """Operators that hold for null."""
 
 
-def meant(known: Kind, holds: Holds, dialect: str, place: str) -> set[str]:
+def meant(kind_: Kind, holds: Holds, dialect: str, prefix: str) -> set[str]:
     """Return the values that a filter must keep, and beside which it may keep no other."""
-    if place == "d" and (known.name == "boolean" or (known.name in {"float", "double"} and holds in ABOVE)):
-        return set(map(str, known.values))  # no bounds; and NaN, which bounds may leave out, is above everything
-    literal: Any = next(value for value in known.values if text_of(value) == known.literal)
-    if known.name != "timestamp":
-        return {str(value) for value in known.values if holds(value, literal)}
+    if prefix == "d" and (kind_.name == "boolean" or (kind_.name in {"float", "double"} and holds in ABOVE)):
+        return set(map(str, kind_.values))  # no bounds; and NaN, which bounds may leave out, is above everything
+    literal: Any = next(value for value in kind_.values if text_of(value) == kind_.literal)
+    if kind_.name != "timestamp":
+        return {str(value) for value in kind_.values if holds(value, literal)}
     arrives = literal if dialect == "SQL" else datetime.fromisoformat(cut(literal))
-    slack = (known.cut if dialect == "JSON" else timedelta()) + (
-        known.cut + known.offset if place == "d" else timedelta()
+    slack = (kind_.cut if dialect == "JSON" else timedelta()) + (
+        kind_.cut + kind_.offset if prefix == "d" else timedelta()
     )
-    found = set()
-    for value in known.values:
-        bound = value if place == "p" else value.replace(microsecond=value.microsecond // 1000 * 1000)
+    names = set()
+    for value in kind_.values:
+        bound = value if prefix == "p" else value.replace(microsecond=value.microsecond // 1000 * 1000)
         nearest = min(max(bound, arrives - slack), arrives + slack)
-        if any(holds(bound, one) for one in (arrives - slack, nearest, arrives + slack)):
-            found.add(str(value))
-    return found
+        if any(holds(bound, time_) for time_ in (arrives - slack, nearest, arrives + slack)):
+            names.add(str(value))
+    return names
 
 
 ABOVE: Final = (operator.gt, operator.ge, operator.ne)
 
 
-def kept(table: Table, kind: str, **hints: Any) -> set[str]:
+def matching_rows(table: Table, kind: str, **hints: Any) -> set[str]:
     names = {line["partitionValues"]["file"] for line in table.query(**hints).only("file")}
     return {name.removeprefix(f"{kind}: ") for name in names if name.startswith(f"{kind}: ")}
 
@@ -168,30 +168,30 @@ def kept(table: Table, kind: str, **hints: Any) -> set[str]:
 @pytest.mark.parametrize("shape", OPERATORS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_may_have_been_written_is_kept_and_no_more(typed: Table, kind: str, shape: str) -> None:
-    known, (build, holds) = KINDS[kind], OPERATORS[shape]
+    kind_, (build, holds) = KINDS[kind], OPERATORS[shape]
     null = {"None"} if shape in NULL_TOO else set()
-    for place in ("p", "d"):
-        predicate = build(Column((f"{place}_{name_of(kind)}",)), Literal(known.literal, known.name))
+    for prefix in ("p", "d"):
+        predicate = build(Column((f"{prefix}_{name_of(kind)}",)), Literal(kind_.literal, kind_.name))
         in_sql = {"predicateHints": [as_sql(predicate)]}
-        sql = kept(typed, kind, **in_sql)
-        assert sql == meant(known, holds, "SQL", place) | null, in_sql
+        sql = matching_rows(typed, kind, **in_sql)
+        assert sql == meant(kind_, holds, "SQL", prefix) | null, in_sql
         hint = as_connector(predicate, TYPES)
-        assert bool(hint) == known.sent
+        assert bool(hint) == kind_.sent
         if hint:
             in_json = {"jsonPredicateHints": hint}
-            assert kept(typed, kind, **in_json) == meant(known, holds, "JSON", place) | null, hint
-            assert kept(typed, kind, **in_sql, **in_json) == sql
+            assert matching_rows(typed, kind, **in_json) == meant(kind_, holds, "JSON", prefix) | null, hint
+            assert matching_rows(typed, kind, **in_sql, **in_json) == sql
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nulls_are_told_from_values(typed: Table, kind: str) -> None:
     everything = {str(value) for value in (*KINDS[kind].values, None)}
-    for place in ("p", "d"):
-        tested = Column((f"{place}_{name_of(kind)}",))
-        for predicate, left in ((IsNull(tested), {"None"}), (Not(IsNull(tested)), everything - {"None"})):
-            assert kept(typed, kind, predicateHints=[as_sql(predicate)]) == left
+    for prefix in ("p", "d"):
+        tested = Column((f"{prefix}_{name_of(kind)}",))
+        for predicate, expected in ((IsNull(tested), {"None"}), (Not(IsNull(tested)), everything - {"None"})):
+            assert matching_rows(typed, kind, predicateHints=[as_sql(predicate)]) == expected
             hint = as_connector(predicate, TYPES)
-            assert kept(typed, kind, jsonPredicateHints=hint) == (left if hint else everything)
+            assert matching_rows(typed, kind, jsonPredicateHints=hint) == (expected if hint else everything)
 
 
 def col(kind: str, declared: str | None = None) -> dict[str, Any]:
@@ -206,10 +206,10 @@ def op(name: str, *children: Any) -> dict[str, Any]:
     return {"op": name, "children": list(children)}
 
 
-def null_safe(left: Any, right: Any) -> dict[str, Any]:
+def null_safe(first: Any, right: Any) -> dict[str, Any]:
     """Return what the connector makes of `<=>`."""
-    left_null, right_null = op("isNull", left), op("isNull", right)
-    both = op("and", op("not", left_null), op("not", right_null), op("equal", left, right))
+    left_null, right_null = op("isNull", first), op("isNull", right)
+    both = op("and", op("not", left_null), op("not", right_null), op("equal", first, right))
     return op("or", op("and", left_null, right_null), both)
 
 
@@ -292,7 +292,7 @@ CONVERSIONS: Final[Mapping[str, tuple[str, dict[str, Any], str, set[str]]]] = {
 
 @pytest.mark.parametrize("written", CONVERSIONS)
 def test_what_a_conversion_leaves_out_is_not_lost(typed: Table, written: str) -> None:
-    _, sent, kind, left = CONVERSIONS[written]
-    assert kept(typed, kind, jsonPredicateHints=json.dumps(sent)) - {"None"} == left - {"None"}
-    if "None" in left:
-        assert "None" in kept(typed, kind, jsonPredicateHints=json.dumps(sent))
+    _, sent, kind, remaining = CONVERSIONS[written]
+    assert matching_rows(typed, kind, jsonPredicateHints=json.dumps(sent)) - {"None"} == remaining - {"None"}
+    if "None" in remaining:
+        assert "None" in matching_rows(typed, kind, jsonPredicateHints=json.dumps(sent))

@@ -75,20 +75,20 @@ def dora(server: Server) -> Recipient:
     admin.storages.create("regional", region="eu-west-1", endpoint=endpoint, public_endpoint=at_aws, role_arn=role)
     admin.storages.create("roled", endpoint=endpoint, path_style=True, access_keys=STATIC, role_arn=role)
     root = f"s3://{bucket}/table1"
-    whole = {"history": True, "access_modes": ("dir",)}
+    settings = {"history": True, "access_modes": ("dir",)}
     tables: dict[str, tuple[str, dict[str, Any]]] = {
         "table1": (root, {"history": True, "access_modes": ("url", "dir")}),
-        "with_another_scheme": (root.replace("s3:", "s3a:"), whole),
-        "with_an_auxiliary": (root, {**whole, "auxiliary_locations": (f"s3://{OTHER_BUCKET}/clone",)}),
-        "with_an_odd_name": (f"s3://{bucket}/{ODD}", whole),
-        "with_a_wildcard": (f"s3://{bucket}/t*", whole),
-        "with_a_long_name": (f"s3://{bucket}/{'x' * 1000}", whole),
+        "with_another_scheme": (root.replace("s3:", "s3a:"), settings),
+        "with_an_auxiliary": (root, {**settings, "auxiliary_locations": (f"s3://{OTHER_BUCKET}/clone",)}),
+        "with_an_odd_name": (f"s3://{bucket}/{ODD}", settings),
+        "with_a_wildcard": (f"s3://{bucket}/t*", settings),
+        "with_a_long_name": (f"s3://{bucket}/{'x' * 1000}", settings),
         "by_url": (root, {"history": True}),
         "without_history": (root, {"access_modes": ("dir",)}),
-        "with_late_history": (root, {**whole, "start_version": 1}),
-        "with_static_keys": (root, {**whole, "storage": "static"}),
-        "with_keys_and_a_role": (root, {**whole, "storage": "roled"}),
-        "in_a_region_of_aws": (root, {**whole, "storage": "regional"}),
+        "with_late_history": (root, {**settings, "start_version": 1}),
+        "with_static_keys": (root, {**settings, "storage": "static"}),
+        "with_keys_and_a_role": (root, {**settings, "storage": "roled"}),
+        "in_a_region_of_aws": (root, {**settings, "storage": "regional"}),
     }
     admin.shares.create("folders")
     admin.schemas.create("folders", "default")
@@ -98,13 +98,13 @@ def dora(server: Server) -> Recipient:
     admin.grants.create("dora", "folders")
     s3 = server.client("s3")
     s3.create_bucket(Bucket=OTHER_BUCKET)
-    for place, key in (
+    for path, key in (
         (bucket, "table1x/_delta_log/00000000000000000000.json"),
         (bucket, f"{ODD}/part"),
         (OTHER_BUCKET, "clone/part"),
         (OTHER_BUCKET, "table1/part"),
     ):
-        s3.put_object(Bucket=place, Key=key, Body=b"rows")
+        s3.put_object(Bucket=path, Key=key, Body=b"rows")
     return Recipient(server.stack.endpoint, server.admin.tokens.create(account).secret)
 
 
@@ -155,10 +155,10 @@ def test_the_answer_is_one_clouds_credentials_for_the_root(
 
 def test_where_the_store_is_stands_beside_them(server: Server, vend: Vend) -> None:
     # Of AWS the region alone: where that answers, every library knows.
-    told = vend("in_a_region_of_aws").answer
-    assert (told["region"], "endpoint" in told) == ("eu-west-1", False)
-    told = vend().answer
-    assert (told["region"], told["endpoint"]) == ("us-east-1", server.environment["AWS_ENDPOINT_URL"])
+    response = vend("in_a_region_of_aws").answer
+    assert (response["region"], "endpoint" in response) == ("eu-west-1", False)
+    response = vend().answer
+    assert (response["region"], response["endpoint"]) == ("us-east-1", server.environment["AWS_ENDPOINT_URL"])
 
 
 def test_a_request_needs_neither_body_nor_content_type(folder: Callable[[str], Table], root: str) -> None:
@@ -294,9 +294,9 @@ def test_those_of_the_log_open_the_log_alone(server: Server, vend: Vend, root: s
 
 
 def test_each_auxiliary_location_has_its_own(server: Server, vend: Vend, root: str) -> None:
-    place = f"s3://{OTHER_BUCKET}/clone"
-    vended = vend("with_an_auxiliary", place)
-    assert vended.answer["location"] == place
+    location = f"s3://{OTHER_BUCKET}/clone"
+    vended = vend("with_an_auxiliary", location)
+    assert vended.answer["location"] == location
     assert vended.names(OTHER_BUCKET, "clone/") == ["clone/part"]
     denied(lambda: vended.names(OTHER_BUCKET, "table1/"))
     denied(lambda: vended.names(server.shelf.bucket, "table1/"))
@@ -320,9 +320,9 @@ def test_a_wildcard_in_a_folders_name_opens_no_other(server: Server, vend: Vend)
 
 
 def test_they_are_the_recipients(server: Server, vend: Vend) -> None:
-    said = vend().client("sts").get_caller_identity()
+    identity = vend().client("sts").get_caller_identity()
     role = server.environment["SIGNING_ROLE_ARN"].rpartition("/")[2]
-    assert said["Arn"].endswith(f"assumed-role/{role}/{server.admin.recipients.get('dora').id}")
+    assert identity["Arn"].endswith(f"assumed-role/{role}/{server.admin.recipients.get('dora').id}")
 
 
 def test_a_table_by_directory_alone_answers_no_query(folder: Callable[[str], Table]) -> None:

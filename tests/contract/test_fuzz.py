@@ -70,8 +70,10 @@ BODY = st.one_of(
     st.binary(max_size=30),
     st.just(b"[" * 5000),
 )
-ASKED = st.dictionaries(st.sampled_from([name for name in FIELDS if not name.startswith("idem")]), VALUES, max_size=3)
-ASKED |= SIMPLE
+QUERY_FIELDS = st.dictionaries(
+    st.sampled_from([name for name in FIELDS if not name.startswith("idem")]), VALUES, max_size=3
+)
+QUERY_FIELDS |= SIMPLE
 PRINTED = st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f")
 LATIN = st.text(PRINTED, max_size=20).map(str.strip)
 READS_ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
@@ -167,11 +169,11 @@ def test_queries(alice: Recipient, table: str, body: bytes, headers: dict[str, s
 
 
 @QUICK
-@given(table=TABLE, asked=ASKED, body=BODY, headers=HEADERS)
+@given(table=TABLE, query=QUERY_FIELDS, body=BODY, headers=HEADERS)
 def test_submitted_queries(
-    alice: Recipient, table: str, asked: dict[str, Any], body: bytes, headers: dict[str, str]
+    alice: Recipient, table: str, query: dict[str, Any], body: bytes, headers: dict[str, str]
 ) -> None:
-    content = json.dumps({**asked, "idempotencyKey": "fuzz"}).encode()
+    content = json.dumps({**query, "idempotencyKey": "fuzz"}).encode()
     reply = ask(alice, "POST", f"{table}/query", content, {**headers, "delta-sharing-capabilities": SUBMITS})
     check(reply, "POST")
     if reply.status == 200 and reply.kinds == ["queryStatus"]:

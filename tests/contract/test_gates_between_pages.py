@@ -45,15 +45,15 @@ def shared(server: Server) -> Iterator[Shared]:
 
 def token(reply: Reply) -> str:
     assert reply.status == 200
-    found = reply.end["nextPageToken"]
-    assert isinstance(found, str)
-    return found
+    token_ = reply.end["nextPageToken"]
+    assert isinstance(token_, str)
+    return token_
 
 
 def changes(table: Table, parameters: str) -> Next:
-    asked = f"?{parameters}&maxFiles=1"
-    following = token(table.changes(asked))
-    return lambda: table.changes(f"{asked}&pageToken={following}")
+    parameters_ = f"?{parameters}&maxFiles=1"
+    following = token(table.changes(parameters_))
+    return lambda: table.changes(f"{parameters_}&pageToken={following}")
 
 
 def pages(table: Table, **body: Any) -> Next:
@@ -63,8 +63,8 @@ def pages(table: Table, **body: Any) -> Next:
 
 def submitted(table: Table, **body: Any) -> tuple[Next, Next]:
     """Return how a submitted query is asked for again, and how its next page is."""
-    asked = table.asking("responseformat=parquet;asyncquery=true").query({**body, "idempotencyKey": "k"})
-    (status,) = asked.only("queryStatus")
+    reply = table.with_capabilities("responseformat=parquet;asyncquery=true").query({**body, "idempotencyKey": "k"})
+    (status,) = reply.only("queryStatus")
     path = f"{table.path}/queries/{status['queryId']}"
     following = token(table.recipient.post(path, {"maxFiles": 1}))
     return (

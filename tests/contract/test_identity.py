@@ -50,14 +50,14 @@ def test_a_dead_token_is_401(server: Server, state: str) -> None:
 def test_a_live_token_with_one_character_changed_is_401(alice: Recipient) -> None:
     token = alice.token or ""
     for at in (0, len(token) // 2, len(token) - 1):
-        other = token[:at] + ("b" if token[at] == "a" else "a") + token[at + 1 :]
-        Recipient(alice.endpoint, other).get("/shares").refused(401, "UNAUTHENTICATED")
+        changed = token[:at] + ("b" if token[at] == "a" else "a") + token[at + 1 :]
+        Recipient(alice.endpoint, changed).get("/shares").refused(401, "UNAUTHENTICATED")
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "Bearer"])
 def test_the_scheme_of_the_header_is_read_in_any_case(alice: Recipient, scheme: str) -> None:
-    asking = Recipient(alice.endpoint, None, {"authorization": f"{scheme} {alice.token}"})
-    assert asking.get("/shares").status == 200
+    value = Recipient(alice.endpoint, None, {"authorization": f"{scheme} {alice.token}"})
+    assert value.get("/shares").status == 200
 
 
 def test_the_refusal_names_the_scheme(server: Server) -> None:
@@ -69,8 +69,8 @@ def test_the_refusal_names_the_scheme(server: Server) -> None:
 
 def test_each_recipient_sees_its_own_grants(server: Server) -> None:
     for name, shares in {"bob": ["secret_share", "share2"], "carol": []}.items():
-        found = server.recipient(name).get("/shares").json["items"]
-        assert [item["name"] for item in found] == shares
+        items = server.recipient(name).get("/shares").json["items"]
+        assert [item["name"] for item in items] == shares
 
 
 POSTED = ["/query", "/queries/x", "/temporary-table-credentials"]

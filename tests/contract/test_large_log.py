@@ -96,9 +96,9 @@ class History:
             if done.wait(0.1) or turn == MOST_TURNS:
                 return lost
             # Each takes away files of its own, so that whoever loses a version can try the next one.
-            gone = [writer + 2 * (turn * 3 + number) for number in range(3)]
+            removed_files = [writer + 2 * (turn * 3 + number) for number in range(3)]
             path = f"part={turn % PARTS:03d}/new-{writer}-{turn}.parquet"
-            actions = [*(removed(first_path(number), 1000 + number) for number in gone), added(path, 7 + turn)]
+            actions = [*(removed(first_path(number), 1000 + number) for number in removed_files), added(path, 7 + turn)]
             version += 1
             while not self._put(version, actions):
                 version, lost = version + 1, lost + 1
@@ -120,14 +120,14 @@ class History:
         """Replay: what the files of each version come to, all of them or those of the partitions below one."""
         numbers = [number for number in range(FILES) if below is None or f"{number % PARTS:03d}" < below]
         sizes = sum(numbers) + 1000 * len(numbers)
-        known = Sum(len(numbers), sizes, reduce(xor, (file_id(first_path(number)) for number in numbers)))
-        found = {FIRST: known}
+        first_sum = Sum(len(numbers), sizes, reduce(xor, (file_id(first_path(number)) for number in numbers)))
+        sums_ = {FIRST: first_sum}
         for version in range(FIRST + 1, self.latest + 1):
             for kind, action in (pair for line in self.commits[version] for pair in line.items()):
                 if below is None or action["partitionValues"]["part"] < below:
-                    known = known.with_(action["path"], action["size"], 1 if kind == "add" else -1)
-            found[version] = known
-        return found
+                    first_sum = first_sum.with_(action["path"], action["size"], 1 if kind == "add" else -1)
+            sums_[version] = first_sum
+        return sums_
 
 
 def added(path: str, size: int) -> Action:
@@ -149,13 +149,13 @@ def removed(path: str, size: int) -> Action:
     }
 
 
-class Seen(NamedTuple):
+class Summary(NamedTuple):
     """One answer, or the pages of one, summed up."""
 
     version: int
     known_before: int
     """The latest version when it was asked for."""
-    told: tuple[int, int]
+    announced: tuple[int, int]
     """Number and size of the files, as the metadata says."""
     sum: Sum
 
@@ -173,20 +173,20 @@ def history(server: Server) -> Iterator[tuple[History, Table]]:
 
 def streamed(table: Table, body: Action) -> tuple[int, list[Any], Iterator[bytes]]:
     """Query, and return the version, the two head lines, and the rest in pieces of whole lines."""
-    place = urlsplit(table.recipient.endpoint)
-    connection = http.client.HTTPConnection(place.netloc, timeout=120)
+    address = urlsplit(table.recipient.endpoint)
+    connection = http.client.HTTPConnection(address.netloc, timeout=120)
     headers = {"authorization": f"Bearer {table.recipient.token}", "content-type": "application/json"}
-    connection.request("POST", f"{place.path}{table.path}/query", json.dumps(body), headers)
+    connection.request("POST", f"{address.path}{table.path}/query", json.dumps(body), headers)
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
     head = [json.loads(answer.readline()) for _ in range(2)]
 
     def pieces() -> Iterator[bytes]:
-        left = b""
+        remainder = b""
         while piece := answer.read(1 << 20):
-            whole, _, left = (left + piece).rpartition(b"\n")
-            yield whole
-        assert left == b""
+            lines, _, remainder = (remainder + piece).rpartition(b"\n")
+            yield lines
+        assert remainder == b""
         connection.close()
 
     return int(answer.headers["delta-table-version"]), head, pieces()
@@ -197,84 +197,89 @@ def summed(pieces: Iterable[bytes]) -> tuple[Sum, bytes]:
     files = size = ids = 0
     last = b""
     for piece in pieces:
-        found = ID.findall(piece)
-        files += len(found)
-        ids = reduce(xor, (int(text, 16) for text in found), ids)
+        matches = ID.findall(piece)
+        files += len(matches)
+        ids = reduce(xor, (int(text, 16) for text in matches), ids)
         size += sum(map(int, SIZE.findall(piece)))
         last = piece.rpartition(b"\n")[2] or last
     return Sum(files, size, ids), last
 
 
-def read(history: History, table: Table, **body: Any) -> Seen:
+def read(history: History, table: Table, **body: Any) -> Summary:
     """Read a snapshot, page by page where it has pages."""
     before = history.latest
     version, head, pieces = streamed(table, body)
     total, last = summed(pieces)
     while "maxFiles" in body and (token := json.loads(last)["endStreamAction"].get("nextPageToken")):
-        again, same_head, pieces = streamed(table, body | {"pageToken": token})
-        assert (again, same_head) == (version, head)
+        second_page, same_head, pieces = streamed(table, body | {"pageToken": token})
+        assert (second_page, same_head) == (version, head)
         more, last = summed(pieces)
         total = Sum(total.files + more.files, total.size + more.size, total.ids ^ more.ids)
     metadata = head[1]["metaData"]
-    return Seen(version, before, (metadata["numFiles"], metadata["size"]), total)
+    return Summary(version, before, (metadata["numFiles"], metadata["size"]), total)
 
 
 def repeat(done: threading.Event, ask: Callable[[], Any]) -> list[Any]:
-    found = [ask()]
+    results = [ask()]
     while not done.is_set():
-        found.append(ask())
-    return found
+        results.append(ask())
+    return results
 
 
 @pytest.mark.slow
 def test_every_answer_is_of_one_version(history: tuple[History, Table]) -> None:
-    known, table = history
+    history_, table = history
     done = threading.Event()
 
     def versions() -> tuple[int, int]:
-        return known.latest, table.at().version
+        return history_.latest, table.at().version
 
     def metadata() -> tuple[int, Reply]:
-        return known.latest, table.metadata()
+        return history_.latest, table.metadata()
 
     def feed() -> tuple[int, Reply]:
-        return known.latest, table.changes(f"?startingVersion={FIRST}")
+        return history_.latest, table.changes(f"?startingVersion={FIRST}")
 
     with ThreadPoolExecutor(7) as pool:
-        writers = [pool.submit(known.write, number, done) for number in range(2)]
+        writers = [pool.submit(history_.write, number, done) for number in range(2)]
         try:
             small = [pool.submit(repeat, done, ask) for ask in (versions, metadata, feed)]
-            pruned = pool.submit(repeat, done, lambda: read(known, table, predicateHints=["part < '002'"]))
-            paged = read(known, table, predicateHints=["part < '100'"], maxFiles=40_000)
-            whole = read(known, table)
-            again = read(known, table, version=paged.version, predicateHints=["part < '100'"])
+            pruned = pool.submit(repeat, done, lambda: read(history_, table, predicateHints=["part < '002'"]))
+            paged = read(history_, table, predicateHints=["part < '100'"], maxFiles=40_000)
+            complete = read(history_, table)
+            repeated = read(history_, table, version=paged.version, predicateHints=["part < '100'"])
         finally:
             done.set()
         lost = sum(writer.result() for writer in writers)
-        asked, described, fed = (found.result() for found in small)
-        some = pruned.result()
-    assert sorted(known.commits) == list(range(FIRST + 1, known.latest + 1))
+        version_ranges, described, fed = (future.result() for future in small)
+        partial = pruned.result()
+    assert sorted(history_.commits) == list(range(FIRST + 1, history_.latest + 1))
     assert lost > 10, "the writers never met"
 
-    all_, tenth, few = known.sums(), known.sums("100"), known.sums("002")
-    for seen, sums in ((whole, all_), (paged, tenth), (again, tenth), *((one, few) for one in some)):
-        assert seen.sum == sums[seen.version]
-        assert seen.told == all_[seen.version][:2]
-    assert again.version == paged.version < whole.version
-    for seen in (whole, paged, *some):
-        assert seen.known_before <= seen.version
-    assert all(before <= version <= known.latest for before, version in asked)
+    all_, tenth, few = history_.sums(), history_.sums("100"), history_.sums("002")
+    for sums_seen, sums in (
+        (complete, all_),
+        (paged, tenth),
+        (repeated, tenth),
+        *((summary, few) for summary in partial),
+    ):
+        assert sums_seen.sum == sums[sums_seen.version]
+        assert sums_seen.announced == all_[sums_seen.version][:2]
+    assert repeated.version == paged.version < complete.version
+    for sums_seen in (complete, paged, *partial):
+        assert sums_seen.known_before <= sums_seen.version
+    assert all(before <= version <= history_.latest for before, version in version_ranges)
     for before, reply in described:
-        (found,) = reply.only("metaData")
+        (future,) = reply.only("metaData")
         assert before <= reply.version
-        assert (found["numFiles"], found["size"]) == all_[reply.version][:2]
+        assert (future["numFiles"], future["size"]) == all_[reply.version][:2]
     for before, reply in fed:
         latest = reply.only("metaData")[0]["version"]
         assert (before <= latest, reply.version) == (True, FIRST)
         assert changes(reply) == [
             (version, kind, file_id(action["path"]))
             for version in range(FIRST + 1, latest + 1)
-            for line in known.commits[version]
+            for line in history_.commits[version]
             for kind, action in line.items()
         ]
     assert len({reply.version for _, reply in described}) > 1

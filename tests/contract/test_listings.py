@@ -29,13 +29,13 @@ def names(reply: Reply) -> list[str]:
 
 def pages(recipient: Recipient, path: str, size: int) -> list[list[dict[str, Any]]]:
     """Follow the tokens from the first page to the last."""
-    found: list[list[dict[str, Any]]] = []
+    pages_: list[list[dict[str, Any]]] = []
     token = None
-    while token or not found:
+    while token or not pages_:
         reply = recipient.get(f"{path}?maxResults={size}" + (f"&pageToken={quote(token)}" if token else ""))
-        found.append(reply.json["items"])
+        pages_.append(reply.json["items"])
         token = reply.json.get("nextPageToken")
-    return found
+    return pages_
 
 
 def token_of(recipient: Recipient, path: str) -> str:
@@ -52,11 +52,11 @@ def test_shares_are_those_granted_in_name_order(alice: Recipient) -> None:
 
 def test_a_share_tells_what_its_provider_said(alice: Recipient, server: Server) -> None:
     items = {item["name"]: item for item in alice.get("/shares").json["items"]}
-    known = {share.name: share for share in server.admin.shares.list()}
-    assert items["share1"] == {"name": "share1", "id": known["share1"].id}
+    shares = {share.name: share for share in server.admin.shares.list()}
+    assert items["share1"] == {"name": "share1", "id": shares["share1"].id}
     assert items["share6"] == {
         "name": "share6",
-        "id": known["share6"].id,
+        "id": shares["share6"].id,
         "displayName": "Six",
         "comment": "no schemas",
         "properties": {"kind": "empty"},
@@ -97,11 +97,11 @@ def test_tables_of_a_schema(alice: Recipient, server: Server) -> None:
 
 def test_a_table_shared_by_directory_says_where_it_lies(alice: Recipient) -> None:
     tables = alice.get("/shares/share8/all-tables").json["items"]
-    (found,) = [table for table in tables if table["name"] == "directory_only"]
-    assert found["location"] == "s3://deltaic-lake/table1"
-    assert found["auxiliaryLocations"] == ["s3://elsewhere/more"]
-    assert found["accessModes"] == ["dir"]
-    assert not any("location" in table for table in tables if table is not found)
+    (entry,) = [table for table in tables if table["name"] == "directory_only"]
+    assert entry["location"] == "s3://deltaic-lake/table1"
+    assert entry["auxiliaryLocations"] == ["s3://elsewhere/more"]
+    assert entry["accessModes"] == ["dir"]
+    assert not any("location" in table for table in tables if table is not entry)
 
 
 def test_all_tables_of_a_share(alice: Recipient) -> None:
@@ -116,21 +116,21 @@ def test_all_tables_of_a_share(alice: Recipient) -> None:
 
 @listings
 def test_pages_of_any_size_join_to_the_whole(alice: Recipient, path: str) -> None:
-    whole = alice.get(path).json["items"]
-    for size in range(1, len(whole) + 2):
-        found = pages(alice, path, size)
-        assert [item for page in found for item in page] == whole
-        assert len(found) == -(-len(whole) // size)
+    items = alice.get(path).json["items"]
+    for size in range(1, len(items) + 2):
+        pages_ = pages(alice, path, size)
+        assert [item for page in pages_ for item in page] == items
+        assert len(pages_) == -(-len(items) // size)
 
 
 @listings
 def test_a_page_of_nothing_leads_to_the_same_place(alice: Recipient, path: str) -> None:
     empty = alice.get(f"{path}?maxResults=0").json
     assert empty["items"] == []
-    again = alice.get(f"{path}?maxResults=0&pageToken={empty['nextPageToken']}").json
-    assert again["items"] == []
-    after = alice.get(f"{path}?pageToken={again['nextPageToken']}").json
-    assert after == alice.get(path).json
+    repeated = alice.get(f"{path}?maxResults=0&pageToken={empty['nextPageToken']}").json
+    assert repeated["items"] == []
+    following = alice.get(f"{path}?pageToken={repeated['nextPageToken']}").json
+    assert following == alice.get(path).json
 
 
 @listings

@@ -38,7 +38,7 @@ def head(reply: Reply) -> tuple[Line, Line]:
 def test_the_format_is_one_that_was_asked_for(
     table: Callable[[str], Table], capabilities: str | None, answered: str
 ) -> None:
-    reply = table("table1").asking(capabilities).metadata()
+    reply = table("table1").with_capabilities(capabilities).metadata()
     protocol, metadata = head(reply)
     assert reply.version == 2
     assert reply.headers["content-type"] == NDJSON
@@ -47,7 +47,7 @@ def test_the_format_is_one_that_was_asked_for(
 
 
 def test_the_end_stream_capability_changes_nothing_here(table: Callable[[str], Table]) -> None:
-    reply = table("table1").asking("responseformat=delta;includeendstreamaction=true").metadata()
+    reply = table("table1").with_capabilities("responseformat=delta;includeendstreamaction=true").metadata()
     assert reply.headers[CAPABILITIES] == "responseformat=delta"
     assert reply.kinds == ["protocol", "metaData"]
 
@@ -60,11 +60,11 @@ def test_metadata_that_is_small_once_compressed_is_answered(server: Server) -> N
     server.admin.tables.create("share1", "default", "wide", log.location)
     try:
         wide = Table(server.alice, "share1", "default", "wide")
-        reply = wide.asking(accept_encoding="gzip").metadata()
+        reply = wide.with_capabilities(accept_encoding="gzip").metadata()
         assert (reply.status, reply.headers["content-encoding"]) == (200, "gzip")
         assert reply.kinds == ["protocol", "metaData"]
         assert len(json.loads(head(reply)[1]["schemaString"])["fields"]) == 60_000
-        wide.asking(accept_encoding="identity").metadata().refused(
+        wide.with_capabilities(accept_encoding="identity").metadata().refused(
             400, "UNSUPPORTED_OPERATION", "6 MB", "Accept compression (Accept-Encoding: gzip)"
         )
     finally:
@@ -90,7 +90,7 @@ def test_parquet_metadata_of_a_plain_table(table: Callable[[str], Table], server
 
 
 def test_delta_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:
-    protocol, metadata = head(table("table1").asking("responseformat=delta").metadata())
+    protocol, metadata = head(table("table1").with_capabilities("responseformat=delta").metadata())
     written = server.shelf.written["table1"]
     assert protocol == {
         "deltaProtocol": {
@@ -122,7 +122,9 @@ def test_the_change_feed_is_announced_where_it_may_be_read(table: Callable[[str]
     reply = table("cdf_table_cdf_enabled").metadata()
     assert reply.version == 5
     assert head(reply)[1]["configuration"] == {"enableChangeDataFeed": "true"}
-    delta = head(table("cdf_table_cdf_enabled").asking("responseformat=delta").metadata())[1]["deltaMetadata"]
+    delta = head(table("cdf_table_cdf_enabled").with_capabilities("responseformat=delta").metadata())[1][
+        "deltaMetadata"
+    ]
     # In-commit timestamps are the log's business, and other properties are the provider's.
     assert delta["configuration"] == {"delta.enableChangeDataFeed": "true"}
 
@@ -187,7 +189,7 @@ def test_metadata_before_the_start_version_is_refused(table: Callable[[str], Tab
 @pytest.mark.parametrize("capabilities", ["responseformat=delta;readerFeatures=columnMapping", MAPPING])
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_goes_out_as_it_is(table: Callable[[str], Table], capabilities: str, mode: str) -> None:
-    reply = table(f"table_with_cm_{mode}").asking(capabilities).metadata()
+    reply = table(f"table_with_cm_{mode}").with_capabilities(capabilities).metadata()
     protocol, metadata = head(reply)
     assert reply.headers[CAPABILITIES] == "responseformat=delta"
     assert protocol == {"deltaProtocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
@@ -206,14 +208,14 @@ def test_column_mapping_goes_out_as_it_is(table: Callable[[str], Table], capabil
 def test_column_mapping_is_refused_to_who_cannot_read_it(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
-    reply = table("table_with_cm_id").asking(capabilities).metadata()
+    reply = table("table_with_cm_id").with_capabilities(capabilities).metadata()
     reply.refused(400, "UNSUPPORTED_OPERATION", "Unsupported Delta Table Properties", "columnMapping", "readerfeatures")
 
 
 def test_deletion_vectors_go_out_as_they_are(table: Callable[[str], Table]) -> None:
     name = "deletion_vectors_with_dvs_dv_property_on"
     capabilities = "responseformat=delta,parquet;readerfeatures=deletionVectors"
-    protocol, metadata = head(table(name).asking(capabilities).metadata())
+    protocol, metadata = head(table(name).with_capabilities(capabilities).metadata())
     features = ["deletionVectors"]
     assert protocol["deltaProtocol"] == {
         "minReaderVersion": 3,
@@ -222,12 +224,12 @@ def test_deletion_vectors_go_out_as_they_are(table: Callable[[str], Table]) -> N
         "writerFeatures": features,
     }
     assert metadata["deltaMetadata"]["description"] == "five rows, of which three are deleted, and five more"
-    reply = table(name).asking("responseformat=parquet;readerfeatures=deletionvectors").metadata()
+    reply = table(name).with_capabilities("responseformat=parquet;readerfeatures=deletionvectors").metadata()
     reply.refused(400, "UNSUPPORTED_OPERATION", "deletionVectors", "responseformat=delta")
 
 
 def test_an_unknown_reader_feature_is_refused_by_name(table: Callable[[str], Table]) -> None:
-    reply = table("unknown_reader_feature").asking("responseformat=delta").metadata()
+    reply = table("unknown_reader_feature").with_capabilities("responseformat=delta").metadata()
     reply.refused(400, "UNSUPPORTED_OPERATION", "timeTravelledFromTheFuture")
 
 
@@ -236,7 +238,7 @@ def test_a_log_without_metadata_is_no_server_error(table: Callable[[str], Table]
 
 
 def test_no_known_format_is_refused(table: Callable[[str], Table]) -> None:
-    reply = table("table1").asking("responseformat=iceberg").metadata()
+    reply = table("table1").with_capabilities("responseformat=iceberg").metadata()
     reply.refused(400, "INVALID_PARAMETER_VALUE", "iceberg", "parquet, delta")
 
 
@@ -246,7 +248,7 @@ def test_names_match_in_any_case(server: Server) -> None:
 
 
 def test_file_id_schemes_are_checked_and_echoed(table: Callable[[str], Table]) -> None:
-    reply = table("table1").asking(fileidhash="Delta").metadata()
+    reply = table("table1").with_capabilities(fileidhash="Delta").metadata()
     assert (reply.status, reply.headers["fileidhash"]) == (200, "delta")
-    refused = table("table1").asking(fileidhash="md5").metadata()
+    refused = table("table1").with_capabilities(fileidhash="md5").metadata()
     refused.refused(400, "INVALID_PARAMETER_VALUE", "Unsupported fileidhash: 'md5'")

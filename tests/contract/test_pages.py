@@ -18,10 +18,10 @@ MISMATCH = "Query parameter mismatch detected for the next page query"
 
 def pages(table: Table, **body: Any) -> list[Reply]:
     """Return all pages of a query."""
-    found = [table.query(**body)]
-    while token := found[-1].end.get("nextPageToken"):
-        found.append(table.query(**body, pageToken=token))
-    return found
+    replies = [table.query(**body)]
+    while token := replies[-1].end.get("nextPageToken"):
+        replies.append(table.query(**body, pageToken=token))
+    return replies
 
 
 def ids(*replies: Reply) -> list[str]:
@@ -40,17 +40,17 @@ def first_token(table: Table, **body: Any) -> str:
 def test_a_page_for_each_file(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str | None
 ) -> None:
-    asked = table(name).asking(capabilities)
-    found = pages(asked, maxFiles=1, **body)
-    assert [page.kinds for page in found] == [["protocol", "metaData", "file", "endStreamAction"]] * 2
-    assert len({page.body.split(b"\n")[0] for page in found}) == 1
-    assert len({page.body.split(b"\n")[1] for page in found}) == 1
-    assert ids(*found) == ids(asked.query(body))
-    for page in found:
+    shared_table = table(name).with_capabilities(capabilities)
+    replies = pages(shared_table, maxFiles=1, **body)
+    assert [page.kinds for page in replies] == [["protocol", "metaData", "file", "endStreamAction"]] * 2
+    assert len({page.body.split(b"\n")[0] for page in replies}) == 1
+    assert len({page.body.split(b"\n")[1] for page in replies}) == 1
+    assert ids(*replies) == ids(shared_table.query(body))
+    for page in replies:
         assert page.version == 2
         assert page.end["minUrlExpirationTimestamp"] == page.only("file")[0]["expirationTimestamp"]
         assert "refreshToken" not in page.end
-    assert "nextPageToken" not in found[-1].end
+    assert "nextPageToken" not in replies[-1].end
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,19 @@ def test_a_page_for_each_file(
 )
 @pytest.mark.parametrize("size", range(1, 11))
 def test_pages_of_any_size_join_to_the_whole(table: Callable[[str], Table], size: int, body: Mapping[str, Any]) -> None:
-    found = pages(table("partition_values"), maxFiles=size, **body)
-    whole = table("partition_values").query(body)
-    assert ids(*found) == ids(whole)
-    assert all(len(page.only("file")) == size for page in found[:-1])
-    assert all(line in page.lines for page in found for line in whole.lines[:2])
+    replies = pages(table("partition_values"), maxFiles=size, **body)
+    complete = table("partition_values").query(body)
+    assert ids(*replies) == ids(complete)
+    assert all(len(page.only("file")) == size for page in replies[:-1])
+    assert all(line in page.lines for page in replies for line in complete.lines[:2])
 
 
 def test_the_page_size_may_change_and_the_token_alone_asks_for_the_rest(table: Callable[[str], Table]) -> None:
-    whole = table("partition_values").query()
+    complete = table("partition_values").query()
     first = table("partition_values").query(maxFiles=2)
     second = table("partition_values").query(maxFiles=3, pageToken=first.end["nextPageToken"])
     rest = table("partition_values").query(pageToken=second.end["nextPageToken"])
-    assert ids(first, second, rest) == ids(whole)
+    assert ids(first, second, rest) == ids(complete)
     assert rest.kinds[-1] == "endStreamAction"
     assert "nextPageToken" not in rest.end
 
@@ -134,24 +134,31 @@ def test_what_a_query_asks_may_not_change(table: Callable[[str], Table], changed
 
 @pytest.mark.parametrize("changed", [{"version": 1}, {"startingVersion": 1}, {"timestamp": "2030-01-01T00:00:00Z"}])
 def test_a_snapshot_may_not_change(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
-    asked = table("cdf_table_cdf_enabled")
-    asked.query(maxFiles=1, pageToken=first_token(asked), **changed).refused(*BAD, MISMATCH)
+    shared_table = table("cdf_table_cdf_enabled")
+    shared_table.query(maxFiles=1, pageToken=first_token(shared_table), **changed).refused(*BAD, MISMATCH)
 
 
 def test_the_format_and_the_ids_may_not_change(table: Callable[[str], Table]) -> None:
     """The reference lets both change, and a file then has two ids."""
     token = first_token(table("table1"))
-    for asked in (table("table1").asking("responseformat=delta"), table("table1").asking(fileidhash="delta")):
-        asked.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
+    for shared_table in (
+        table("table1").with_capabilities("responseformat=delta"),
+        table("table1").with_capabilities(fileidhash="delta"),
+    ):
+        shared_table.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
 
 
 def test_what_the_client_reads_was_settled_with_the_first_page(table: Callable[[str], Table]) -> None:
-    asked = table("deletion_vectors_with_dvs_dv_property_on")
-    first = asked.asking("responseformat=delta;readerfeatures=deletionvectors").query(maxFiles=1)
-    later = asked.asking("responseformat=delta").query(maxFiles=1, pageToken=first.end["nextPageToken"])
+    shared_table = table("deletion_vectors_with_dvs_dv_property_on")
+    first = shared_table.with_capabilities("responseformat=delta;readerfeatures=deletionvectors").query(maxFiles=1)
+    later = shared_table.with_capabilities("responseformat=delta").query(
+        maxFiles=1, pageToken=first.end["nextPageToken"]
+    )
     assert later.lines[:2] == first.lines[:2]
     assert len({*ids(first), *ids(later)}) == 2
-    asked.asking("responseformat=delta").query(maxFiles=1).refused(400, "UNSUPPORTED_OPERATION", "deletionVectors")
+    shared_table.with_capabilities("responseformat=delta").query(maxFiles=1).refused(
+        400, "UNSUPPORTED_OPERATION", "deletionVectors"
+    )
 
 
 def test_a_token_ends(table: Callable[[str], Table], reseal: Reseal) -> None:
@@ -164,15 +171,15 @@ def test_a_token_ends(table: Callable[[str], Table], reseal: Reseal) -> None:
 
 @pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
 def test_a_refresh_signs_the_same_files_again(table: Callable[[str], Table], capabilities: str | None) -> None:
-    asked = table("table1").asking(capabilities)
-    first = asked.query(includeRefreshToken=True)
+    shared_table = table("table1").with_capabilities(capabilities)
+    first = shared_table.query(includeRefreshToken=True)
     assert first.kinds == ["protocol", "metaData", "file", "file", "endStreamAction"]
-    again = asked.query(includeRefreshToken=True, refreshToken=first.end["refreshToken"])
-    assert again.kinds == first.kinds
-    assert again.body.split(b"\n")[:2] == first.body.split(b"\n")[:2]
-    assert ids(again) == ids(first)
-    assert "refreshToken" in again.end
-    last = asked.query(refreshToken=again.end["refreshToken"])
+    refreshed = shared_table.query(includeRefreshToken=True, refreshToken=first.end["refreshToken"])
+    assert refreshed.kinds == first.kinds
+    assert refreshed.body.split(b"\n")[:2] == first.body.split(b"\n")[:2]
+    assert ids(refreshed) == ids(first)
+    assert "refreshToken" in refreshed.end
+    last = shared_table.query(refreshToken=refreshed.end["refreshToken"])
     assert last.kinds == ["protocol", "metaData", "file", "file"]
     assert all(download(data_url(line)).status == 200 for line in last.only("file"))
 
@@ -184,20 +191,20 @@ def test_a_refresh_and_its_pages_hold_the_version_through_new_commits(server: Se
     log.create(*adds[:3])
     server.admin.tables.create("share1", "default", "growing", log.location)
     try:
-        asked = Table(server.alice, "share1", "default", "growing")
+        shared_table = Table(server.alice, "share1", "default", "growing")
         hint = {
             "jsonPredicateHints": '{"op":"not","children":[{"op":"isNull","children":[{"op":"column","name":"age"}]}]}'
         }
         for body in ({}, hint, {"limitHint": 2}):
-            first = asked.query(includeRefreshToken=True, **body)
-            page = asked.query(maxFiles=1, **body)
+            first = shared_table.query(includeRefreshToken=True, **body)
+            page = shared_table.query(maxFiles=1, **body)
             log.commit(log.remove(adds[0]), log.add([{"name": "new", "age": 9}]))
             log.checkpoint(len(log.commits) - 1, [adds[1], adds[2], log.commits[-1][1]])
-            again = asked.query(includeRefreshToken=True, refreshToken=first.end["refreshToken"], **body)
-            assert ids(again) == ids(first)
-            assert (again.version, asked.query().version) == (first.version, first.version + 1)
-            assert ids(asked.query()) != ids(first)
-            rest = asked.query(pageToken=page.end["nextPageToken"], **body)
+            refreshed = shared_table.query(includeRefreshToken=True, refreshToken=first.end["refreshToken"], **body)
+            assert ids(refreshed) == ids(first)
+            assert (refreshed.version, shared_table.query().version) == (first.version, first.version + 1)
+            assert ids(shared_table.query()) != ids(first)
+            rest = shared_table.query(pageToken=page.end["nextPageToken"], **body)
             assert rest.version == first.version
             assert ids(page, rest) == ids(first)
             log.commit(log.remove(log.commits[-1][1]), adds[0])

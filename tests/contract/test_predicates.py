@@ -67,11 +67,11 @@ def _file(log: TableLog, name: str, values: tuple[Any, ...]) -> dict[str, Any]:
     return action
 
 
-def of(kind: str, *left: str) -> set[str]:
-    return {f"{kind} {text}" for text in left}
+def rows_of(kind: str, *names: str) -> set[str]:
+    return {f"{kind} {text}" for text in names}
 
 
-def kept(table: Table, kind: str, **hints: Any) -> set[str]:
+def matching_rows(table: Table, kind: str, **hints: Any) -> set[str]:
     """Return the files of a type that a query with these hints answers with."""
     lines = table.query(**hints).only("file")
     names = {line["partitionValues"]["file"] for line in lines}
@@ -92,34 +92,34 @@ def op(name: str, *children: Node) -> Node:
 
 DATE = lit("2021-04-29", "date")
 JSON_CASES: Mapping[str, tuple[Node, set[str]]] = {
-    "equal": (op("equal", col("date", "date"), DATE), of("date", "29", "27..29", "29..30", "27..05-01")),
-    "equal, reversed": (op("equal", DATE, col("date", "date")), of("date", "29", "27..29", "29..30", "27..05-01")),
+    "equal": (op("equal", col("date", "date"), DATE), rows_of("date", "29", "27..29", "29..30", "27..05-01")),
+    "equal, reversed": (op("equal", DATE, col("date", "date")), rows_of("date", "29", "27..29", "29..30", "27..05-01")),
     "lessThan": (
         op("lessThan", col("date", "date"), DATE),
-        of("date", "28", "27..29", "27..05-01", "27..28"),
+        rows_of("date", "28", "27..29", "27..05-01", "27..28"),
     ),
     "lessThan, reversed": (
         op("lessThan", DATE, col("date", "date")),
-        of("date", "29..30", "27..05-01", "30..05-28"),
+        rows_of("date", "29..30", "27..05-01", "30..05-28"),
     ),
     "lessThanOrEqual": (
         op("lessThanOrEqual", col("double", "double"), lit(5.2, "double")),
-        of("double", "5.2", "0..200"),
+        rows_of("double", "5.2", "0..200"),
     ),
-    "greaterThanOrEqual": (op("greaterThanOrEqual", col("int", "int"), lit(7, "int")), of("int", "7", "2..10")),
-    "greaterThan": (op("greaterThan", col("int", "int"), lit(7, "int")), of("int", "2..10")),
+    "greaterThanOrEqual": (op("greaterThanOrEqual", col("int", "int"), lit(7, "int")), rows_of("int", "7", "2..10")),
+    "greaterThan": (op("greaterThan", col("int", "int"), lit(7, "int")), rows_of("int", "2..10")),
     "not, over a range with both answers": (
         op("not", op("greaterThanOrEqual", col("int", "int"), lit(7, "int"))),
-        of("int", "1", "2..5", "2..10", "null..3"),
+        rows_of("int", "1", "2..5", "2..10", "null..3"),
     ),
     "not null and a comparison": (
         op("and", op("not", op("isNull", col("int", "int"))), op("lessThan", col("int", "int"), lit(4, "int"))),
-        of("int", "1", "2..5", "2..10", "null..3"),
+        rows_of("int", "1", "2..5", "2..10", "null..3"),
     ),
-    "isNull": (op("isNull", col("int", "int")), of("int", "null", "null..3")),
+    "isNull": (op("isNull", col("int", "int")), rows_of("int", "null", "null..3")),
     "and with one side false": (
         op("and", op("lessThan", col("int", "int"), lit(2, "int")), op("equal", col("nope", "int"), lit("x", "int"))),
-        of("int", "1"),
+        rows_of("int", "1"),
     ),
     "or with one side undecidable": (
         op("or", op("lessThan", col("int", "int"), lit(0, "int")), op("equal", col("nope", "int"), lit(1, "int"))),
@@ -127,20 +127,20 @@ JSON_CASES: Mapping[str, tuple[Node, set[str]]] = {
     ),
     "or with one side true": (
         op("or", op("lessThan", col("int", "int"), lit(2, "int")), op("equal", col("int", "int"), lit(7, "int"))),
-        of("int", "1", "7", "2..10"),
+        rows_of("int", "1", "7", "2..10"),
     ),
-    "a bool column": (col("bool", "bool"), of("bool", "t", "f..t")),
+    "a bool column": (col("bool", "bool"), rows_of("bool", "t", "f..t")),
     "a timestamp": (
         op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10T02:00:00+02:00", "timestamp")),
-        of("timestamp", "06-09"),
+        rows_of("timestamp", "06-09"),
     ),
     "a timestamp of any zone": (
         op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10 00:00:00", "timestamp")),
-        of("timestamp", "06-09", "06-10"),
+        rows_of("timestamp", "06-09", "06-10"),
     ),
     "a day for a timestamp": (
         op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10", "timestamp")),
-        of("timestamp", "06-09", "06-10"),
+        rows_of("timestamp", "06-09", "06-10"),
     ),
     "a bool literal": (lit("false", "bool"), set()),
 }
@@ -163,55 +163,57 @@ EVERYTHING: Mapping[str, str] = {
 @pytest.mark.parametrize(("node", "files"), JSON_CASES.values(), ids=JSON_CASES)
 def test_json_hints(truth: Table, node: Node, files: set[str]) -> None:
     kind = next((name.split()[0] for name in sorted(files)), "bool")
-    assert kept(truth, kind, jsonPredicateHints=json.dumps(node)) == files
+    assert matching_rows(truth, kind, jsonPredicateHints=json.dumps(node)) == files
     # Where nothing is known of a file, only a hint that holds nowhere drops it.
-    assert kept(truth, "untold", jsonPredicateHints=json.dumps(node)) == ({"untold"} if files else set())
+    assert matching_rows(truth, "untold", jsonPredicateHints=json.dumps(node)) == ({"untold"} if files else set())
 
 
 @pytest.mark.parametrize("hint", EVERYTHING.values(), ids=EVERYTHING)
 def test_a_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
-    assert kept(truth, "", jsonPredicateHints=hint) == set(FILES)
+    assert matching_rows(truth, "", jsonPredicateHints=hint) == set(FILES)
 
 
 SQL_CASES: Mapping[str, tuple[str, set[str]]] = {
-    "equal": ("int = 7", of("int", "7", "2..10")),
-    "unequal": ("int <> 7", of("int", "1", "2..5", "2..10", "null..3")),
-    "less": ("int < 2", of("int", "1")),
-    "more": ("int > 5", of("int", "7", "2..10")),
-    "at most": ("int <= 1", of("int", "1")),
-    "at least": ("int >= 10", of("int", "2..10")),
-    "reversed": ("10 <= int", of("int", "2..10")),
-    "is null": ("int is null", of("int", "null", "null..3")),
-    "is not null": ("int IS NOT NULL", of("int", "1", "7", "2..5", "2..10", "null..3")),
-    "a date as text": ("date = '2021-04-28'", of("date", "28", "27..29", "27..28", "27..05-01")),
-    "a date by cast": ("date = CAST('2021-04-28' AS DATE)", of("date", "28", "27..29", "27..28", "27..05-01")),
-    "another case": ("INT = 7", of("int", "7", "2..10")),
+    "equal": ("int = 7", rows_of("int", "7", "2..10")),
+    "unequal": ("int <> 7", rows_of("int", "1", "2..5", "2..10", "null..3")),
+    "less": ("int < 2", rows_of("int", "1")),
+    "more": ("int > 5", rows_of("int", "7", "2..10")),
+    "at most": ("int <= 1", rows_of("int", "1")),
+    "at least": ("int >= 10", rows_of("int", "2..10")),
+    "reversed": ("10 <= int", rows_of("int", "2..10")),
+    "is null": ("int is null", rows_of("int", "null", "null..3")),
+    "is not null": ("int IS NOT NULL", rows_of("int", "1", "7", "2..5", "2..10", "null..3")),
+    "a date as text": ("date = '2021-04-28'", rows_of("date", "28", "27..29", "27..28", "27..05-01")),
+    "a date by cast": ("date = CAST('2021-04-28' AS DATE)", rows_of("date", "28", "27..29", "27..28", "27..05-01")),
+    "another case": ("INT = 7", rows_of("int", "7", "2..10")),
 }
 
 
 @pytest.mark.parametrize(("hint", "files"), SQL_CASES.values(), ids=SQL_CASES)
 def test_sql_hints(truth: Table, hint: str, files: set[str]) -> None:
-    assert kept(truth, next(iter(files)).split()[0], predicateHints=[hint]) == files
+    assert matching_rows(truth, next(iter(files)).split()[0], predicateHints=[hint]) == files
 
 
 @pytest.mark.parametrize(
     "hint", ["", "int = 0 +", "int = 0 + 1", "int ~ 7", "SELECT 1; DROP TABLE x", "nope = 3", "((((", "int = 'x'"]
 )
 def test_a_sql_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
-    assert kept(truth, "", predicateHints=[hint]) == set(FILES)
+    assert matching_rows(truth, "", predicateHints=[hint]) == set(FILES)
 
 
 def test_hints_are_conjunctive(truth: Table) -> None:
-    assert kept(truth, "int", predicateHints=["int > 1", "int < 5", "garbage ("]) == of(
+    assert matching_rows(truth, "int", predicateHints=["int > 1", "int < 5", "garbage ("]) == rows_of(
         "int", "2..5", "2..10", "null..3"
     )
     node = op("equal", col("file", "string"), lit("int 2..5", "string"))
-    assert kept(truth, "", predicateHints=["int > 1"], jsonPredicateHints=json.dumps(node)) == of("int", "2..5")
+    assert matching_rows(truth, "", predicateHints=["int > 1"], jsonPredicateHints=json.dumps(node)) == rows_of(
+        "int", "2..5"
+    )
 
 
 def test_partition_values_are_decided_exactly(truth: Table) -> None:
-    assert kept(truth, "", predicateHints=["file = 'int 7'"]) == {"int 7"}
-    assert kept(truth, "", predicateHints=["file IS NULL"]) == set()
+    assert matching_rows(truth, "", predicateHints=["file = 'int 7'"]) == {"int 7"}
+    assert matching_rows(truth, "", predicateHints=["file IS NULL"]) == set()
 
 
 B = col("birthday", "date")
@@ -258,7 +260,7 @@ PEOPLE_CASES: Mapping[str, tuple[str, list[str]]] = {
 def test_json_hints_on_partitions_and_statistics(
     table: Callable[[str], Table], hint: str, birthdays: list[str], capabilities: str | None
 ) -> None:
-    reply = table("cdf_table_with_partition").asking(capabilities).query(jsonPredicateHints=hint)
+    reply = table("cdf_table_with_partition").with_capabilities(capabilities).query(jsonPredicateHints=hint)
     actions = [line.get("deltaSingleAction", {}).get("add", line) for line in reply.only("file")]
     assert sorted(action["partitionValues"]["birthday"] for action in actions) == birthdays
 

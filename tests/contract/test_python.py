@@ -192,9 +192,9 @@ def test_unicode_and_percent_signs_in_names(server: Server) -> None:
         server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
         try:
             assert Python(Table(server.alice, "share1", "default", sent)).ask("GET", "/version").version == 2
-            listed = server.alice.get("/shares/share1/all-tables")
-            assert name in {item["name"] for item in listed.json["items"]}
-            assert len(listed.body.decode().splitlines()) == 1
+            listing = server.alice.get("/shares/share1/all-tables")
+            assert name in {item["name"] for item in listing.json["items"]}
+            assert len(listing.body.decode().splitlines()) == 1
         finally:
             server.admin.tables.delete("share1", "default", name)
 

@@ -15,7 +15,7 @@ formats = pytest.mark.parametrize("capabilities", [None, READS_ALL], ids=["parqu
 BAD = (400, "INVALID_PARAMETER_VALUE")
 
 
-def told(line: Line) -> tuple[str, int | None]:
+def kind_and_version(line: Line) -> tuple[str, int | None]:
     """Return what a line is and the version that it names."""
     ((kind, content),) = line.items()
     if kind == "file":
@@ -24,14 +24,14 @@ def told(line: Line) -> tuple[str, int | None]:
 
 
 def story(reply: Reply) -> list[tuple[str, int | None]]:
-    return [told(line) for line in reply.lines]
+    return [kind_and_version(line) for line in reply.lines]
 
 
 def pages(table: Table, **body: Any) -> list[Reply]:
-    found = [table.query(**body)]
-    while token := found[-1].end.get("nextPageToken"):
-        found.append(table.query(**body, pageToken=token))
-    return found
+    replies = [table.query(**body)]
+    while token := replies[-1].end.get("nextPageToken"):
+        replies.append(table.query(**body, pageToken=token))
+    return replies
 
 
 @formats
@@ -40,7 +40,7 @@ def test_inserts_compaction_and_rewrites(
 ) -> None:
     """OPTIMIZE changes no data, so version 4 says nothing; a rewrite removes before it adds, as the log does."""
     log = server.shelf.logs["streaming_table_with_optimize"]
-    reply = table("streaming_table_with_optimize").asking(capabilities).query(startingVersion=0)
+    reply = table("streaming_table_with_optimize").with_capabilities(capabilities).query(startingVersion=0)
     assert reply.version == 0
     assert reply.headers[CAPABILITIES] == f"responseformat={'delta' if capabilities else 'parquet'}"
     changes = [("add", 1), ("add", 2), ("add", 3), ("remove", 5), ("add", 5), ("remove", 6), ("add", 6)]
@@ -61,15 +61,15 @@ def test_inserts_compaction_and_rewrites(
 
 
 def test_a_range_in_pages(table: Callable[[str], Table]) -> None:
-    asked = table("streaming_table_with_optimize")
-    found = pages(asked, startingVersion=6, maxFiles=1)
-    assert [story(page)[1:3] for page in found] == [[("metaData", 6), ("remove", 6)], [("metaData", 6), ("add", 6)]]
-    assert [len(page.lines) for page in found] == [4, 4]
-    found = pages(asked, startingVersion=2, endingVersion=3, maxFiles=1)
-    assert [story(page)[2] for page in found] == [("add", 2), ("add", 3)]
-    for page in found:
+    shared_table = table("streaming_table_with_optimize")
+    replies = pages(shared_table, startingVersion=6, maxFiles=1)
+    assert [story(page)[1:3] for page in replies] == [[("metaData", 6), ("remove", 6)], [("metaData", 6), ("add", 6)]]
+    assert [len(page.lines) for page in replies] == [4, 4]
+    replies = pages(shared_table, startingVersion=2, endingVersion=3, maxFiles=1)
+    assert [story(page)[2] for page in replies] == [("add", 2), ("add", 3)]
+    for page in replies:
         assert page.version == 2
-        assert page.body.splitlines()[:2] == found[0].body.splitlines()[:2]
+        assert page.body.splitlines()[:2] == replies[0].body.splitlines()[:2]
         expiry = page.only("add")[0]["expirationTimestamp"]
         assert page.end["minUrlExpirationTimestamp"] == expiry
 
@@ -80,10 +80,13 @@ def test_pages_of_any_size_join_to_the_whole(
     table: Callable[[str], Table], size: int, capabilities: str | None
 ) -> None:
     for name in ("streaming_table_with_optimize", "streaming_table_metadata_protocol", "streaming_null_to_notnull"):
-        asked = table(name).asking(capabilities)
-        whole, found = story(asked.query(startingVersion=0)), pages(asked, startingVersion=0, maxFiles=size)
-        assert whole == story(found[0])[:2] + [line for page in found for line in story(page)[2:-1]]
-        assert all(page.lines[:2] == found[0].lines[:2] for page in found)
+        shared_table = table(name).with_capabilities(capabilities)
+        complete, replies = (
+            story(shared_table.query(startingVersion=0)),
+            pages(shared_table, startingVersion=0, maxFiles=size),
+        )
+        assert complete == story(replies[0])[:2] + [line for page in replies for line in story(page)[2:-1]]
+        assert all(page.lines[:2] == replies[0].lines[:2] for page in replies)
 
 
 HEAD = [("protocol", None)]
@@ -145,7 +148,7 @@ def test_metadata_stands_where_it_changed(
     lines: list[tuple[str, int]],
     capabilities: str | None,
 ) -> None:
-    assert story(table(name).asking(capabilities).query(body)) == HEAD + lines
+    assert story(table(name).with_capabilities(capabilities).query(body)) == HEAD + lines
 
 
 def test_each_metadata_is_that_of_its_version(table: Callable[[str], Table]) -> None:
@@ -183,34 +186,34 @@ PROTOCOLS: Mapping[str, tuple[dict[str, Any], list[tuple[int | None, tuple[int, 
 def test_historical_protocols(
     table: Callable[[str], Table], body: Mapping[str, Any], protocols: list[tuple[int | None, tuple[int, int]]]
 ) -> None:
-    found = table("protocol_evolution").asking("responseformat=delta").query(body).only("protocol")
+    lines = table("protocol_evolution").with_capabilities("responseformat=delta").query(body).only("protocol")
     versions = [
-        (line["deltaProtocol"]["minReaderVersion"], line["deltaProtocol"]["minWriterVersion"]) for line in found
+        (line["deltaProtocol"]["minReaderVersion"], line["deltaProtocol"]["minWriterVersion"]) for line in lines
     ]
-    assert [(line.get("version"), pair) for line, pair in zip(found, versions, strict=True)] == protocols
+    assert [(line.get("version"), pair) for line, pair in zip(lines, versions, strict=True)] == protocols
     parquet = table("protocol_evolution").query(body)
     assert parquet.only("protocol") == [{"minReaderVersion": 1}]
 
 
 def test_deletion_vectors_in_a_range(table: Callable[[str], Table], server: Server) -> None:
     """The reference has no ranges of such tables."""
-    reply = table("deletion_vector_kinds").asking(READS_ALL).query(startingVersion=1)
+    reply = table("deletion_vector_kinds").with_capabilities(READS_ALL).query(startingVersion=1)
     assert story(reply)[2:] == [("add", 1)] * 3 + [(kind, v) for v in (2, 3, 4) for kind in ("remove", "add")]
     log = server.shelf.logs["deletion_vector_kinds"]
     for line in reply.only("file")[3:]:
         ((kind, action),) = line["deltaSingleAction"].items()
-        known = log.commits[line["version"]][0 if kind == "remove" else 1][kind].get("deletionVector")
-        if known is None:
+        vector = log.commits[line["version"]][0 if kind == "remove" else 1][kind].get("deletionVector")
+        if vector is None:
             assert "deletionVector" not in action
             continue
         sent = action["deletionVector"]
-        assert sent["cardinality"] == known["cardinality"] == 1
-        if known["storageType"] == "i":
-            assert sent == known
+        assert sent["cardinality"] == vector["cardinality"] == 1
+        if vector["storageType"] == "i":
+            assert sent == vector
         else:
             assert sent["storageType"] == "p"
             assert len(line["deletionVectorFileId"]) == 64
-            span = (known["offset"], known["offset"] + known["sizeInBytes"] + 7)
+            span = (vector["offset"], vector["offset"] + vector["sizeInBytes"] + 7)
             assert download(sent["pathOrInlineDv"], span).status == 206
 
 
@@ -218,8 +221,8 @@ def test_deletion_vectors_in_a_range(table: Callable[[str], Table], server: Serv
 def test_deletion_vectors_in_a_range_are_refused_to_who_would_misread_them(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
-    asked = table("deletion_vector_kinds").asking(capabilities)
-    for reply in (asked.query(startingVersion=0), asked.changes("?startingVersion=0")):
+    shared_table = table("deletion_vector_kinds").with_capabilities(capabilities)
+    for reply in (shared_table.query(startingVersion=0), shared_table.changes("?startingVersion=0")):
         reply.refused(400, "UNSUPPORTED_OPERATION", "deletionVectors", "readerfeatures")
 
 
@@ -247,13 +250,13 @@ def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
         log.commit(log.add([{"name": name}]))
     server.admin.tables.create("share1", "default", "once_marked", log.location, history=True)
     try:
-        asked = Table(server.alice, "share1", "default", "once_marked")
-        either = asked.asking("responseformat=parquet,delta;readerfeatures=deletionvectors")
-        found = pages(either, startingVersion=0, maxFiles=1)
-        assert len(found) == 7
-        assert {page.headers[CAPABILITIES] for page in found} == {"responseformat=delta"}
-        assert len({page.body.split(b"\n")[0] for page in found}) == 1
-        assert asked.query(startingVersion=6).kinds[2:] == ["add", "add", "add"]
+        shared_table = Table(server.alice, "share1", "default", "once_marked")
+        either = shared_table.with_capabilities("responseformat=parquet,delta;readerfeatures=deletionvectors")
+        replies = pages(either, startingVersion=0, maxFiles=1)
+        assert len(replies) == 7
+        assert {page.headers[CAPABILITIES] for page in replies} == {"responseformat=delta"}
+        assert len({page.body.split(b"\n")[0] for page in replies}) == 1
+        assert shared_table.query(startingVersion=6).kinds[2:] == ["add", "add", "add"]
     finally:
         server.admin.tables.delete("share1", "default", "once_marked")
 
@@ -307,23 +310,25 @@ def test_what_no_range_answers_is_refused(
     text: str,
     capabilities: str | None,
 ) -> None:
-    table(name).asking(capabilities).query(body).refused(400, code, text)
+    table(name).with_capabilities(capabilities).query(body).refused(400, code, text)
 
 
 def test_tokens_of_a_range_belong_to_it(table: Callable[[str], Table]) -> None:
-    asked = table("streaming_table_with_optimize")
-    token = asked.query(startingVersion=1, maxFiles=1).end["nextPageToken"]
+    shared_table = table("streaming_table_with_optimize")
+    token = shared_table.query(startingVersion=1, maxFiles=1).end["nextPageToken"]
     mismatch = "Query parameter mismatch detected for the next page query"
     for body in ({"startingVersion": 2}, {"startingVersion": 1, "endingVersion": 3}, {}):
-        asked.query(maxFiles=1, pageToken=token, **body).refused(*BAD, mismatch)
-    asked.changes(f"?startingVersion=1&maxFiles=1&pageToken={token}").refused(400, "INVALID_PARAMETER_VALUE")
+        shared_table.query(maxFiles=1, pageToken=token, **body).refused(*BAD, mismatch)
+    shared_table.changes(f"?startingVersion=1&maxFiles=1&pageToken={token}").refused(400, "INVALID_PARAMETER_VALUE")
 
 
 def test_end_stream_action_is_for_who_asked(table: Callable[[str], Table]) -> None:
-    asked = table("streaming_notnull_to_null")
-    assert asked.query(startingVersion=0).kinds[-1] == "add"
-    reply = asked.asking("responseformat=parquet;includeendstreamaction=true").query(startingVersion=0)
+    shared_table = table("streaming_notnull_to_null")
+    assert shared_table.query(startingVersion=0).kinds[-1] == "add"
+    reply = shared_table.with_capabilities("responseformat=parquet;includeendstreamaction=true").query(
+        startingVersion=0
+    )
     assert reply.headers[CAPABILITIES] == "responseformat=parquet;includeendstreamaction=true"
     assert reply.end == {"minUrlExpirationTimestamp": reply.only("add")[0]["expirationTimestamp"]}
-    empty = asked.asking("includeendstreamaction=true").query(startingVersion=2, endingVersion=2)
+    empty = shared_table.with_capabilities("includeendstreamaction=true").query(startingVersion=2, endingVersion=2)
     assert empty.lines[-1] == {"endStreamAction": {}}

@@ -74,9 +74,9 @@ def test_every_endpoint_is_asked() -> None:
     routes = load_template().routes
     table = RouteTable(routes)
     matches = [table.match(method, path.partition("?")[0]) for path, method in CALLS.items()]
-    asked = {match.route.function for match in matches if match is not None}
+    functions = {match.route.function for match in matches if match is not None}
     endpoints = {route.function for route in routes if not route.public} - {"GetContract"}
-    assert endpoints <= asked, f"add to CALLS of this file a request to {endpoints - asked}"
+    assert endpoints <= functions, f"add to CALLS of this file a request to {endpoints - functions}"
 
 
 def answers(recipient: Recipient) -> set[tuple[int, bytes]]:
@@ -86,16 +86,16 @@ def answers(recipient: Recipient) -> set[tuple[int, bytes]]:
 
 def test_from_elsewhere_every_endpoint_says_the_same(server: FilledServer) -> None:
     server.admin.recipients.update("there", add_addresses=["203.0.113.0/24"])
-    asking = server.recipient("there")
-    [(status, body)] = answers(asking)
+    value = server.recipient("there")
+    [(status, body)] = answers(value)
     assert (status, b"PERMISSION_DENIED" in body) == (403, True)
     assert b"203.0.113" not in body
     assert b"127.0.0.1" not in body
     # What a client says of itself is nothing.
-    said = {"x_forwarded_for": "203.0.113.7", "forwarded": "for=203.0.113.7", "x_real_ip": "203.0.113.7"}
-    assert answers(asking.with_headers(**said)) == {(status, body)}
+    headers = {"x_forwarded_for": "203.0.113.7", "forwarded": "for=203.0.113.7", "x_real_ip": "203.0.113.7"}
+    assert answers(value.with_headers(**headers)) == {(status, body)}
     server.admin.recipients.update("there", add_addresses=["127.0.0.0/8"])
-    assert asking.get("/shares/lent").status == 200
+    assert value.get("/shares/lent").status == 200
 
 
 def test_too_many_requests_are_told_when_to_come_again(server: FilledServer) -> None:
@@ -126,21 +126,21 @@ def test_files_that_are_signed_count_too_and_where_bytes_count_there_are_no_cred
     server.admin.recipients.create("careful")
     server.admin.recipients.update("careful", bytes_per_day=10)
     server.admin.grants.create("careful", "lent")
-    asking = Recipient(server.endpoint, server.admin.tokens.create(server.admin.recipients.get("careful")).secret)
+    value = Recipient(server.endpoint, server.admin.tokens.create(server.admin.recipients.get("careful")).secret)
     volume = "/shares/lent/schemas/s/volumes/scans"
-    assert asking.get(volume).json["accessModes"] == ["url"]
-    asking.post(f"{volume}/temporary-volume-credentials", {}).refused(400, "UNSUPPORTED_OPERATION", "URLs only")
-    assert asking.get(f"{volume}/files").status == 200
-    assert asking.post(f"{volume}/files", {"paths": ["one.pdf"]}).status == 200
-    reply = asking.post(f"{volume}/files", {"paths": ["one.pdf"]})
+    assert value.get(volume).json["accessModes"] == ["url"]
+    value.post(f"{volume}/temporary-volume-credentials", {}).refused(400, "UNSUPPORTED_OPERATION", "URLs only")
+    assert value.get(f"{volume}/files").status == 200
+    assert value.post(f"{volume}/files", {"paths": ["one.pdf"]}).status == 200
+    reply = value.post(f"{volume}/files", {"paths": ["one.pdf"]})
     if reply.status == 200:  # midnight was in between
-        reply = asking.post(f"{volume}/files", {"paths": ["one.pdf"]})
+        reply = value.post(f"{volume}/files", {"paths": ["one.pdf"]})
     reply.refused(429, "RESOURCE_EXHAUSTED", "bytes")
 
 
 def command(server: FilledServer, line: str) -> str:
-    told: dict[str, str | None] = {"AWS_PROFILE": None, **server.environment}
-    result = CliRunner().invoke(app, line.split(), env=told, catch_exceptions=False)
+    environment: dict[str, str | None] = {"AWS_PROFILE": None, **server.environment}
+    result = CliRunner().invoke(app, line.split(), env=environment, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -154,8 +154,8 @@ def test_a_cut_off_ends_what_is_out_and_restoring_gives_back_what_can_be(server:
     ]
     urls += [reply.json["items"][0]["url"] for reply in files]
     assert [httpx.get(url).status_code for url in urls] == [200] * 4
-    told = command(server, "recipient cut-off cut --yes")
-    assert "denied" in told
+    result = command(server, "recipient cut-off cut --yes")
+    assert "denied" in result
     assert [httpx.get(url).status_code for url in urls] == [403, 200] * 2
     assert {status for status, _ in answers(server.recipient("cut"))} == {401}
     assert free.query().status == 200
@@ -175,11 +175,11 @@ def test_what_cannot_be_ended_is_named_with_its_end(server: FilledServer) -> Non
     admin.storages.create("keyed", endpoint=server.environment["AWS_ENDPOINT_URL"], access_keys=keys)
     admin.storages.create("gone", role_arn="arn:aws:iam::000000000000:role/gone")
     try:
-        told = command(server, "recipient cut-off out --yes --json")
+        result = command(server, "recipient cut-off out --yes --json")
     finally:
         for name in ("keyed", "gone"):
             admin.storages.delete(name)
-    [role, sessions, static] = json.loads(told)["warnings"]
+    [role, sessions, static] = json.loads(result)["warnings"]
     assert role.startswith("could not change role arn:aws:iam::000000000000:role/gone: ")
     for line in (sessions, static):
         assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC at the latest", line), line
@@ -191,19 +191,19 @@ def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: Fi
     role = server.environment["SIGNING_ROLE_ARN"]
     marked, free = (server.admin.recipients.create(name) for name in ("marked", "unmarked"))
 
-    def found() -> list[tuple[str, str]]:
-        people = [server.admin.recipients.get(one.name) for one in (marked, free)]
-        return [(one.verdict, one.remedy) for one in check_denials(iam, role, [], people)]
+    def findings() -> list[tuple[str, str]]:
+        people = [server.admin.recipients.get(recipient.name) for recipient in (marked, free)]
+        return [(recipient.verdict, recipient.remedy) for recipient in check_denials(iam, role, [], people)]
 
-    assert found() == [("ok", "")]
+    assert findings() == [("ok", "")]
     server.admin.cut_off("marked")
-    assert found() == [("warning", "deltaic recipient cut-off marked")]
+    assert findings() == [("warning", "deltaic recipient cut-off marked")]
     Denials(iam, role).deny([marked.id])
-    assert found() == [("ok", "")]
+    assert findings() == [("ok", "")]
     Denials(iam, role).deny([free.id])
-    assert found() == [("warning", "deltaic recipient restore unmarked")]
-    for one in (marked, free):
-        Denials(iam, role).allow(one.id)
+    assert findings() == [("warning", "deltaic recipient restore unmarked")]
+    for recipient in (marked, free):
+        Denials(iam, role).allow(recipient.id)
 
 
 def test_whoever_is_marked_is_denied_again_with_the_next(server: FilledServer) -> None:

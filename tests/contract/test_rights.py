@@ -31,35 +31,37 @@ def reader(server: Server) -> CatalogReader:
 
 
 def test_access_says_yes_where_the_server_answers(server: Server, reader: CatalogReader) -> None:
-    told: list[bool] = []
-    for person, name in product(RECIPIENTS, NAMES):
-        asked = Asked(server.admin.recipients.get(person), name, datetime.now(UTC))
-        found = access_of(server.admin, reader, asked)
-        answer = server.recipient(person).get(f"/shares/{name.share}/schemas/{name.schema}/tables/{name.table}")
-        assert (answer.status == 200) == found.allowed, (person, name, found.rule)
-        if found.allowed:
-            assert list(found.access_modes) == answer.json["accessModes"]
-        told.append(found.allowed)
-    assert {*told} == {True, False}
+    decisions: list[bool] = []
+    for recipient, name in product(RECIPIENTS, NAMES):
+        request = Asked(server.admin.recipients.get(recipient), name, datetime.now(UTC))
+        access = access_of(server.admin, reader, request)
+        answer = server.recipient(recipient).get(f"/shares/{name.share}/schemas/{name.schema}/tables/{name.table}")
+        assert (answer.status == 200) == access.allowed, (recipient, name, access.rule)
+        if access.allowed:
+            assert list(access.access_modes) == answer.json["accessModes"]
+        decisions.append(access.allowed)
+    assert {*decisions} == {True, False}
 
 
-@pytest.mark.parametrize("person", RECIPIENTS)
+@pytest.mark.parametrize("recipient", RECIPIENTS)
 def test_the_tables_that_are_shown_are_those_that_are_listed(
-    server: Server, reader: CatalogReader, person: str
+    server: Server, reader: CatalogReader, recipient: str
 ) -> None:
-    listed = []
-    for share in server.recipient(person).get("/shares").json["items"]:
+    tables = []
+    for share in server.recipient(recipient).get("/shares").json["items"]:
         token = ""
         while True:
-            page = server.recipient(person).get(f"/shares/{share['name']}/all-tables?maxResults=50{token}").json
-            listed += [(one["share"], one["schema"], one["name"], one["accessModes"]) for one in page["items"]]
+            page = server.recipient(recipient).get(f"/shares/{share['name']}/all-tables?maxResults=50{token}").json
+            tables += [
+                (table["share"], table["schema"], table["name"], table["accessModes"]) for table in page["items"]
+            ]
             if not page.get("nextPageToken"):
                 break
             token = f"&pageToken={page['nextPageToken']}"
-    found = [
-        (one.table.share, one.table.schema_name, one.table.name, list(one.table.access_modes))
-        for one in seen(server.admin, reader, server.admin.recipients.get(person))
-        if isinstance(one, SeenTable)
+    visible = [
+        (table.table.share, table.table.schema_name, table.table.name, list(table.table.access_modes))
+        for table in seen(server.admin, reader, server.admin.recipients.get(recipient))
+        if isinstance(table, SeenTable)
     ]
-    assert sorted(found) == sorted(listed)
-    assert bool(found) == bool(RECIPIENTS[person])
+    assert sorted(visible) == sorted(tables)
+    assert bool(visible) == bool(RECIPIENTS[recipient])

@@ -72,17 +72,17 @@ STATES: Final[dict[int, set[int]]] = {
 def orders(log: TableLog) -> TableLog:
     """Write the versions of STATES; the partition `canary-7f3a` is the other half."""
     log.create()
-    eu, other = log.add(ours(1, 2, 3, 4), region="EU"), log.add(theirs(100, 101, 102), region=CANARY)
-    log.commit(eu, other, log.add(theirs(900)))
+    eu, foreign = log.add(ours(1, 2, 3, 4), region="EU"), log.add(theirs(100, 101, 102), region=CANARY)
+    log.commit(eu, foreign, log.add(theirs(900)))
     more = log.add(ours(5), region="EU")
     bounds = {"id": 5, "region": "EU"}
     more["add"]["stats"] = json.dumps({"numRecords": 1, "minValues": bounds, "maxValues": bounds})
     log.commit(more, log.add(theirs(110), region=CANARY))
     # Row 4 leaves the partition, by an update.
     eu_without, other_with = log.add(ours(1, 2, 3), region="EU"), log.add(theirs(100, 101, 102, 4), region=CANARY)
-    gone = log.cdc(changed("update_preimage", ours(4)), region="EU")
-    came = log.cdc(changed("update_postimage", theirs(4)), region=CANARY)
-    log.commit(log.remove(eu), eu_without, log.remove(other), other_with, gone, came)
+    removed = log.cdc(changed("update_preimage", ours(4)), region="EU")
+    added = log.cdc(changed("update_postimage", theirs(4)), region=CANARY)
+    log.commit(log.remove(eu), eu_without, log.remove(foreign), other_with, removed, added)
     # Row 101 comes in.
     other_less, moved = log.add(theirs(100, 102, 4), region=CANARY), log.add(ours(101), region="EU")
     before = log.cdc(changed("update_preimage", theirs(101)), region=CANARY)
@@ -98,30 +98,30 @@ def orders(log: TableLog) -> TableLog:
 
 
 @dataclass(frozen=True)
-class Place:
+class FilteredShare:
     """The row-filtered share, and who may see what of it."""
 
     server: Server
     log: TableLog
     people: dict[str, Recipient]
 
-    def table(self, name: str = "orders", who: str = "eva", capabilities: str = PARQUET) -> Table:
-        return Table(self.people[who], SHARE, "d", name).asking(capabilities)
+    def table(self, name: str = "orders", recipient: str = "eva", capabilities: str = PARQUET) -> Table:
+        return Table(self.people[recipient], SHARE, "d", name).with_capabilities(capabilities)
 
 
 @pytest.fixture(scope="module")
-def place(server: Server) -> Iterator[Place]:
+def shared(server: Server) -> Iterator[FilteredShare]:
     admin, shelf = server.admin, server.shelf
     log = orders(shelf.log("narrowed_orders", COLUMNS, partitions=("region",), configuration=dict(CDF_ON)))
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "d")
-    own = "region = current_recipient('region')"
-    options: dict[str, Any] = {"history": True, "partition_filter": own}
+    own_filter = "region = current_recipient('region')"
+    options: dict[str, Any] = {"history": True, "partition_filter": own_filter}
     admin.tables.create(SHARE, "d", "orders", log.location, **options)
     admin.tables.create(SHARE, "d", "hidden", log.location, hidden_columns=["REGION"], **options)
     admin.tables.create(SHARE, "d", "since_3", log.location, start_version=3, **options)
-    listed = "region IN current_recipient('regions') OR region = 'EU'"
-    admin.tables.create(SHARE, "d", "listed", log.location, history=True, partition_filter=listed)
+    list_filter = "region IN current_recipient('regions') OR region = 'EU'"
+    admin.tables.create(SHARE, "d", "listed", log.location, history=True, partition_filter=list_filter)
     admin.tables.create(SHARE, "d", "vectors", vectors(shelf.log(**VECTORS)).location, **options)
     people = {}
     for name, properties in {
@@ -136,7 +136,7 @@ def place(server: Server) -> Iterator[Place]:
         narrower = "region <> 'EU'" if name == "granted" else ""
         admin.grants.create(account.name, SHARE, partition_filter=narrower)
         people[name] = Recipient(server.stack.endpoint, admin.tokens.create(account).secret)
-    yield Place(server, log, people)
+    yield FilteredShare(server, log, people)
     admin.shares.delete(SHARE, force=True)
 
 
@@ -153,10 +153,10 @@ VECTORS: Final[dict[str, Any]] = {
 def vectors(log: TableLog) -> TableLog:
     """Write a table whose deletion vectors lie in one file, whatever the partition, as Spark packs them."""
     log.create()
-    eu, other = log.add(ours(*range(10)), region="EU"), log.add(theirs(*range(100, 110)), region=CANARY)
-    log.commit(eu, other)
-    adds = packed(log, {0: (eu, [1, 3]), 1: (other, [0, 2, 4, 6])})
-    log.commit(log.remove(eu), log.remove(other), *adds)
+    eu, foreign = log.add(ours(*range(10)), region="EU"), log.add(theirs(*range(100, 110)), region=CANARY)
+    log.commit(eu, foreign)
+    adds = packed(log, {0: (eu, [1, 3]), 1: (foreign, [0, 2, 4, 6])})
+    log.commit(log.remove(eu), log.remove(foreign), *adds)
     return log
 
 
@@ -188,48 +188,48 @@ def ids_of(reply: Reply) -> set[int]:
     return {row["id"] for line in reply.only("file") for row in rows_behind(line)}
 
 
-def told(reply: Reply) -> tuple[int, int]:
+def totals(reply: Reply) -> tuple[int, int]:
     """Return the files and bytes that the metaData line counts."""
-    (found,) = reply.only("metaData")
-    return found["numFiles"], found["size"]
+    (metadata,) = reply.only("metaData")
+    return metadata["numFiles"], metadata["size"]
 
 
 def played(state: set[int], reply: Reply) -> set[int]:
     """Return a state after the changes of a feed, version by version, as whoever applies them gets it."""
-    gone: dict[int, set[int]] = defaultdict(set)
-    came: dict[int, set[int]] = defaultdict(set)
+    removed: dict[int, set[int]] = defaultdict(set)
+    added: dict[int, set[int]] = defaultdict(set)
     for line in reply.lines:
         ((kind, content),) = line.items()
         if kind == "file":
             ((kind, _),) = content["deltaSingleAction"].items()
         if kind in {"cdf", "cdc"}:
             for row in rows_behind(content):
-                {"delete": gone, "insert": came}[row["_change_type"]][content["version"]].add(row["id"])
+                {"delete": removed, "insert": added}[row["_change_type"]][content["version"]].add(row["id"])
         elif kind in {"add", "remove"}:
-            found = {"remove": gone, "add": came}[kind][content["version"]]
-            found.update(row["id"] for row in rows_behind(content))
-    for version in sorted({*gone, *came}):
-        assert gone[version] <= state
-        state = (state - gone[version]) | came[version]
+            changes = {"remove": removed, "add": added}[kind][content["version"]]
+            changes.update(row["id"] for row in rows_behind(content))
+    for version in sorted({*removed, *added}):
+        assert removed[version] <= state
+        state = (state - removed[version]) | added[version]
     return state
 
 
 @formats
 @pytest.mark.parametrize("version", STATES)
 def test_every_version_holds_the_partition_and_counts_nothing_else(
-    place: Place, capabilities: str, version: int
+    shared: FilteredShare, capabilities: str, version: int
 ) -> None:
-    reply = place.table(capabilities=capabilities).query(version=version)
+    reply = shared.table(capabilities=capabilities).query(version=version)
     files = reply.only("file")
     assert ids_of(reply) == STATES[version]
     sizes = [len(download(data_url(line)).body) for line in files]
-    assert told(reply) == (len(files), sum(sizes))
-    assert told(place.table(capabilities=capabilities).metadata(f"?version={version}")) == told(reply)
+    assert totals(reply) == (len(files), sum(sizes))
+    assert totals(shared.table(capabilities=capabilities).metadata(f"?version={version}")) == totals(reply)
 
 
 @formats
 @pytest.mark.parametrize(
-    ("who", "name", "expected"),
+    ("recipient", "name", "expected"),
     [
         ("nina", "orders", set()),
         ("lower", "orders", set()),
@@ -242,34 +242,34 @@ def test_every_version_holds_the_partition_and_counts_nothing_else(
     ],
     ids=["no property", "other case", "no list", "no list beside OR", "a list", "a text", "both", "grant"],
 )
-def test_who_sees_what(place: Place, capabilities: str, who: str, name: str, expected: set[int]) -> None:
-    reply = place.table(name, who, capabilities).query()
+def test_who_sees_what(shared: FilteredShare, capabilities: str, recipient: str, name: str, expected: set[int]) -> None:
+    reply = shared.table(name, recipient, capabilities).query()
     assert ids_of(reply) == expected
-    assert told(reply)[0] == len(reply.only("file"))
+    assert totals(reply)[0] == len(reply.only("file"))
 
 
-@pytest.mark.parametrize("who", ["eva", "leo", "nina", "granted"])
+@pytest.mark.parametrize("reader_name", ["eva", "leo", "nina", "granted"])
 @pytest.mark.parametrize("name", ["orders", "hidden", "listed"])
-def test_the_operator_counts_what_is_answered(place: Place, who: str, name: str) -> None:
-    known, admin = place.server.environment, place.server.admin
-    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
-    region, endpoint = known["AWS_REGION"], known["AWS_ENDPOINT_URL"]
-    sessions = SigningSessions(region=region, endpoint=endpoint, client=place.server.client)
+def test_the_operator_counts_what_is_answered(shared: FilteredShare, reader_name: str, name: str) -> None:
+    environment, admin = shared.server.environment, shared.server.admin
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    region, endpoint = environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"]
+    sessions = SigningSessions(region=region, endpoint=endpoint, client=shared.server.client)
     home = StorageConfig(region=region, endpoint=endpoint, path_style=True)
     schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get)
-    reader = CatalogReader(known["CATALOG_TABLE"], dynamo_of(known))
-    person = admin.recipients.get(f"narrowed_{who}")
-    asked = Asked(person, RequestedTable(SHARE, "d", name), datetime.now(UTC))
-    found = access_of(admin, reader, asked, lambda: schemas).counted
-    reply = place.table(name, who).query()
-    assert found is not None
-    assert (found.version, (found.files, found.bytes)) == (reply.version, told(reply))
-    assert found.rows == len(ids_of(reply))
+    reader = CatalogReader(environment["CATALOG_TABLE"], dynamo_of(environment))
+    recipient = admin.recipients.get(f"narrowed_{reader_name}")
+    request = Asked(recipient, RequestedTable(SHARE, "d", name), datetime.now(UTC))
+    counts = access_of(admin, reader, request, lambda: schemas).counted
+    reply = shared.table(name, reader_name).query()
+    assert counts is not None
+    assert (counts.version, (counts.files, counts.bytes)) == (reply.version, totals(reply))
+    assert counts.rows == len(ids_of(reply))
 
 
 @formats
-def test_limits_and_hints_work_within_what_is_seen(place: Place, capabilities: str) -> None:
-    table = place.table(capabilities=capabilities)
+def test_limits_and_hints_work_within_what_is_seen(shared: FilteredShare, capabilities: str) -> None:
+    table = shared.table(capabilities=capabilities)
     assert ids_of(table.query(predicateHints=["id > 100"])) == {101}
     assert ids_of(table.query(predicateHints=[f"region = '{CANARY}'"])) == set()
     assert ids_of(table.query(jsonPredicateHints=json.dumps({"op": "isNull", "children": [
@@ -279,89 +279,89 @@ def test_limits_and_hints_work_within_what_is_seen(place: Place, capabilities: s
 
 
 @formats
-def test_pages_are_the_whole_and_tell_no_place(place: Place, capabilities: str) -> None:
-    table = place.table(capabilities=capabilities)
-    found, token, seen = [], None, set()
+def test_pages_are_the_whole_and_tell_no_place(shared: FilteredShare, capabilities: str) -> None:
+    table = shared.table(capabilities=capabilities)
+    lines_, token, tokens = [], None, set()
     while True:
         reply = table.query({"maxFiles": 1} | ({"pageToken": token} if token else {}))
-        seen |= ids_of(reply)
-        found += [line["id"] for line in reply.only("file")]
+        tokens |= ids_of(reply)
+        lines_ += [line["id"] for line in reply.only("file")]
         token = reply.end.get("nextPageToken")
         if token is None:
             break
         # Where the next page starts counts files that are not seen: a token is opaque.
         assert b"position" not in urlsafe_b64decode(token + "==")
-    assert found == [line["id"] for line in table.query().only("file")]
-    assert seen == STATES[7]
+    assert lines_ == [line["id"] for line in table.query().only("file")]
+    assert tokens == STATES[7]
 
 
 @formats
 @pytest.mark.parametrize("first", range(1, 8))
-def test_the_feed_from_any_version_leads_to_the_last(place: Place, capabilities: str, first: int) -> None:
-    reply = place.table(capabilities=capabilities).changes(f"?startingVersion={first}")
+def test_the_feed_from_any_version_leads_to_the_last(shared: FilteredShare, capabilities: str, first: int) -> None:
+    reply = shared.table(capabilities=capabilities).changes(f"?startingVersion={first}")
     assert played(STATES[first - 1], reply) == STATES[7]
-    assert told(reply) == told(place.table(capabilities=capabilities).query())
+    assert totals(reply) == totals(shared.table(capabilities=capabilities).query())
 
 
 @formats
-def test_a_row_that_moves_is_a_delete_and_an_insert(place: Place, capabilities: str) -> None:
+def test_a_row_that_moves_is_a_delete_and_an_insert(shared: FilteredShare, capabilities: str) -> None:
     for version, before in ((3, STATES[2]), (4, STATES[3])):
-        reply = place.table(capabilities=capabilities).changes(f"?startingVersion={version}&endingVersion={version}")
+        reply = shared.table(capabilities=capabilities).changes(f"?startingVersion={version}&endingVersion={version}")
         assert played(before, reply) == STATES[version]
         assert b"_change_data" not in reply.body
 
 
 @formats
-def test_a_delete_stays_as_exact_as_it_was_recorded(place: Place, capabilities: str) -> None:
-    reply = place.table(capabilities=capabilities).changes("?startingVersion=5&endingVersion=5")
-    ((line),) = [one for one in reply.lines if next(iter(one)) in {"cdf", "file"}]
+def test_a_delete_stays_as_exact_as_it_was_recorded(shared: FilteredShare, capabilities: str) -> None:
+    reply = shared.table(capabilities=capabilities).changes("?startingVersion=5&endingVersion=5")
+    ((line),) = [line_ for line_ in reply.lines if next(iter(line_)) in {"cdf", "file"}]
     assert [row["id"] for row in rows_behind(next(iter(line.values())))] == [1]
     assert "_change_data" in data_url(next(iter(line.values())))
 
 
 @formats
-def test_a_commit_of_others_is_empty(place: Place, capabilities: str) -> None:
-    reply = place.table(capabilities=capabilities).changes("?startingVersion=6&endingVersion=7")
+def test_a_commit_of_others_is_empty(shared: FilteredShare, capabilities: str) -> None:
+    reply = shared.table(capabilities=capabilities).changes("?startingVersion=6&endingVersion=7")
     assert set(reply.kinds) == {"protocol", "metaData"}
 
 
 @formats
 @pytest.mark.parametrize("first", range(7))
 def test_a_query_since_a_version_has_the_adds_and_removes_of_the_partition(
-    place: Place, capabilities: str, first: int
+    shared: FilteredShare, capabilities: str, first: int
 ) -> None:
-    reply = place.table(capabilities=capabilities).query(startingVersion=first)
-    gone: set[str] = set()
-    came: set[str] = set()
+    reply = shared.table(capabilities=capabilities).query(startingVersion=first)
+    removed: set[str] = set()
+    added: set[str] = set()
     for line in reply.lines:
         ((kind, content),) = line.items()
         if kind == "file":
             ((kind, _),) = content["deltaSingleAction"].items()
         if kind in {"add", "remove"}:
-            {"add": came, "remove": gone}[kind].add(content["id"])
+            {"add": added, "remove": removed}[kind].add(content["id"])
             assert {row["id"] for row in rows_behind(content)} <= {1, 2, 3, 4, 5, 101}
     before = {
-        line["id"] for line in place.table(capabilities=capabilities).query(version=max(first - 1, 0)).only("file")
+        line["id"] for line in shared.table(capabilities=capabilities).query(version=max(first - 1, 0)).only("file")
     }
-    now = {line["id"] for line in place.table(capabilities=capabilities).query().only("file")}
-    assert (before | came) - gone == now
+    now = {line["id"] for line in shared.table(capabilities=capabilities).query().only("file")}
+    assert (before | added) - removed == now
 
 
 @formats
-def test_history_that_begins_later_begins_with_files_of_the_partition(place: Place, capabilities: str) -> None:
-    table = place.table("since_3", capabilities=capabilities)
+def test_history_that_begins_later_begins_with_files_of_the_partition(shared: FilteredShare, capabilities: str) -> None:
+    table = shared.table("since_3", capabilities=capabilities)
     reply = table.query(startingVersion=3)
     assert {row["id"] for line in reply.only("file", "add") for row in rows_behind(line)} <= {1, 2, 3, 5, 101}
     table.query(version=2).refused(*BAD)
 
 
 @formats
-def test_a_hidden_column_is_gone(place: Place, capabilities: str) -> None:
-    table = place.table("hidden", capabilities=capabilities)
+def test_a_hidden_column_is_gone(shared: FilteredShare, capabilities: str) -> None:
+    table = shared.table("hidden", capabilities=capabilities)
     for reply in (table.query(), table.metadata(), table.changes("?startingVersion=1"), table.query(startingVersion=0)):
         (metadata,) = reply.only("metaData")[:1]
         metadata = metadata.get("deltaMetadata", metadata)
-        assert [one["name"] for one in json.loads(metadata["schemaString"])["fields"]] == ["id", "note"]
+        assert [field["name"] for field in json.loads(metadata["schemaString"])["fields"]] == ["id", "note"]
         assert metadata["partitionColumns"] == []
         for line in reply.only("file", "add", "cdf", "remove"):
             action = line
@@ -375,18 +375,18 @@ def test_a_hidden_column_is_gone(place: Place, capabilities: str) -> None:
     assert ids_of(table.query(predicateHints=["region = 'nowhere'"])) == STATES[7]
 
 
-def test_directory_access_is_refused_with_the_reason(place: Place) -> None:
-    table = place.table()
+def test_directory_access_is_refused_with_the_reason(shared: FilteredShare) -> None:
+    table = shared.table()
     reply = table.recipient.post(f"{table.path}/temporary-table-credentials", {})
     reply.refused(*UNSUPPORTED, "Not all of the table", "Read it with a query")
 
 
-def test_tokens_end_with_the_rights_that_they_were_made_for(place: Place) -> None:
-    table, admin = place.table(who="changing"), place.server.admin
+def test_tokens_end_with_the_rights_that_they_were_made_for(shared: FilteredShare) -> None:
+    table, admin = shared.table(recipient="changing"), shared.server.admin
     page = table.query(maxFiles=1).end["nextPageToken"]
     refresh = table.query(includeRefreshToken=True).end["refreshToken"]
     feed = table.changes("?startingVersion=1&maxFiles=1").end["nextPageToken"]
-    asynchronous = table.asking(f"{PARQUET};asyncquery=true")
+    asynchronous = table.with_capabilities(f"{PARQUET};asyncquery=true")
     (status,) = asynchronous.query(idempotencyKey="k").only("queryStatus")
     result = f"{table.path}/queries/{status['queryId']}"
     replies: list[Callable[[], Reply]] = [
@@ -401,8 +401,8 @@ def test_tokens_end_with_the_rights_that_they_were_made_for(place: Place) -> Non
     for reply in replies:
         reply().refused(*BAD, CHANGED, "Please restart the query")
     assert ids_of(table.query()).isdisjoint(STATES[7])
-    (again,) = asynchronous.query(idempotencyKey="k").only("queryStatus")
-    assert again["queryId"] != status["queryId"]
+    (repeated,) = asynchronous.query(idempotencyKey="k").only("queryStatus")
+    assert repeated["queryId"] != status["queryId"]
     # What is unknown, or another's, is not told apart from what was.
     admin.recipients.update("narrowed_changing", add_properties={"region": "EU"})
     for reply in replies:
@@ -413,10 +413,10 @@ def test_tokens_end_with_the_rights_that_they_were_made_for(place: Place) -> Non
     assert ids_of(table.query()) == STATES[7]
 
 
-def test_vectors_come_inline_and_alone(place: Place) -> None:
+def test_vectors_come_inline_and_alone(shared: FilteredShare) -> None:
     replies = [
-        place.table("vectors", capabilities=DELTA).query(),
-        place.table("vectors", capabilities=DELTA).query(startingVersion=2),
+        shared.table("vectors", capabilities=DELTA).query(),
+        shared.table("vectors", capabilities=DELTA).query(startingVersion=2),
     ]
     for reply in replies:
         vectors = [
@@ -432,15 +432,15 @@ def test_vectors_come_inline_and_alone(place: Place) -> None:
         assert b"deletion_vector_" not in reply.body
 
 
-def every_answer(place: Place, who: str) -> Iterator[Reply]:
+def every_answer(shared: FilteredShare, reader_name: str) -> Iterator[Reply]:
     """Ask everything that a recipient can ask, in both formats."""
-    recipient = place.people[who]
+    recipient = shared.people[reader_name]
     for path in ("/shares", f"/shares/{SHARE}/all-tables", f"/shares/{SHARE}/schemas/d/tables"):
         yield recipient.get(path)
     for name in ("listed", "orders", "hidden", "vectors", "since_3"):
         last = 2 if name == "vectors" else 7
         for capabilities in (PARQUET, f"{DELTA};includeendstreamaction=true"):
-            table = place.table(name, who, capabilities)
+            table = shared.table(name, reader_name, capabilities)
             yield table.at()
             for version in range(last + 1):
                 yield table.query(version=version, includeRefreshToken=True)
@@ -451,9 +451,9 @@ def every_answer(place: Place, who: str) -> Iterator[Reply]:
             yield table.query(predicateHints=[f"region = '{CANARY}'"], limitHint=3)
 
 
-def test_a_canary_is_in_no_answer_and_behind_no_url(place: Place) -> None:
+def test_a_canary_is_in_no_answer_and_behind_no_url(shared: FilteredShare) -> None:
     answers, urls = 0, set()
-    for reply in every_answer(place, "eva"):
+    for reply in every_answer(shared, "eva"):
         answers += reply.status == 200
         assert CANARY.encode() not in reply.body, reply.body[:2000]
         if reply.status == 200 and "x-ndjson" in reply.headers["content-type"]:
@@ -467,7 +467,7 @@ def test_a_canary_is_in_no_answer_and_behind_no_url(place: Place) -> None:
         assert CANARY not in str(pq.read_table(io.BytesIO(body), partitioning=None).to_pylist())
 
 
-def test_the_canary_is_there_for_whoever_may_see_it(place: Place) -> None:
+def test_the_canary_is_there_for_whoever_may_see_it(shared: FilteredShare) -> None:
     """The test above would pass on an empty table as well."""
-    assert any(CANARY.encode() in reply.body for reply in every_answer(place, "leo"))
-    assert CAPABILITIES in place.table("listed", "leo").query().headers
+    assert any(CANARY.encode() in reply.body for reply in every_answer(shared, "leo"))
+    assert CAPABILITIES in shared.table("listed", "leo").query().headers

@@ -31,12 +31,12 @@ def logged(server: Server, name: str) -> list[Action]:
     return adds
 
 
-@pytest.mark.parametrize("asked", ["parquet", "delta", "parquet,delta", "delta,parquet"])
+@pytest.mark.parametrize("response_format", ["parquet", "delta", "parquet,delta", "delta,parquet"])
 @pytest.mark.parametrize("ends", [True, False], ids=["end stream", "no end stream"])
-def test_formats_and_the_end_of_the_stream(table: Callable[[str], Table], asked: str, *, ends: bool) -> None:
-    capabilities = f"responseformat={asked}" + (";includeendstreamaction=true" if ends else "")
-    reply = table("table1").asking(capabilities).query(HINTS)
-    answered = "delta" if asked == "delta" else "parquet"
+def test_formats_and_the_end_of_the_stream(table: Callable[[str], Table], response_format: str, *, ends: bool) -> None:
+    capabilities = f"responseformat={response_format}" + (";includeendstreamaction=true" if ends else "")
+    reply = table("table1").with_capabilities(capabilities).query(HINTS)
+    answered = "delta" if response_format == "delta" else "parquet"
     assert reply.version == 2
     assert reply.headers[CAPABILITIES] == f"responseformat={answered}" + (
         ";includeendstreamaction=true" if ends else ""
@@ -50,7 +50,7 @@ def test_formats_and_the_end_of_the_stream(table: Callable[[str], Table], asked:
 def test_end_stream_capability_with_other_values_is_not_asked(table: Callable[[str], Table]) -> None:
     """The reference answers 500 for a value that is neither true nor false."""
     for value in ("false", "yes", ""):
-        reply = table("table1").asking(f"includeendstreamaction={value}").query()
+        reply = table("table1").with_capabilities(f"includeendstreamaction={value}").query()
         assert reply.headers[CAPABILITIES] == "responseformat=parquet"
         assert reply.kinds[-1] == "file"
 
@@ -68,7 +68,9 @@ def test_file_lines_in_parquet_format(table: Callable[[str], Table], server: Ser
 
 
 def test_file_lines_in_delta_format(table: Callable[[str], Table], server: Server) -> None:
-    files = {line["id"]: line for line in table("table2").asking("responseformat=delta").query().only("file")}
+    files = {
+        line["id"]: line for line in table("table2").with_capabilities("responseformat=delta").query().only("file")
+    }
     adds = logged(server, "table2")
     assert set(files) == {file_id(add["path"], "delta") for add in adds}
     for add in adds:
@@ -84,14 +86,14 @@ def test_file_lines_in_delta_format(table: Callable[[str], Table], server: Serve
 def test_urls_give_the_bytes_and_live_for_most_of_an_hour(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
-    for line in table("table1").asking(capabilities).query().only("file"):
+    for line in table("table1").with_capabilities(capabilities).query().only("file"):
         url = data_url(line)
         size = line.get("size") or line["deltaSingleAction"]["add"]["size"]
-        whole = download(url)
-        assert (whole.status, len(whole.body)) == (200, size)
-        assert (whole.body[:4], whole.body[-4:]) == (b"PAR1", b"PAR1")
+        content = download(url)
+        assert (content.status, len(content.body)) == (200, size)
+        assert (content.body[:4], content.body[-4:]) == (b"PAR1", b"PAR1")
         ranged = download(url, (size - 8, size - 1))
-        assert (ranged.status, ranged.body) == (206, whole.body[-8:])
+        assert (ranged.status, ranged.body) == (206, content.body[-8:])
         # An hour less what the session has been used for: it is renewed after a quarter of its life.
         assert 44 * 60 < line["expirationTimestamp"] / 1000 - time.time() <= 60 * 60
         # Signed in the recipient's own session, so the URL carries its token.
@@ -103,7 +105,7 @@ def test_file_id_schemes(table: Callable[[str], Table], capabilities: str | None
     ids: dict[str | None, list[str]] = {}
     for scheme in ("parquet", "delta", None):
         headers = {} if scheme is None else {"fileidhash": scheme.upper()}
-        reply = table("table1").asking(capabilities, **headers).query()
+        reply = table("table1").with_capabilities(capabilities, **headers).query()
         assert reply.headers.get("fileidhash") == scheme
         ids[scheme] = [line["id"] for line in reply.only("file")]
     assert [len(text) for text in ids["parquet"]] == [32, 32]
@@ -113,35 +115,37 @@ def test_file_id_schemes(table: Callable[[str], Table], capabilities: str | None
 
 @pytest.mark.parametrize("scheme", ["sha512", "SHA3-256", "none", "blake2b", "md5", "sha256", "", "  ", "\t", "a\t"])
 def test_unknown_file_id_schemes_are_refused(table: Callable[[str], Table], scheme: str) -> None:
-    table("table1").asking(fileidhash=scheme).query().refused(*BAD, f"Unsupported fileidhash: '{scheme.strip()}")
+    table("table1").with_capabilities(fileidhash=scheme).query().refused(
+        *BAD, f"Unsupported fileidhash: '{scheme.strip()}"
+    )
 
 
 def test_a_limit_ends_with_the_file_that_reaches_it(table: Callable[[str], Table]) -> None:
-    whole = table("table3").query().only("file")
-    assert len(whole) == 3
+    complete = table("table3").query().only("file")
+    assert len(complete) == 3
     for limit, count in {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, "2": 2}.items():
-        found = table("table3").query(limitHint=limit).only("file")
-        assert [line["id"] for line in found] == [line["id"] for line in whole[:count]]
+        files = table("table3").query(limitHint=limit).only("file")
+        assert [line["id"] for line in files] == [line["id"] for line in complete[:count]]
 
 
 def test_a_limit_counts_each_partition_in_delta_format(table: Callable[[str], Table]) -> None:
     """Spark sends its limit with a filter on partitions that it may not have sent, and drops the others' files."""
-    asked = table("partition_values")
+    shared_table = table("partition_values")
     for limit in (1, 2):
-        whole = asked.asking("responseformat=delta").query().only("file")
-        sent = asked.asking("responseformat=delta").query(limitHint=limit).only("file")
+        complete = shared_table.with_capabilities("responseformat=delta").query().only("file")
+        sent = shared_table.with_capabilities("responseformat=delta").query(limitHint=limit).only("file")
         values = [line["deltaSingleAction"]["add"]["partitionValues"]["c2"] for line in sent]
-        assert set(values) == {line["deltaSingleAction"]["add"]["partitionValues"]["c2"] for line in whole}
+        assert set(values) == {line["deltaSingleAction"]["add"]["partitionValues"]["c2"] for line in complete}
         ids = [line["id"] for line in sent]
-        assert ids == [line["id"] for line in whole if line["id"] in ids]
-        assert len(asked.query(limitHint=limit).only("file")) == limit
+        assert ids == [line["id"] for line in complete if line["id"] in ids]
+        assert len(shared_table.query(limitHint=limit).only("file")) == limit
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_keeps_physical_names(table: Callable[[str], Table], server: Server, mode: str) -> None:
     log = server.shelf.logs[f"table_with_cm_{mode}"]
     adds = {file_id(action["add"]["path"], "delta"): action["add"] for action in log.commits[1]}
-    lines = table(f"table_with_cm_{mode}").asking(READS_ALL).query().only("file")
+    lines = table(f"table_with_cm_{mode}").with_capabilities(READS_ALL).query().only("file")
     assert {line["id"] for line in lines} == set(adds)
     for line in lines:
         add, sent = adds[line["id"]], line["deltaSingleAction"]["add"]
@@ -160,7 +164,7 @@ def test_deletion_vectors_are_signed_and_counted(
     name = "deletion_vectors_with_dvs_dv_property_on"
     log = server.shelf.logs[name]
     marked = log.commits[2][1]["add"]
-    lines = table(name).asking(READS_ALL).query(body).only("file")
+    lines = table(name).with_capabilities(READS_ALL).query(body).only("file")
     assert lines[0]["id"] == file_id(marked["path"], "delta")
     # The first file has two rows left, so three rows need the second one too.
     assert len(lines) == 2
@@ -191,17 +195,17 @@ def test_deletion_vectors_of_every_kind(table: Callable[[str], Table], server: S
         for action in commit
         if "add" in action
     }
-    lines = table("deletion_vector_kinds").asking(READS_ALL).query().only("file")
+    lines = table("deletion_vector_kinds").with_capabilities(READS_ALL).query().only("file")
     assert {line["id"] for line in lines} == set(logged_vectors)
     for line in lines:
-        known, sent = logged_vectors[line["id"]], line["deltaSingleAction"]["add"]["deletionVector"]
-        if known["storageType"] == "i":
-            assert sent == known
+        vector, sent = logged_vectors[line["id"]], line["deltaSingleAction"]["add"]["deletionVector"]
+        if vector["storageType"] == "i":
+            assert sent == vector
             assert "deletionVectorFileId" not in line
         else:
             assert sent["storageType"] == "p"
-            end = known["offset"] + known["sizeInBytes"] + 7
-            assert download(sent["pathOrInlineDv"], (known["offset"], end)).status == 206
+            end = vector["offset"] + vector["sizeInBytes"] + 7
+            assert download(sent["pathOrInlineDv"], (vector["offset"], end)).status == 206
 
 
 @pytest.mark.parametrize(
@@ -233,7 +237,7 @@ def test_partition_values_of_every_kind_are_found(table: Callable[[str], Table],
     log = server.shelf.logs["partition_values"]
     contents = {json.dumps(add["add"]["partitionValues"]): log.content(add) for add in log.commits[1]}
     for capabilities in (None, "responseformat=delta"):
-        lines = table("partition_values").asking(capabilities).query().only("file")
+        lines = table("partition_values").with_capabilities(capabilities).query().only("file")
         actions = [line.get("deltaSingleAction", {}).get("add", line) for line in lines]
         assert {action["partitionValues"]["c2"] for action in actions} == set(NASTY)
         for line, action in zip(lines, actions, strict=True):
@@ -243,8 +247,8 @@ def test_partition_values_of_every_kind_are_found(table: Callable[[str], Table],
 def test_metadata_lines_are_those_of_the_metadata_call(table: Callable[[str], Table]) -> None:
     """Spark compares the schemas of both answers as texts."""
     for name in ("table1", "cdf_table_cdf_enabled", "dv_and_cm_table"):
-        asked = table(name).asking(READS_ALL)
-        assert asked.query().body.splitlines()[:2] == asked.metadata().body.splitlines()
+        shared_table = table(name).with_capabilities(READS_ALL)
+        assert shared_table.query().body.splitlines()[:2] == shared_table.metadata().body.splitlines()
 
 
 def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) -> None:
@@ -253,17 +257,17 @@ def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) 
 
 @pytest.mark.parametrize("accepted", ["gzip", "gzip, deflate", "gzip,deflate", "deflate, GZIP;q=0.5"])
 def test_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table], accepted: str) -> None:
-    plain = table("table1").query()
-    packed = table("table1").asking(accept_encoding=accepted).query()
+    uncompressed = table("table1").query()
+    packed = table("table1").with_capabilities(accept_encoding=accepted).query()
     assert packed.headers["content-encoding"] == "gzip"
-    assert "content-encoding" not in plain.headers
-    assert packed.lines[:2] == plain.lines[:2]
-    assert [line["id"] for line in packed.only("file")] == [line["id"] for line in plain.only("file")]
+    assert "content-encoding" not in uncompressed.headers
+    assert packed.lines[:2] == uncompressed.lines[:2]
+    assert [line["id"] for line in packed.only("file")] == [line["id"] for line in uncompressed.only("file")]
 
 
 @pytest.mark.parametrize("refused", ["identity", "gzip;q=0", "br", ""])
 def test_answers_are_plain_for_who_does_not(table: Callable[[str], Table], refused: str) -> None:
-    assert "content-encoding" not in table("table1").asking(accept_encoding=refused).query().headers
+    assert "content-encoding" not in table("table1").with_capabilities(accept_encoding=refused).query().headers
 
 
 INVALID: Mapping[str, tuple[Any, str, str]] = {

@@ -48,8 +48,8 @@ class Spark:
             assert reply.version >= 0
             if call != "/version" and not call.startswith("/version?"):
                 answered = reply.headers[CAPABILITIES].split(";")[0].removeprefix("responseformat=")
-                asked = self.capabilities.split(";")[0].removeprefix("responseformat=").split(",")
-                assert answered in asked
+                formats = self.capabilities.split(";")[0].removeprefix("responseformat=").split(",")
+                assert answered in formats
         return reply
 
     def metadata(self, parameters: str = "") -> Reply:
@@ -139,8 +139,8 @@ def test_load_with_a_format(table: Callable[[str], Table], answered: str) -> Non
     assert {answer.headers[CAPABILITIES] for answer in (metadata, reply)} == {f"responseformat={answered}"}
     assert schema_of(metadata) == schema_of(reply)
     ends_with_refresh(reply)
-    again = spark.query({**LATEST, "refreshToken": reply.end["refreshToken"]})
-    assert [line["id"] for line in again.only("file")] == [line["id"] for line in reply.only("file")]
+    refreshed = spark.query({**LATEST, "refreshToken": reply.end["refreshToken"]})
+    assert [line["id"] for line in refreshed.only("file")] == [line["id"] for line in reply.only("file")]
 
 
 def test_a_deletion_vector_is_read_by_range(table: Callable[[str], Table]) -> None:
@@ -311,19 +311,19 @@ def test_a_submitted_query_and_its_pages(table: Callable[[str], Table]) -> None:
     assert pending.kinds == ["queryStatus"]
     query_id = pending.only("queryStatus")[0]["queryId"]
     assert query_id.replace("-", "").replace("_", "").isalnum()
-    found = [spark.result({"queryId": query_id, "maxFiles": 2})]
-    while token := found[-1].end.get("nextPageToken"):
-        found.append(spark.result({"queryId": query_id, "maxFiles": 2, "pageToken": token}))
-    assert {reply.headers[CAPABILITIES] for reply in (pending, *found)} == {spark.capabilities}
-    assert len({tuple(page.body.split(b"\n")[:2]) for page in found}) == 1
-    assert {page.version for page in found} == {pending.version}
-    ids = [line["id"] for page in found for line in page.only("file")]
+    replies = [spark.result({"queryId": query_id, "maxFiles": 2})]
+    while token := replies[-1].end.get("nextPageToken"):
+        replies.append(spark.result({"queryId": query_id, "maxFiles": 2, "pageToken": token}))
+    assert {reply.headers[CAPABILITIES] for reply in (pending, *replies)} == {spark.capabilities}
+    assert len({tuple(page.body.split(b"\n")[:2]) for page in replies}) == 1
+    assert {page.version for page in replies} == {pending.version}
+    ids = [line["id"] for page in replies for line in page.only("file")]
     assert len(ids) == len(set(ids)) == 9
-    assert [len(page.only("file")) for page in found] == [2, 2, 2, 2, 1]
-    again = spark.query(
-        {**body, "idempotency_key": str(uuid.uuid4()), "refreshToken": found[0].end["refreshToken"]}
+    assert [len(page.only("file")) for page in replies] == [2, 2, 2, 2, 1]
+    repeated = spark.query(
+        {**body, "idempotency_key": str(uuid.uuid4()), "refreshToken": replies[0].end["refreshToken"]}
     ).only("queryStatus")
-    refreshed = spark.result({"queryId": again[0]["queryId"]})
+    refreshed = spark.result({"queryId": repeated[0]["queryId"]})
     assert [line["id"] for line in refreshed.only("file")] == ids[:2]
 
 
@@ -352,12 +352,12 @@ def test_pages_of_changes_with_the_end_of_the_stream_negotiated(table: Callable[
     """The token is appended un-encoded, so it must be safe in a query string."""
     spark = Spark(table("cdf_table_cdf_enabled"), "responseformat=parquet;asyncquery=true;includeendstreamaction=true")
     parameters = "?startingVersion=0&endingVersion=3&readChangeFeed=true&maxFiles=2"
-    found = [spark.changes(parameters)]
-    while token := found[-1].end.get("nextPageToken"):
+    replies = [spark.changes(parameters)]
+    while token := replies[-1].end.get("nextPageToken"):
         assert token.replace("-", "").replace("_", "").isalnum()
-        found.append(spark.changes(f"{parameters}&pageToken={token}"))
-    assert [len(page.only("add", "cdf")) for page in found] == [2, 2, 1]
-    for page in found:
+        replies.append(spark.changes(f"{parameters}&pageToken={token}"))
+    assert [len(page.only("add", "cdf")) for page in replies] == [2, 2, 1]
+    for page in replies:
         assert page.headers[CAPABILITIES] == "responseformat=parquet;includeendstreamaction=true"
 
 

@@ -19,7 +19,7 @@ PARQUET = "responseformat=parquet"
 DELTA = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
 BAD = (400, "INVALID_PARAMETER_VALUE")
 MISMATCH = "Query parameter mismatch detected for the next page query"
-GONE = "The query is unknown or has expired: submit it again."
+EXPIRED = "The query is unknown or has expired: submit it again."
 AGE_1 = json.dumps(
     {
         "op": "equal",
@@ -32,7 +32,7 @@ AGE_1 = json.dumps(
 
 
 def submit(table: Table, capabilities: str = PARQUET, key: str = "k", **body: Any) -> Reply:
-    return table.asking(f"{capabilities};asyncquery=true").query({**body, "idempotencyKey": key})
+    return table.with_capabilities(f"{capabilities};asyncquery=true").query({**body, "idempotencyKey": key})
 
 
 def submitted(table: Table, capabilities: str = PARQUET, key: str = "k", **body: Any) -> str:
@@ -53,18 +53,18 @@ def ids(*replies: Reply) -> list[str]:
     return [line["id"] for reply in replies for line in reply.only("file", "add", "remove")]
 
 
-def same(fetched: Reply, asked: Reply) -> None:
+def same(fetched: Reply, expected: Reply) -> None:
     """Assert that both answers say the same: head lines to the byte, files, version, format; signatures differ."""
-    assert fetched.kinds == asked.kinds
-    assert fetched.body.split(b"\n")[:2] == asked.body.split(b"\n")[:2]
-    assert ids(fetched) == ids(asked)
+    assert fetched.kinds == expected.kinds
+    assert fetched.body.split(b"\n")[:2] == expected.body.split(b"\n")[:2]
+    assert ids(fetched) == ids(expected)
     for header in ("delta-table-version", "content-type", CAPABILITIES):
-        assert fetched.headers[header] == asked.headers[header]
+        assert fetched.headers[header] == expected.headers[header]
 
 
 @pytest.mark.parametrize("key", ["idempotencyKey", "idempotency_key"])
 def test_a_submission_is_answered_by_one_line(table: Callable[[str], Table], key: str) -> None:
-    reply = table("table1").asking("responseformat=parquet;asyncquery=true").query({key: "x"})
+    reply = table("table1").with_capabilities("responseformat=parquet;asyncquery=true").query({key: "x"})
     assert reply.kinds == ["queryStatus"]
     [status] = reply.only("queryStatus")
     assert status == {"queryId": status["queryId"], "status": "pending"}
@@ -73,20 +73,20 @@ def test_a_submission_is_answered_by_one_line(table: Callable[[str], Table], key
 
 
 def test_without_a_key_a_snapshot_is_refused(table: Callable[[str], Table]) -> None:
-    asked = table("table1").asking("responseformat=parquet;asyncquery=true")
+    shared_table = table("table1").with_capabilities("responseformat=parquet;asyncquery=true")
     for body in ({}, {"idempotencyKey": ""}, {"idempotency_key": None}):
-        asked.query(body).refused(*BAD, "idempotency_key is required for async query.")
+        shared_table.query(body).refused(*BAD, "idempotency_key is required for async query.")
 
 
 def test_a_key_alone_submits_nothing(table: Callable[[str], Table]) -> None:
     for capabilities in (PARQUET, "responseformat=parquet;asyncquery=false"):
-        assert table("table1").asking(capabilities).query(idempotencyKey="x").kinds[-1] == "file"
+        assert table("table1").with_capabilities(capabilities).query(idempotencyKey="x").kinds[-1] == "file"
 
 
 def test_the_reference_s_own_test(table: Callable[[str], Table]) -> None:
-    asked = table("table1").asking("responseformat=parquet;asyncquery=true")
-    query_id = asked.query(idempotency_key="random key").only("queryStatus")[0]["queryId"]
-    reply = result(asked, query_id, maxFiles=1)
+    shared_table = table("table1").with_capabilities("responseformat=parquet;asyncquery=true")
+    query_id = shared_table.query(idempotency_key="random key").only("queryStatus")[0]["queryId"]
+    reply = result(shared_table, query_id, maxFiles=1)
     assert reply.kinds == ["protocol", "metaData", "file", "endStreamAction"]
 
 
@@ -108,9 +108,9 @@ SNAPSHOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 def test_the_result_is_what_the_query_answers(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
-    asked = table(name).asking(capabilities)
-    fetched = result(asked, submitted(asked, capabilities, **body))
-    direct = asked.query(body)
+    shared_table = table(name).with_capabilities(capabilities)
+    fetched = result(shared_table, submitted(shared_table, capabilities, **body))
+    direct = shared_table.query(body)
     same(fetched, direct)
     assert len(ids(direct)) > 0
     if "endStreamAction" in direct.kinds:
@@ -123,13 +123,17 @@ def test_the_result_is_what_the_query_answers(
 @pytest.mark.parametrize("name", ["table_with_cm_name", "table_with_cm_id", "dv_and_cm_table", "deletion_vector_kinds"])
 def test_the_result_is_in_the_format_that_was_negotiated(table: Callable[[str], Table], name: str) -> None:
     """Whatever the later request says or does not say of formats."""
-    both = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
-    reply = submit(table(name), both)
+    both_formats = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
+    reply = submit(table(name), both_formats)
     assert reply.headers[CAPABILITIES] == "responseformat=delta;asyncquery=true"
     query_id = reply.only("queryStatus")[0]["queryId"]
-    direct = table(name).asking(both).query()
-    for asked in (table(name), table(name).asking(both), table(name).asking(PARQUET)):
-        same(result(asked, query_id), direct)
+    direct = table(name).with_capabilities(both_formats).query()
+    for shared_table in (
+        table(name),
+        table(name).with_capabilities(both_formats),
+        table(name).with_capabilities(PARQUET),
+    ):
+        same(result(shared_table, query_id), direct)
 
 
 RANGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -146,31 +150,31 @@ RANGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 def test_the_result_of_a_range_is_what_the_range_answers(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
-    asked = table(name).asking(capabilities)
+    shared_table = table(name).with_capabilities(capabilities)
     assert submit(table(name), capabilities, **body).version == body["startingVersion"]
-    fetched, direct = result(asked, submitted(asked, capabilities, **body)), asked.query(body)
+    fetched, direct = result(shared_table, submitted(shared_table, capabilities, **body)), shared_table.query(body)
     same(fetched, direct)
     assert len(ids(direct)) > 0
 
 
 def test_a_range_without_a_key_is_answered_at_once(table: Callable[[str], Table]) -> None:
     """Spark sends the capability with every call, gives ranges no key, and reads files from their answer."""
-    asked = table("cdf_table_cdf_enabled")
-    reply = asked.asking("responseformat=parquet;asyncquery=true").query(startingVersion=0)
-    same(reply, asked.asking(PARQUET).query(startingVersion=0))
+    shared_table = table("cdf_table_cdf_enabled")
+    reply = shared_table.with_capabilities("responseformat=parquet;asyncquery=true").query(startingVersion=0)
+    same(reply, shared_table.with_capabilities(PARQUET).query(startingVersion=0))
     assert reply.headers[CAPABILITIES] == PARQUET
 
 
 def test_a_repeated_submission_is_the_same_query(server: Server) -> None:
-    asked = server.table("partition_values")
+    shared_table = server.table("partition_values")
     body: dict[str, Any] = {"predicateHints": ["c1 = 1", "c1 = 2"], "limitHint": 5, "includeRefreshToken": True}
-    first = submit(asked, key="again", **body)
+    first = submit(shared_table, key="again", **body)
     stored = queries(server)
-    again = submit(asked, key="again", **dict(reversed(body.items())))
+    repeated = submit(shared_table, key="again", **dict(reversed(body.items())))
     spelled = submit(
-        asked, key="again", predicate_hints=body["predicateHints"], limit_hint="5", includeRefreshToken=True
+        shared_table, key="again", predicate_hints=body["predicateHints"], limit_hint="5", includeRefreshToken=True
     )
-    assert first.body == again.body == spelled.body
+    assert first.body == repeated.body == spelled.body
     assert queries(server) == stored
 
 
@@ -195,17 +199,19 @@ def test_what_asks_for_something_else_is_another_query(
     table: Callable[[str], Table], changed: Mapping[str, Any]
 ) -> None:
     body = {key: value for key, value in changed.items() if key not in {"key", "name", "capabilities", "headers"}}
-    asked = table(changed.get("name", "table1"))
-    asked = asked.asking(**changed.get("headers", {}))
+    shared_table = table(changed.get("name", "table1"))
+    shared_table = shared_table.with_capabilities(**changed.get("headers", {}))
     capabilities, key = changed.get("capabilities", PARQUET), changed.get("key", "k")
-    headers = {**(asked.recipient.headers or {}), CAPABILITIES: f"{capabilities};asyncquery=true"}
+    headers = {**(shared_table.recipient.headers or {}), CAPABILITIES: f"{capabilities};asyncquery=true"}
     content = {**body, "idempotencyKey": key}
-    reply = Recipient(asked.recipient.endpoint, asked.recipient.token, headers).post(f"{asked.path}/query", content)
+    reply = Recipient(shared_table.recipient.endpoint, shared_table.recipient.token, headers).post(
+        f"{shared_table.path}/query", content
+    )
     assert reply.only("queryStatus")[0]["queryId"] != submitted(table("table1"))
 
 
 def test_another_version_or_range_is_another_query(table: Callable[[str], Table]) -> None:
-    asked = table("cdf_table_cdf_enabled")
+    shared_table = table("cdf_table_cdf_enabled")
     bodies: list[dict[str, Any]] = [
         {},
         {"version": 1},
@@ -215,7 +221,7 @@ def test_another_version_or_range_is_another_query(table: Callable[[str], Table]
         {"startingVersion": 1, "endingVersion": 2},
         {"startingVersion": 1, "includeHistoricalProtocol": True},
     ]
-    assert len({submitted(asked, **body) for body in bodies}) == len(bodies)
+    assert len({submitted(shared_table, **body) for body in bodies}) == len(bodies)
 
 
 @pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
@@ -231,47 +237,54 @@ def test_another_version_or_range_is_another_query(table: Callable[[str], Table]
 def test_pages_of_a_result_join_to_the_whole(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
-    asked = table(name).asking(capabilities)
-    query_id = submitted(asked, capabilities, **body)
-    whole = result(asked, query_id)
-    pages = [result(asked, query_id, maxFiles=2)]
+    shared_table = table(name).with_capabilities(capabilities)
+    query_id = submitted(shared_table, capabilities, **body)
+    complete = result(shared_table, query_id)
+    pages = [result(shared_table, query_id, maxFiles=2)]
     while token := pages[-1].end.get("nextPageToken"):
-        pages.append(result(asked, query_id, maxFiles=2, pageToken=token))
+        pages.append(result(shared_table, query_id, maxFiles=2, pageToken=token))
     assert len(pages) > 1
-    assert ids(*pages) == ids(whole)
+    assert ids(*pages) == ids(complete)
     assert all(len(page.only("file", "add", "remove")) == 2 for page in pages[:-1])
-    assert len({tuple(page.body.split(b"\n")[:2]) for page in [whole, *pages]}) == 1
-    assert {page.version for page in pages} == {whole.version}
+    assert len({tuple(page.body.split(b"\n")[:2]) for page in [complete, *pages]}) == 1
+    assert {page.version for page in pages} == {complete.version}
 
 
 def test_the_page_size_of_the_submission_holds_where_no_other_is_said(table: Callable[[str], Table]) -> None:
-    asked = table("partition_values")
-    query_id = submitted(asked, maxFiles=4, includeRefreshToken=True)
-    first = result(asked, query_id)
-    second = result(asked, query_id, pageToken=first.end["nextPageToken"])
-    third = result(asked, query_id, pageToken=second.end["nextPageToken"], maxFiles=9)
+    shared_table = table("partition_values")
+    query_id = submitted(shared_table, maxFiles=4, includeRefreshToken=True)
+    first = result(shared_table, query_id)
+    second = result(shared_table, query_id, pageToken=first.end["nextPageToken"])
+    third = result(shared_table, query_id, pageToken=second.end["nextPageToken"], maxFiles=9)
     assert [len(page.only("file")) for page in (first, second, third)] == [4, 4, 1]
-    assert ids(first, second, third) == ids(asked.query())
+    assert ids(first, second, third) == ids(shared_table.query())
     assert ["refreshToken" in page.end for page in (first, second, third)] == [True, False, False]
 
 
 def test_a_page_token_belongs_to_its_query(table: Callable[[str], Table], reseal: Callable[..., str]) -> None:
-    asked = table("table1")
-    one, other = submitted(asked), submitted(asked, key="other")
-    token = result(asked, one, maxFiles=1).end["nextPageToken"]
-    result(asked, other, maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
-    asked.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
-    direct = asked.query(maxFiles=1).end["nextPageToken"]
-    result(asked, one, maxFiles=1, pageToken=direct).refused(*BAD, MISMATCH)
-    result(asked, one, pageToken="x").refused(*BAD, "Error decoding the page token: x.")
+    shared_table = table("table1")
+    first, second = submitted(shared_table), submitted(shared_table, key="other")
+    token = result(shared_table, first, maxFiles=1).end["nextPageToken"]
+    result(shared_table, second, maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
+    shared_table.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
+    direct = shared_table.query(maxFiles=1).end["nextPageToken"]
+    result(shared_table, first, maxFiles=1, pageToken=direct).refused(*BAD, MISMATCH)
+    result(shared_table, first, pageToken="x").refused(*BAD, "Error decoding the page token: x.")
     expired = reseal("page", token, timedelta(seconds=-1))
-    result(asked, one, pageToken=expired).refused(*BAD, "The page token has expired. Please restart the query.")
+    result(shared_table, first, pageToken=expired).refused(
+        *BAD, "The page token has expired. Please restart the query."
+    )
 
 
 def test_pages_of_an_answer_that_came_at_once_come_at_once(table: Callable[[str], Table]) -> None:
-    asked = table("table1").asking(PARQUET)
-    token = asked.query(maxFiles=1).end["nextPageToken"]
-    assert submit(asked, maxFiles=1, pageToken=token).kinds == ["protocol", "metaData", "file", "endStreamAction"]
+    shared_table = table("table1").with_capabilities(PARQUET)
+    token = shared_table.query(maxFiles=1).end["nextPageToken"]
+    assert submit(shared_table, maxFiles=1, pageToken=token).kinds == [
+        "protocol",
+        "metaData",
+        "file",
+        "endStreamAction",
+    ]
 
 
 @contextmanager
@@ -287,84 +300,89 @@ def growing(server: Server, name: str, **options: Any) -> Iterator[tuple[TableLo
 
 
 def test_a_query_keeps_its_version_while_commits_arrive(server: Server) -> None:
-    with growing(server, "submitted_snapshot") as (log, asked):
-        query_id = submitted(asked)
-        before = asked.query()
-        first = result(asked, query_id, maxFiles=2)
+    with growing(server, "submitted_snapshot") as (log, shared_table):
+        query_id = submitted(shared_table)
+        before = shared_table.query()
+        first = result(shared_table, query_id, maxFiles=2)
         log.commit(log.remove(log.commits[0][2]), log.add([{"name": "new"}]))
         log.checkpoint(1, [*log.commits[0][3:], log.commits[1][1]])
-        same(result(asked, query_id), before)
-        rest = result(asked, query_id, pageToken=first.end["nextPageToken"])
+        same(result(shared_table, query_id), before)
+        rest = result(shared_table, query_id, pageToken=first.end["nextPageToken"])
         assert ids(first, rest) == ids(before)
-        assert submit(asked).version == before.version
-        assert submitted(asked) == query_id
-        assert (asked.query().version, result(asked, submitted(asked, key="new")).version) == (1, 1)
-        assert ids(asked.query()) != ids(before)
+        assert submit(shared_table).version == before.version
+        assert submitted(shared_table) == query_id
+        assert (shared_table.query().version, result(shared_table, submitted(shared_table, key="new")).version) == (
+            1,
+            1,
+        )
+        assert ids(shared_table.query()) != ids(before)
 
 
 def test_a_range_keeps_its_end_while_commits_arrive(server: Server) -> None:
-    with growing(server, "submitted_range", history=True) as (log, asked):
-        query_id = submitted(asked, startingVersion=0)
-        before = asked.query(startingVersion=0)
-        first = result(asked, query_id, maxFiles=2)
+    with growing(server, "submitted_range", history=True) as (log, shared_table):
+        query_id = submitted(shared_table, startingVersion=0)
+        before = shared_table.query(startingVersion=0)
+        first = result(shared_table, query_id, maxFiles=2)
         log.commit(log.add([{"name": "new"}]))
-        same(result(asked, query_id), before)
-        rest = result(asked, query_id, pageToken=first.end["nextPageToken"])
+        same(result(shared_table, query_id), before)
+        rest = result(shared_table, query_id, pageToken=first.end["nextPageToken"])
         assert ids(first, rest) == ids(before)
-        assert len(ids(asked.query(startingVersion=0))) == len(ids(before)) + 1
+        assert len(ids(shared_table.query(startingVersion=0))) == len(ids(before)) + 1
 
 
 def test_a_refresh_is_submitted_for_the_version_of_its_token(server: Server) -> None:
     """Spark refreshes URLs by another submission, with a new key."""
-    with growing(server, "submitted_refresh") as (log, asked):
-        first = result(asked, submitted(asked, includeRefreshToken=True))
+    with growing(server, "submitted_refresh") as (log, shared_table):
+        first = result(shared_table, submitted(shared_table, includeRefreshToken=True))
         log.commit(log.add([{"name": "new"}]))
         token = first.end["refreshToken"]
-        reply = submit(asked, key="refresh", includeRefreshToken=True, refreshToken=token)
+        reply = submit(shared_table, key="refresh", includeRefreshToken=True, refreshToken=token)
         assert reply.version == first.version
-        again = result(asked, reply.only("queryStatus")[0]["queryId"])
-        same(again, first)
-        assert ids(asked.query(refreshToken=again.end["refreshToken"])) == ids(first)
-        assert submitted(asked, key="refresh", includeRefreshToken=True) != reply.only("queryStatus")[0]["queryId"]
+        repeated = result(shared_table, reply.only("queryStatus")[0]["queryId"])
+        same(repeated, first)
+        assert ids(shared_table.query(refreshToken=repeated.end["refreshToken"])) == ids(first)
+        assert (
+            submitted(shared_table, key="refresh", includeRefreshToken=True) != reply.only("queryStatus")[0]["queryId"]
+        )
 
 
 def test_a_table_that_was_made_anew_is_not_the_one_that_was_queried(server: Server) -> None:
-    with growing(server, "submitted_anew", history=True) as (log, asked):
-        snapshot, span = submitted(asked), submitted(asked, startingVersion=0)
+    with growing(server, "submitted_anew", history=True) as (log, shared_table):
+        snapshot, span = submitted(shared_table), submitted(shared_table, startingVersion=0)
         (log.commits, log.times) = [], []
         metadata = log.metadata()
         metadata["metaData"]["id"] = "another"
         log.commit(log.first_protocol(), metadata, log.add([{"name": "x"}]))
         for query_id in (snapshot, span):
-            result(asked, query_id).refused(*BAD, "log has been rewritten since this query began")
+            result(shared_table, query_id).refused(*BAD, "log has been rewritten since this query began")
 
 
 def test_submitted_query_of_a_rewritten_version_is_refused(server: Server) -> None:
-    with growing(server, "submitted_rewritten", history=True) as (log, asked):
+    with growing(server, "submitted_rewritten", history=True) as (log, shared_table):
         log.commit(log.add([{"name": "in the last commit"}]))
-        snapshot, span = submitted(asked), submitted(asked, startingVersion=0)
+        snapshot, span = submitted(shared_table), submitted(shared_table, startingVersion=0)
         log.commits.pop()
         log.times.pop()
         log.commit(log.add([{"name": "in place of the last commit"}]))
         for query_id in (snapshot, span):
-            result(asked, query_id).refused(*BAD, "log has been rewritten since this query began")
+            result(shared_table, query_id).refused(*BAD, "log has been rewritten since this query began")
 
 
 def test_a_version_that_was_cleaned_up_is_a_refusal_and_no_status(server: Server) -> None:
     """Spark asks again and again for what is answered with a status, `failed` included, until its time is over."""
-    with growing(server, "submitted_lost") as (log, asked):
-        query_id = submitted(asked)
+    with growing(server, "submitted_lost") as (log, shared_table):
+        query_id = submitted(shared_table)
         log.commit(log.add([{"name": "new"}]))
         log.checkpoint(1, [*log.commits[0][2:], *log.commits[1]])
         log.forget_commit(0)
-        reply = result(asked, query_id)
+        reply = result(shared_table, query_id)
         assert reply.status == 400
         assert reply.json["message"]
 
 
 def unknown(reply: Reply) -> None:
     reply.refused(404, "RESOURCE_DOES_NOT_EXIST")
-    assert reply.json["message"] == GONE
+    assert reply.json["message"] == EXPIRED
 
 
 @pytest.mark.parametrize(
@@ -384,25 +402,25 @@ def test_a_query_is_its_recipient_s_and_its_table_s(server: Server) -> None:
 
 
 def test_names_are_in_any_case_and_ids_are_not(table: Callable[[str], Table]) -> None:
-    asked = table("table1")
-    query_id = submitted(asked)
-    upper = Table(asked.recipient, "SHARE1", "Default", "TABLE1")
+    shared_table = table("table1")
+    query_id = submitted(shared_table)
+    upper = Table(shared_table.recipient, "SHARE1", "Default", "TABLE1")
     assert submitted(upper) == query_id
-    same(result(upper, query_id), asked.query())
-    unknown(result(asked, query_id.swapcase()))
+    same(result(upper, query_id), shared_table.query())
+    unknown(result(shared_table, query_id.swapcase()))
 
 
 def queries(server: Server) -> list[dict[str, Any]]:
     """Return all that is recorded: only a test may scan."""
     pages = server.client("dynamodb").get_paginator("scan")
-    found = pages.paginate(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)
-    items = (item for page in found for item in page["Items"])
+    pages_ = pages.paginate(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)
+    items = (item for page in pages_ for item in page["Items"])
     return sorted((item for item in items if item["pk"]["S"].startswith("query/")), key=lambda item: item["sk"]["S"])
 
 
 def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> None:
-    with growing(server, "submitted_expired") as (log, asked):
-        query_id = submitted(asked)
+    with growing(server, "submitted_expired") as (log, shared_table):
+        query_id = submitted(shared_table)
         entry = server.admin.tables.get("share1", "default", "submitted_expired")
         key = keys.query(server.readers["alice"].id, entry.id, query_id)
         server.client("dynamodb").update_item(
@@ -412,11 +430,11 @@ def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> No
             ConditionExpression="attribute_exists(pk)",
             ExpressionAttributeValues={":past": {"N": str(int(time.time()) - 1)}},
         )
-        unknown(result(asked, query_id))
+        unknown(result(shared_table, query_id))
         log.commit(log.add([{"name": "new"}]))
-        assert submit(asked).version == 1
-        assert submitted(asked) == query_id
-        assert result(asked, query_id).version == 1
+        assert submit(shared_table).version == 1
+        assert submitted(shared_table) == query_id
+        assert result(shared_table, query_id).version == 1
 
 
 def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
@@ -426,20 +444,20 @@ def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
         "lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled", history=True
     )
     server.admin.grants.create("carol", "lent")
-    asked = Table(server.recipient("carol"), "lent", "default", "t")
-    query_id, version_1 = submitted(asked), submitted(asked, version=1)
-    assert result(asked, query_id).status == 200
+    shared_table = Table(server.recipient("carol"), "lent", "default", "t")
+    query_id, version_1 = submitted(shared_table), submitted(shared_table, version=1)
+    assert result(shared_table, query_id).status == 200
     server.admin.grants.revoke("carol", "lent")
-    result(asked, query_id).refused(404, "RESOURCE_DOES_NOT_EXIST", "'lent/default/t' does not exist")
+    result(shared_table, query_id).refused(404, "RESOURCE_DOES_NOT_EXIST", "'lent/default/t' does not exist")
     server.admin.grants.create("carol", "lent")
-    assert result(asked, query_id).status == 200
+    assert result(shared_table, query_id).status == 200
     server.admin.tables.update("lent", "default", "t", history=False)
-    result(asked, version_1).refused(*BAD, "history sharing is not enabled")
+    result(shared_table, version_1).refused(*BAD, "history sharing is not enabled")
     server.admin.tables.update("lent", "default", "t", access_modes=("dir",))
-    result(asked, query_id).refused(400, "UNSUPPORTED_OPERATION", "directory access only")
+    result(shared_table, query_id).refused(400, "UNSUPPORTED_OPERATION", "directory access only")
     server.admin.tables.delete("lent", "default", "t")
     server.admin.tables.create("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled")
-    unknown(result(asked, query_id))
+    unknown(result(shared_table, query_id))
 
 
 REFUSED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
@@ -471,9 +489,12 @@ REFUSED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 def test_what_the_query_refuses_its_submission_refuses(
     server: Server, name: str, capabilities: str, body: Mapping[str, Any]
 ) -> None:
-    asked = Table(server.alice, "share1", "default", name) if name == "nope" else server.table(name)
+    shared_table = Table(server.alice, "share1", "default", name) if name == "nope" else server.table(name)
     stored = queries(server)
-    refusal, direct = submit(asked, capabilities, **body), asked.asking(capabilities).query(body)
+    refusal, direct = (
+        submit(shared_table, capabilities, **body),
+        shared_table.with_capabilities(capabilities).query(body),
+    )
     assert direct.status in {400, 404}
     assert (refusal.status, refusal.json) == (direct.status, direct.json)
     assert queries(server) == stored
@@ -500,50 +521,56 @@ def test_parameters_that_are_too_large_to_keep_are_refused_with_the_remedy(table
 def test_a_request_for_a_result_can_be_wrong(
     table: Callable[[str], Table], content: bytes, code: str, text: str
 ) -> None:
-    asked = table("table1")
-    reply = asked.recipient.post(f"{asked.path}/queries/{submitted(asked)}", content)
+    shared_table = table("table1")
+    reply = shared_table.recipient.post(f"{shared_table.path}/queries/{submitted(shared_table)}", content)
     reply.refused(400, code, text)
 
 
 def test_the_body_of_a_request_for_a_result_may_be_empty(table: Callable[[str], Table]) -> None:
-    asked = table("table1")
-    same(asked.recipient.post(f"{asked.path}/queries/{submitted(asked)}", b""), asked.query())
+    shared_table = table("table1")
+    same(
+        shared_table.recipient.post(f"{shared_table.path}/queries/{submitted(shared_table)}", b""), shared_table.query()
+    )
 
 
 def test_each_answer_says_what_it_is(table: Callable[[str], Table]) -> None:
     """A pending answer has no last line of the stream to promise; a result has what its own request asks for."""
-    asked = table("table1").asking("responseformat=parquet;includeendstreamaction=true;asyncquery=true")
-    pending = asked.query(idempotencyKey="x")
+    shared_table = table("table1").with_capabilities(
+        "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
+    )
+    pending = shared_table.query(idempotencyKey="x")
     assert pending.headers[CAPABILITIES] == "responseformat=parquet;asyncquery=true"
     assert pending.kinds == ["queryStatus"]
     query_id = pending.only("queryStatus")[0]["queryId"]
-    told = result(asked, query_id)
-    assert told.headers[CAPABILITIES] == "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
-    assert told.kinds == ["protocol", "metaData", "file", "file", "endStreamAction"]
-    plain = result(table("table1"), query_id)
-    assert plain.headers[CAPABILITIES] == "responseformat=parquet"
-    assert plain.kinds == ["protocol", "metaData", "file", "file"]
+    reply = result(shared_table, query_id)
+    assert reply.headers[CAPABILITIES] == "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
+    assert reply.kinds == ["protocol", "metaData", "file", "file", "endStreamAction"]
+    without_end = result(table("table1"), query_id)
+    assert without_end.headers[CAPABILITIES] == "responseformat=parquet"
+    assert without_end.kinds == ["protocol", "metaData", "file", "file"]
 
 
 def test_the_file_ids_of_the_submission_hold_where_no_others_are_asked_for(table: Callable[[str], Table]) -> None:
     """Spark checks the echo of the submission and sends the header again with later pages only."""
-    plain = table("table1")
-    hashed = plain.asking("responseformat=parquet;asyncquery=true", fileidhash="delta")
+    shared_table = table("table1")
+    hashed = shared_table.with_capabilities("responseformat=parquet;asyncquery=true", fileidhash="delta")
     reply = hashed.query(idempotencyKey="hashed")
     assert reply.headers["fileidhash"] == "delta"
     query_id = reply.only("queryStatus")[0]["queryId"]
-    expected = ids(plain.asking(fileidhash="delta").query())
-    first = result(plain, query_id, maxFiles=1)
+    expected = ids(shared_table.with_capabilities(fileidhash="delta").query())
+    first = result(shared_table, query_id, maxFiles=1)
     rest = result(hashed, query_id, maxFiles=1, pageToken=first.end["nextPageToken"])
-    assert ids(first, rest) == expected != ids(plain.query())
-    assert ids(result(plain.asking(fileidhash="parquet"), query_id)) == ids(plain.query())
-    plain.asking(fileidhash="md5").query().refused(*BAD, "fileidhash")
-    result(plain.asking(fileidhash="md5"), query_id).refused(*BAD, "Unsupported fileidhash")
+    assert ids(first, rest) == expected != ids(shared_table.query())
+    assert ids(result(shared_table.with_capabilities(fileidhash="parquet"), query_id)) == ids(shared_table.query())
+    shared_table.with_capabilities(fileidhash="md5").query().refused(*BAD, "fileidhash")
+    result(shared_table.with_capabilities(fileidhash="md5"), query_id).refused(*BAD, "Unsupported fileidhash")
 
 
 def test_both_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
-    asked = table("partition_values").asking("responseformat=parquet;asyncquery=true", accept_encoding="gzip")
-    pending = asked.query(idempotencyKey="packed")
-    fetched = result(asked, pending.only("queryStatus")[0]["queryId"])
+    shared_table = table("partition_values").with_capabilities(
+        "responseformat=parquet;asyncquery=true", accept_encoding="gzip"
+    )
+    pending = shared_table.query(idempotencyKey="packed")
+    fetched = result(shared_table, pending.only("queryStatus")[0]["queryId"])
     assert {reply.headers["content-encoding"] for reply in (pending, fetched)} == {"gzip"}
     assert ids(fetched) == ids(table("partition_values").query())

@@ -41,15 +41,15 @@ def test_the_url_of_one_file_opens_no_other(table: Callable[[str], Table]) -> No
 
 @pytest.mark.parametrize("part", ["path", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature"])
 def test_one_changed_character_is_refused(url: str, part: str) -> None:
-    place = urlsplit(url)
+    address = urlsplit(url)
     if part == "path":
-        end = len(place.path) - len(".parquet")
-        edited = place._replace(path=changed(place.path, end - 20)).geturl()
+        end = len(address.path) - len(".parquet")
+        edited = address._replace(path=changed(address.path, end - 20)).geturl()
     else:
-        at = place.query.index(f"{part}=") + len(part) + 1
-        value = parse_qs(place.query)[part][0]
+        at = address.query.index(f"{part}=") + len(part) + 1
+        value = parse_qs(address.query)[part][0]
         offset = {"X-Amz-Date": 8 + 1 + 5, "X-Amz-Expires": 0}.get(part, len(value) // 2)
-        edited = place._replace(query=changed(place.query, at + offset)).geturl()
+        edited = address._replace(query=changed(address.query, at + offset)).geturl()
     assert edited != url
     assert download(edited).status in {400, 403}
 
@@ -61,38 +61,40 @@ def test_every_character_of_the_signature_counts(url: str) -> None:
 
 
 def test_the_url_without_its_signature_or_token_is_refused(url: str) -> None:
-    place = urlsplit(url)
-    assert download(place._replace(query="").geturl()).status in {400, 403}
-    pairs = [pair for pair in place.query.split("&") if not pair.startswith("X-Amz-Security-Token")]
-    assert download(place._replace(query="&".join(pairs)).geturl()).status in {400, 403}
+    address = urlsplit(url)
+    assert download(address._replace(query="").geturl()).status in {400, 403}
+    pairs = [pair for pair in address.query.split("&") if not pair.startswith("X-Amz-Security-Token")]
+    assert download(address._replace(query="&".join(pairs)).geturl()).status in {400, 403}
 
 
 def test_the_url_reads_and_does_nothing_else(url: str) -> None:
-    place = urlsplit(url)
+    address = urlsplit(url)
     for method in ("PUT", "DELETE", "POST"):
-        reply = fetch(place.netloc, method, f"{place.path}?{place.query}", b"" if method != "DELETE" else None, {})
+        reply = fetch(
+            address.netloc, method, f"{address.path}?{address.query}", b"" if method != "DELETE" else None, {}
+        )
         assert reply.status in {400, 403, 405}
     assert download(url).status == 200
 
 
 def session(server: Server) -> Credentials:
     """Return a session of the signing role, as the server takes one for each recipient."""
-    known = server.environment
-    said = server.client("sts").assume_role(
-        RoleArn=known["SIGNING_ROLE_ARN"], RoleSessionName="test", Tags=[{"Key": "recipient", "Value": "test"}]
+    environment = server.environment
+    response = server.client("sts").assume_role(
+        RoleArn=environment["SIGNING_ROLE_ARN"], RoleSessionName="test", Tags=[{"Key": "recipient", "Value": "test"}]
     )["Credentials"]
     return Credentials(
-        said["AccessKeyId"],
-        said["SecretAccessKey"],
-        said["SessionToken"],
-        int(said["Expiration"].timestamp() * 1000),
+        response["AccessKeyId"],
+        response["SecretAccessKey"],
+        response["SessionToken"],
+        int(response["Expiration"].timestamp() * 1000),
     )
 
 
 def signer(server: Server, life: timedelta, age: timedelta = timedelta(0)) -> UrlSigner:
     storage = StorageConfig(endpoint=server.environment["AWS_ENDPOINT_URL"], path_style=True)
-    place = Location.parse(f"s3://{server.shelf.bucket}")
-    return UrlSigner(session(server), storage, place, ttl=life, now=datetime.now(UTC) - age)
+    root = Location.parse(f"s3://{server.shelf.bucket}")
+    return UrlSigner(session(server), storage, root, ttl=life, now=datetime.now(UTC) - age)
 
 
 def test_the_url_ends_when_it_says(server: Server) -> None:
@@ -117,8 +119,8 @@ def test_each_recipient_signs_with_its_own_session(server: Server) -> None:
 
 def test_the_announced_end_is_that_of_the_url(table: Callable[[str], Table]) -> None:
     for line in table("table1").query(maxFiles=5).only("file"):
-        said = parse_qs(urlsplit(line["url"]).query)
-        signed = datetime.strptime(said["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        end = signed + timedelta(seconds=int(said["X-Amz-Expires"][0]))
+        parameters = parse_qs(urlsplit(line["url"]).query)
+        signed = datetime.strptime(parameters["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        end = signed + timedelta(seconds=int(parameters["X-Amz-Expires"][0]))
         assert line["expirationTimestamp"] == int(end.timestamp() * 1000)
         assert end - datetime.now(UTC) > timedelta(minutes=44)

@@ -34,7 +34,7 @@ def test_the_latest_version_is_a_header(table: Callable[[str], Table], call: Cal
 
 @calls
 @pytest.mark.parametrize(
-    ("timestamp", "found"),
+    ("timestamp", "expected"),
     [
         ("2000-01-01T00:00:00Z", 0),
         ("2022-04-29T22:51:12Z", 5),
@@ -48,10 +48,10 @@ def test_the_latest_version_is_a_header(table: Callable[[str], Table], call: Cal
     ids=["before all", "between 4 and 5", "exactly 1", "+00:00", "+02:00", "just after 1", "just before 1", "the last"],
 )
 def test_the_first_version_at_or_after_a_time(
-    table: Callable[[str], Table], call: Call, timestamp: str, found: int
+    table: Callable[[str], Table], call: Call, timestamp: str, expected: int
 ) -> None:
     reply = version(table("cdf_table_cdf_enabled"), call, f"?startingTimestamp={timestamp}")
-    assert (reply.status, reply.body, reply.version) == (200, b"", found)
+    assert (reply.status, reply.body, reply.version) == (200, b"", expected)
 
 
 @calls

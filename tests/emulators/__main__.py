@@ -60,10 +60,10 @@ def up(options: argparse.Namespace, folder: Path) -> None:
         return
     if engine is LOCALSTACK_CORE and not options.dynamodb_local:
         raise InvalidParameter("localstack-core has no DynamoDB: give the port of DynamoDB Local by --dynamodb-local")
-    with step(terminal(), f"Starting {engine.name} {engine.version}") as tell:
+    with step(terminal(), f"Starting {engine.name} {engine.version}") as update:
         install(engine)
         emulator = starting.start(engine, folder, options.port, options.dynamodb_local)
-        tell(emulator.endpoint)
+        update(emulator.endpoint)
     instance.write_record(options.state, emulator)
 
 

@@ -64,9 +64,9 @@ def install(engine: Engine) -> None:
             return
         shutil.rmtree(engine.folder, ignore_errors=True)
         python = _python()
-        for name, listed in (("emulator", engine.name), ("functions", "functions")):
+        for name, package_list in (("emulator", engine.name), ("functions", "functions")):
             _uv("venv", "--quiet", "--no-project", "--python", python, str(engine.folder / name))
-            requirements = str(Path(__file__).with_name(f"{listed}.txt"))
+            requirements = str(Path(__file__).with_name(f"{package_list}.txt"))
             hashed = ("--require-hashes", "--build-constraints", requirements, requirements)
             _uv("pip", "sync", "--quiet", "--python", str(engine.folder / name / "bin" / "python"), *hashed)
         (engine.folder / "complete").touch()
@@ -74,14 +74,14 @@ def install(engine: Engine) -> None:
 
 def _python() -> str:
     """Return what uv shall take as Python 3.13: one that is here, else it fetches one."""
-    found = _run(_uv_path(), "python", "find", "--no-project", PYTHON)
-    if found.returncode == 0:
-        return found.stdout.strip()
+    path = _run(_uv_path(), "python", "find", "--no-project", PYTHON)
+    if path.returncode == 0:
+        return path.stdout.strip()
     # uv gives up at the first shim of pyenv that leads nowhere, and does not look behind it.
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    kept = sorted(root.glob(f"versions/{PYTHON}.*/bin/python"))
-    if kept:
-        return str(kept[-1])
+    candidates = sorted(root.glob(f"versions/{PYTHON}.*/bin/python"))
+    if candidates:
+        return str(candidates[-1])
     fetched = _run(_uv_path(), "python", "install", PYTHON)
     if fetched.returncode != 0:
         raise Unavailable(
@@ -105,10 +105,10 @@ def _uv_path() -> str:
 
 
 def _run(*command: str) -> "subprocess.CompletedProcess[str]":
-    told = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "UV_PYTHON"}}
+    environment = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "UV_PYTHON"}}
     return subprocess.run(
         command,
-        env=told,
+        env=environment,
         cwd=machine().cache,
         stdin=subprocess.DEVNULL,
         capture_output=True,

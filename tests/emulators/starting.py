@@ -41,7 +41,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
         (files / name).mkdir(mode=0o700, parents=True)
     # Whoever knows the id is the administrator, since signatures of headers are not checked.
     key_id = f"deltaic{secrets.token_hex(8)}"
-    own = {
+    variables = {
         **environment(engine, files, port, key_id),
         **({"DYNAMODB_LOCAL_PORT": str(dynamodb_local)} if dynamodb_local else {}),
     }
@@ -50,7 +50,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     with private_log(log) as sink:
         process = subprocess.Popen(
             [str(engine.python), "-m", "emulators.parts", engine.module],
-            env=own,
+            env=variables,
             cwd=files,
             umask=UMASK,
             stdin=subprocess.DEVNULL,

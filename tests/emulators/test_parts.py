@@ -10,7 +10,7 @@ import pytest
 from deltaic_ops.local.proxy_event import MalformedResponse
 
 from emulators.parts.formation import has_macros
-from emulators.parts.gateway import opened, rendered, token_authorizer
+from emulators.parts.gateway import read_head, rendered, token_authorizer
 from emulators.parts.processes import ANSWER_LIMIT, limited
 from emulators.parts.runtime_api import Outcome
 from emulators.parts.streams import CHUNKS, Broken, Stream, Streams
@@ -37,18 +37,18 @@ def filled(*chunks: bytes, failed: bool = False) -> Stream:
 
 @pytest.mark.parametrize("cut", [1, 10, len(PRELUDE) - 1, len(PRELUDE), len(PRELUDE) + 2])
 def test_a_stream_gives_head_and_bytes_wherever_it_was_cut(cut: int) -> None:
-    whole = PRELUDE + b"rows"
-    status, headers, body = opened(filled(whole[:cut], whole[cut:]))
+    stream = PRELUDE + b"rows"
+    status, headers, body = read_head(filled(stream[:cut], stream[cut:]))
     assert (status, b"".join(body)) == (206, b"rows")
     assert ("X-A", "b") in headers
 
 
 def test_a_stream_that_failed_never_looks_whole() -> None:
     with pytest.raises(Broken):
-        opened(filled(failed=True))
+        read_head(filled(failed=True))
     with pytest.raises(MalformedResponse):
-        opened(filled(b"{}"))
-    _, _, body = opened(filled(PRELUDE, b"some", failed=True))
+        read_head(filled(b"{}"))
+    _, _, body = read_head(filled(PRELUDE, b"some", failed=True))
     assert next(body) == b"some"
     with pytest.raises(Broken):
         next(body)
@@ -57,7 +57,7 @@ def test_a_stream_that_failed_never_looks_whole() -> None:
 def test_a_reader_that_leaves_ends_the_function_that_waits_for_it() -> None:
     stream = Stream()
     stream.take(PRELUDE)
-    _, _, body = opened(stream)
+    _, _, body = read_head(stream)
     ended: list[type[BaseException]] = []
 
     def write() -> None:
@@ -82,11 +82,11 @@ def test_a_stream_is_found_by_its_request_while_it_is_open() -> None:
     streams = Streams()
     event = {"requestContext": {"requestId": "r"}}
     stream = streams.open("r")
-    assert streams.of(event) is stream
-    assert streams.of({"requestContext": {"requestId": "s"}}) is None
-    assert streams.of({"type": "TOKEN"}) is None
+    assert streams.stream_of(event) is stream
+    assert streams.stream_of({"requestContext": {"requestId": "s"}}) is None
+    assert streams.stream_of({"type": "TOKEN"}) is None
     streams.close("r")
-    assert streams.of(event) is None
+    assert streams.stream_of(event) is None
 
 
 def test_an_answer_over_6_mb_fails_and_a_streamed_one_may_be_longer() -> None:
@@ -116,19 +116,19 @@ def test_the_gateways_templates_are_rendered(template: str, text: str) -> None:
 
 def test_an_authorizer_is_read_as_api_gateway_describes_it() -> None:
     uri = "arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:x:live/invocations"
-    known = {"type": "TOKEN", "authorizerUri": uri, "identitySource": "method.request.header.X-Token"}
-    read = token_authorizer({**known, "identityValidationExpression": "^a+$", "authorizerResultTtlInSeconds": 0})
+    description = {"type": "TOKEN", "authorizerUri": uri, "identitySource": "method.request.header.X-Token"}
+    read = token_authorizer({**description, "identityValidationExpression": "^a+$", "authorizerResultTtlInSeconds": 0})
     assert (read.header, read.validation.pattern, read.ttl) == ("X-Token", "^a+$", 0)
-    assert token_authorizer(known).ttl == 300  # API Gateway's own default
+    assert token_authorizer(description).ttl == 300  # API Gateway's own default
 
 
 @pytest.mark.parametrize(
-    ("resources", "found"),
+    ("resources", "expected"),
     [
         ({"Api": {"Properties": {"Auth": {"Ref": "Authorizer.Alias"}}}}, False),
         ({"Api": {"Properties": {"Fn::Transform": {"Name": "AWS::Include"}}}}, True),
         ({"Fn::ForEach::Topics": ["Name", ["a"], {}]}, True),
     ],
 )
-def test_macros_inside_resources_are_found(resources: dict[str, Any], found: bool) -> None:
-    assert has_macros({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}) is found
+def test_macros_inside_resources_are_found(resources: dict[str, Any], expected: bool) -> None:
+    assert has_macros({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}) is expected

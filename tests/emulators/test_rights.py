@@ -7,11 +7,11 @@ import pytest
 from emulators.parts.rights import leading_keys, partition_key, secret_arn, tables_of
 
 KEY = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
-OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
+OTHER_KEY = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
 
 
 @pytest.mark.parametrize(
-    ("asked", "keys"),
+    ("request", "keys"),
     [
         pytest.param({"TableName": "t", "Key": KEY}, ["shares"], id="get, update, delete"),
         pytest.param({"TableName": "t", "Item": {**KEY, "name": {"S": "x"}}}, ["shares"], id="put"),
@@ -34,9 +34,9 @@ OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
             ["share/1"],
             id="query with names, the sort key first",
         ),
-        pytest.param({"RequestItems": {"t": {"Keys": [KEY, OTHER]}}}, ["shares", "recipient/r"], id="batch get"),
+        pytest.param({"RequestItems": {"t": {"Keys": [KEY, OTHER_KEY]}}}, ["shares", "recipient/r"], id="batch get"),
         pytest.param(
-            {"RequestItems": {"t": [{"PutRequest": {"Item": KEY}}, {"DeleteRequest": {"Key": OTHER}}]}},
+            {"RequestItems": {"t": [{"PutRequest": {"Item": KEY}}, {"DeleteRequest": {"Key": OTHER_KEY}}]}},
             ["shares", "recipient/r"],
             id="batch write",
         ),
@@ -44,7 +44,7 @@ OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
             {
                 "TransactItems": [
                     {"Put": {"TableName": "t", "Item": KEY}},
-                    {"ConditionCheck": {"TableName": "t", "Key": OTHER}},
+                    {"ConditionCheck": {"TableName": "t", "Key": OTHER_KEY}},
                 ]
             },
             ["shares", "recipient/r"],
@@ -53,14 +53,14 @@ OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
         pytest.param({"TableName": "t"}, [], id="scan"),
     ],
 )
-def test_the_keys_that_a_request_names_are_known(asked: dict[str, Any], keys: list[str]) -> None:
-    assert list(leading_keys(asked, lambda _: "pk")) == keys
-    assert set(tables_of(asked)) == {"t"}
+def test_the_keys_that_a_request_names_are_known(request: dict[str, Any], keys: list[str]) -> None:
+    assert list(leading_keys(request, lambda _: "pk")) == keys
+    assert set(tables_of(request)) == {"t"}
 
 
 def test_a_key_of_another_name_is_the_tables_own() -> None:
-    asked = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
-    assert list(leading_keys(asked, lambda _: "hash")) == ["a"]
+    request = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
+    assert list(leading_keys(request, lambda _: "hash")) == ["a"]
 
 
 class Exceptions:
@@ -75,14 +75,14 @@ class Client:
 
     exceptions = Exceptions
 
-    def describe_table(self, **asked: str) -> dict[str, Any]:
-        if asked["TableName"] != "t":
+    def describe_table(self, **request: str) -> dict[str, Any]:
+        if request["TableName"] != "t":
             raise Exceptions.ResourceNotFoundException
         schema = [{"AttributeName": "sk", "KeyType": "RANGE"}, {"AttributeName": "pk", "KeyType": "HASH"}]
         return {"Table": {"KeySchema": schema}}
 
-    def describe_secret(self, **asked: str) -> dict[str, Any]:
-        if asked["SecretId"] != "key":
+    def describe_secret(self, **request: str) -> dict[str, Any]:
+        if request["SecretId"] != "key":
             raise Exceptions.ResourceNotFoundException
         return {"ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:key-a1B2c3"}
 

@@ -75,7 +75,7 @@ class Case:
     def table(self) -> str:
         return f"/shares/{GOLDEN}/schemas/s/tables/{self.table_name}"
 
-    def asking(self, capabilities: str) -> Recipient:
+    def with_capabilities(self, capabilities: str) -> Recipient:
         return self.recipient.with_headers(**{CAPABILITIES: capabilities})
 
     def ask(self, call: str) -> Reply:
@@ -95,9 +95,9 @@ _ASKED: Mapping[str, Callable[[Case], Reply]] = {
     table.VERSION: lambda case: case.recipient.get(f"{case.table}/version"),
     table.METADATA: lambda case: case.recipient.get(f"{case.table}/metadata"),
     table.PARQUET: lambda case: case.recipient.post(f"{case.table}/query", {}),
-    table.DELTA: lambda case: case.asking(_DELTA).post(f"{case.table}/query", {}),
+    table.DELTA: lambda case: case.with_capabilities(_DELTA).post(f"{case.table}/query", {}),
     table.CHANGES: lambda case: case.recipient.get(f"{case.table}/changes?startingVersion=1"),
-    table.RANGE: lambda case: case.asking(_DELTA).post(f"{case.table}/query", {"startingVersion": 1}),
+    table.RANGE: lambda case: case.with_capabilities(_DELTA).post(f"{case.table}/query", {"startingVersion": 1}),
     table.CREDENTIALS: lambda case: case.recipient.post(f"{case.table}/temporary-table-credentials", {}),
 }
 

@@ -41,7 +41,7 @@ class Outcome:
 
 def played(place: Place, number: int, play: str, told: str) -> Outcome:
     case = place.large(f"large{number:03d}")
-    asker = case.asking(TOLD[told])
+    asker = case.with_capabilities(TOLD[told])
     plan = Plan("get", (f"{case.name}/_delta_log/{1:020d}{LAST}",), PLAYS[play], spared=SPARED)
     with place.proxy.playing(plan), pytest.raises(http.client.IncompleteRead) as broke:
         asker.post(f"{case.table}/query", {})

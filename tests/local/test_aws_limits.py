@@ -53,12 +53,12 @@ def test_beyond_the_burst_nothing_is_faster_than_the_pace(pieces: list[tuple[int
     assert reader.total == sum(size for size, _ in pieces)
     before = paced = 0
     began = None
-    for moment, size in reader.arrived:
+    for instant, size in reader.arrived:
         beyond = max(before + size - max(before, FREE_BURST_BYTES), 0)
         before, paced = before + size, paced + beyond
         if beyond:
-            began = moment if began is None else began
-            assert paced - beyond <= (moment - began + SLACK_SECONDS) * BYTES_PER_SECOND + 1
+            began = instant if began is None else began
+            assert paced - beyond <= (instant - began + SLACK_SECONDS) * BYTES_PER_SECOND + 1
     # Nor does it wait longer than its own work and the pace make it.
     assert reader.now - 100.0 <= working + paced / BYTES_PER_SECOND + 1e-6
 
@@ -86,5 +86,5 @@ def test_a_function_out_of_its_time_is_not_waited_for(limits: Limits, status: in
     with Gateway(template, Functions(functions, template.environment), limits=limits) as gateway:
         headers = {"Authorization": "Bearer alice"}
         with httpx.Client(base_url=gateway.endpoint, headers=headers, trust_env=False) as client:
-            wanted = {"statusCode": 200, "body": "late", "seconds": 0.2}
-            assert client.post("/answer", json=wanted).status_code == status
+            body = {"statusCode": 200, "body": "late", "seconds": 0.2}
+            assert client.post("/answer", json=body).status_code == status

@@ -64,8 +64,8 @@ def test_the_event_is_a_rest_proxy_event(client: httpx.Client) -> None:
     answer = client.get(
         "/echo/a", params=[("x", "1 2"), ("x", "3"), ("y", "")], headers=[("X-Two", "a"), ("X-Two", "b")]
     )
-    known = answer.json()
-    event = known["event"]
+    details = answer.json()
+    event = details["event"]
     assert (event["resource"], event["httpMethod"], event["path"]) == ("/echo/{name}", "GET", "/echo/a")
     assert event["pathParameters"] == {"name": "a"}
     assert event["queryStringParameters"] == {"x": "3", "y": ""}
@@ -78,8 +78,8 @@ def test_the_event_is_a_rest_proxy_event(client: httpx.Client) -> None:
     assert context["authorizer"]["recipientId"] == "alice"
     assert context["authorizer"]["principalId"] == "alice"
     assert context["identity"]["sourceIp"] == "127.0.0.1"
-    assert context["requestId"] == known["request_id"] == answer.headers["x-amzn-RequestId"]
-    assert 28_000 < known["left"] <= 29_000
+    assert context["requestId"] == details["request_id"] == answer.headers["x-amzn-RequestId"]
+    assert 28_000 < details["left"] <= 29_000
 
 
 @pytest.mark.parametrize(
@@ -172,10 +172,10 @@ def calls(gateway: Gateway, token: str) -> int:
 
 def test_a_verdict_is_kept_for_its_token_and_time() -> None:
     with serve(Ttl="3") as gateway:
-        first, other, again = calls(gateway, "one"), calls(gateway, "two"), calls(gateway, "one")
-        assert first == again != other
+        first, second, repeated = calls(gateway, "one"), calls(gateway, "two"), calls(gateway, "one")
+        assert first == repeated != second
         time.sleep(3.1)
-        assert calls(gateway, "one") > other
+        assert calls(gateway, "one") > second
 
 
 def test_without_a_time_to_live_every_request_asks() -> None:
@@ -184,7 +184,7 @@ def test_without_a_time_to_live_every_request_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "result",
     [
         "raise",
         {"statusCode": 200, "extra": 1},
@@ -195,8 +195,8 @@ def test_without_a_time_to_live_every_request_asks() -> None:
     ],
     ids=["raises", "extra key", "body no string", "null", "header list", "above 6 MB"],
 )
-def test_an_answer_that_lambda_or_the_gateway_refuses_is_502(client: httpx.Client, wanted: Any) -> None:
-    answer = client.post("/answer", content=json.dumps(wanted))
+def test_an_answer_that_lambda_or_the_gateway_refuses_is_502(client: httpx.Client, result: Any) -> None:
+    answer = client.post("/answer", content=json.dumps(result))
     assert (answer.status_code, answer.json()) == (502, {"errorCode": "INTERNAL_ERROR", "message": ""})
     assert "secret-of-the-function" not in answer.text
 
@@ -214,11 +214,11 @@ def test_answers_are_sent_by_the_proxy_rules(client: httpx.Client) -> None:
 
 
 def test_large_buffered_answers_are_compressed_for_those_who_accept_it(client: httpx.Client) -> None:
-    wanted = {"body": "x", "repeat": 2000}
-    packed = client.post("/answer", json=wanted)
+    body = {"body": "x", "repeat": 2000}
+    packed = client.post("/answer", json=body)
     assert (packed.headers["content-encoding"], packed.text) == ("gzip", "x" * 2000)
-    plain = client.post("/answer", json=wanted, headers={"Accept-Encoding": "identity"})
-    assert "content-encoding" not in plain.headers
+    uncompressed = client.post("/answer", json=body, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in uncompressed.headers
     assert "content-encoding" not in client.post("/answer", json={"body": "x"}).headers
 
 
@@ -247,7 +247,7 @@ def test_bodies_are_base64_for_an_api_of_binary_media_types() -> None:
         httpx.Client(base_url=running.endpoint, headers={"Authorization": "Bearer alice"}, trust_env=False) as client,
     ):
         with_body, without = client.post("/echo/a", content=b"{}").json(), client.get("/echo/a").json()
-    assert [(one["event"]["body"], one["event"]["isBase64Encoded"]) for one in (with_body, without)] == [
+    assert [(details["event"]["body"], details["event"]["isBase64Encoded"]) for details in (with_body, without)] == [
         (base64.b64encode(b"{}").decode(), True),
         (None, False),
     ]
@@ -292,11 +292,11 @@ def test_a_request_for_this_host_is_answered(client: httpx.Client, host: str) ->
 
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDOWN", "AWS_SECRET_ACCESS_KEY": "secret of this process"}
-OWN = Credentials(*KEYS.values())
+CREDENTIALS = Credentials(*KEYS.values())
 EVENT = b'{"authorizationToken": "alice", "methodArn": "any"}'
 
 
-def invocation(url: str, keys: Credentials = OWN, body: bytes = EVENT) -> dict[str, str]:
+def invocation(url: str, keys: Credentials = CREDENTIALS, body: bytes = EVENT) -> dict[str, str]:
     """Return the headers of a signed request to start a function."""
     request = AWSRequest("POST", url, data=body, headers={"X-Amz-Invocation-Type": "Event"})
     SigV4Auth(keys, "lambda", "us-east-1").add_auth(request)
@@ -387,9 +387,9 @@ def test_a_streams_first_byte_arrives_long_before_its_last(client: httpx.Client)
 
 
 def test_whole_bytes_of_a_streaming_function_are_the_same_answer(client: httpx.Client) -> None:
-    streamed, whole = client.post("/lines/many", content=b"{}\n"), client.post("/lines/whole", content=b"{}\n")
-    assert streamed.content == whole.content == b"{}\n" * 40_000
-    assert streamed.headers["content-type"] == whole.headers["content-type"] == "application/x-ndjson"
+    streamed, buffered = client.post("/lines/many", content=b"{}\n"), client.post("/lines/whole", content=b"{}\n")
+    assert streamed.content == buffered.content == b"{}\n" * 40_000
+    assert streamed.headers["content-type"] == buffered.headers["content-type"] == "application/x-ndjson"
 
 
 def test_a_stream_that_fails_is_seen_to_be_broken(client: httpx.Client) -> None:

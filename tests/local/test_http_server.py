@@ -164,9 +164,9 @@ def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
 
 
 def test_requests_beyond_the_limit_of_connections_are_503(server: HttpServer) -> None:
-    with ExitStack() as held:
+    with ExitStack() as connections:
         for _ in range(CONNECTIONS):
-            held.enter_context(socket.create_connection(server.address, 20))
+            connections.enter_context(socket.create_connection(server.address, 20))
         assert talk(server, request("/unread")).startswith(b"HTTP/1.1 503")
     deadline = time.monotonic() + 20
     while not talk(server, request("/unread")).endswith(b"done"):  # until it has seen that they are gone
@@ -179,17 +179,17 @@ def test_without_a_file_left_it_waits_and_serves_on() -> None:
     with HttpServer(answer) as server, socket.create_connection(server.address, 20) as first, ExitStack() as files:
         first.sendall(request("/unread", last=False))
         assert first.recv(1000)
-        waiting = files.enter_context(socket.socket())
+        client = files.enter_context(socket.socket())
         highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, before[1]))
         try:
             with suppress(OSError):
                 while True:
                     files.enter_context(Path(os.devnull).open())
-            waiting.connect(server.address)
-            waiting.sendall(request("/unread"))
+            client.connect(server.address)
+            client.sendall(request("/unread"))
             time.sleep(0.3)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        waiting.settimeout(20)
-        assert b"".join(iter(lambda: waiting.recv(1000), b"")).endswith(b"done")
+        client.settimeout(20)
+        assert b"".join(iter(lambda: client.recv(1000), b"")).endswith(b"done")

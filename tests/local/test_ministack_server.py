@@ -36,8 +36,10 @@ ONCE = Config(retries={"total_max_attempts": 1})
 
 
 def client(aws: EmbeddedAws, service: Any) -> Any:
-    known = aws.environment
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
+    environment = aws.environment
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name=environment["AWS_REGION"]
+    )
     return session.client(service, endpoint_url=aws.endpoint, config=ONCE)
 
 
@@ -65,7 +67,7 @@ def roles(aws: EmbeddedAws) -> list[str]:
 
 
 def make_role(aws: EmbeddedAws, name: str, *principals: dict[str, str]) -> str:
-    trusted = [{"Effect": "Allow", "Principal": one, "Action": "sts:AssumeRole"} for one in principals]
+    trusted = [{"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"} for principal in principals]
     document = json.dumps({"Version": "2012-10-17", "Statement": trusted})
     role: str = client(aws, "iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["RoleId"]
     return role
@@ -125,15 +127,15 @@ def test_what_was_saved_outlives_a_kill(tmp_path: Path) -> None:
 
 def send(aws: EmbeddedAws, item: bytes) -> int:
     """Put an item by a request of just these bytes; returns the status."""
-    known = aws.environment
+    environment = aws.environment
     request = AWSRequest(
         "POST",
         f"{aws.endpoint}/",
         data=item,
         headers={"X-Amz-Target": "DynamoDB_20120810.PutItem", "Content-Type": "application/x-amz-json-1.0"},
     )
-    credentials = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
-    SigV4Auth(credentials, "dynamodb", known["AWS_REGION"]).add_auth(request)
+    credentials = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    SigV4Auth(credentials, "dynamodb", environment["AWS_REGION"]).add_auth(request)
     return httpx.post(f"{aws.endpoint}/", content=item, headers=dict(request.headers)).status_code
 
 
@@ -192,8 +194,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def bodies(aws: EmbeddedAws) -> dict[str, bytes]:
     s3 = client(aws, "s3")
-    listed = s3.list_objects_v2(Bucket="lake").get("Contents", [])
-    return {item["Key"]: s3.get_object(Bucket="lake", Key=item["Key"])["Body"].read() for item in listed}
+    objects = s3.list_objects_v2(Bucket="lake").get("Contents", [])
+    return {item["Key"]: s3.get_object(Bucket="lake", Key=item["Key"])["Body"].read() for item in objects}
 
 
 def test_on_a_full_disk_writes_are_refused_and_what_was_answered_is_kept(small_disk: Path) -> None:
@@ -250,13 +252,13 @@ def test_what_is_unpacked_for_functions_is_gone_with_the_process_or_when_the_nex
             Role="arn:aws:iam::000000000000:role/any",
             Code={"ZipFile": package.getvalue()},
         )
-        told = Path(json.load(functions.invoke(FunctionName="told")["Payload"]))
-        assert told.is_relative_to(scratch)
+        folder = Path(json.load(functions.invoke(FunctionName="told")["Payload"]))
+        assert folder.is_relative_to(scratch)
     assert not scratch.exists()
-    left = scratch / "of one that was killed"
-    left.mkdir(parents=True)
+    leftover = scratch / "of one that was killed"
+    leftover.mkdir(parents=True)
     with EmbeddedAws(tmp_path):
-        assert not left.exists()
+        assert not leftover.exists()
     assert not scratch.exists()
 
 
@@ -292,8 +294,8 @@ def test_a_state_that_cannot_be_read_is_refused_by_name_and_left_as_it_is(
         pass
     assert path.read_bytes() == content
     path.unlink()
-    with EmbeddedAws(tmp_path) as again:
-        assert client(again, "dynamodb").list_tables()["TableNames"] == []
+    with EmbeddedAws(tmp_path) as restarted:
+        assert client(restarted, "dynamodb").list_tables()["TableNames"] == []
 
 
 @pytest.mark.parametrize("older", ["state-1.json", "journal-0.jsonl", "dynamodb.json"])
@@ -316,8 +318,8 @@ def test_nothing_in_the_folder_is_for_others_and_the_secret_is_its_own(tmp_path:
             secrets.append(aws.environment["AWS_SECRET_ACCESS_KEY"])
         open_to_others = [path for path in [state, *state.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077]
         assert open_to_others == []
-        with EmbeddedAws(state) as again:
-            assert again.environment["AWS_SECRET_ACCESS_KEY"] == secrets[-1]
+        with EmbeddedAws(state) as restarted:
+            assert restarted.environment["AWS_SECRET_ACCESS_KEY"] == secrets[-1]
     assert secrets[0] != secrets[1]
 
 

@@ -88,27 +88,27 @@ def test_a_query_is_streamed(client: httpx.Client) -> None:
 
 
 def test_queries_at_once_are_not_mixed_up(server: FilledServer, client: httpx.Client) -> None:
-    whole = ids(client.post(f"{TABLE}/query", json={}))
-    assert len(set(whole)) == FILES
+    expected = ids(client.post(f"{TABLE}/query", json={}))
+    assert len(set(expected)) == FILES
 
     def ask(_: int) -> list[str]:
-        with httpx.Client(base_url=server.endpoint, headers=client.headers, timeout=30) as other:
-            return ids(other.post(f"{TABLE}/query", json={}))
+        with httpx.Client(base_url=server.endpoint, headers=client.headers, timeout=30) as second_client:
+            return ids(second_client.post(f"{TABLE}/query", json={}))
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(answer == whole for answer in pool.map(ask, range(8)))
+        assert all(answer == expected for answer in pool.map(ask, range(8)))
 
 
 @pytest.mark.slow
 def test_an_answer_over_the_limit_ends_as_failed(server: FilledServer, client: httpx.Client, tmp_path: Path) -> None:
     """The limit is the smallest that the server accepts; the same answer fits compressed, or in pages."""
-    plain = {"Accept-Encoding": "identity"}
+    headers = {"Accept-Encoding": "identity"}
     with (
         gateway_over({**server.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited,
-        httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as other,
+        httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as second_client,
     ):
-        page = other.post(f"{TABLE}/query", json={"maxFiles": 1000}, headers=plain)
-        packed = other.post(f"{TABLE}/query", json={})
+        page = second_client.post(f"{TABLE}/query", json={"maxFiles": 1000}, headers=headers)
+        packed = second_client.post(f"{TABLE}/query", json={})
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
-            other.post(f"{TABLE}/query", json={}, headers=plain)
+            second_client.post(f"{TABLE}/query", json={}, headers=headers)
     assert (len(ids(packed)), len(page.text.splitlines())) == (FILES, 1003)

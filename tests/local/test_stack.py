@@ -53,30 +53,38 @@ def test_requests_reach_the_real_authorizer(stack: Stack) -> None:
 
 
 def test_the_templates_resources_are_there(stack: Stack) -> None:
-    known = stack.environment
-    dynamodb = client("dynamodb", known)
-    for name in (known["CATALOG_TABLE"], known["TOKENS_TABLE"]):
+    environment = stack.environment
+    dynamodb = client("dynamodb", environment)
+    for name in (environment["CATALOG_TABLE"], environment["TOKENS_TABLE"]):
         keys = dynamodb.describe_table(TableName=name)["Table"]["KeySchema"]
         assert [key["KeyType"] for key in keys] == ["HASH", "RANGE"]
-    ttl = dynamodb.describe_time_to_live(TableName=known["TOKENS_TABLE"])["TimeToLiveDescription"]
+    ttl = dynamodb.describe_time_to_live(TableName=environment["TOKENS_TABLE"])["TimeToLiveDescription"]
     assert ttl["TimeToLiveStatus"] == "ENABLED"
     assert (
-        len(client("secretsmanager", known).get_secret_value(SecretId=known["TOKEN_KEY_SECRET"])["SecretString"]) == 64
+        len(
+            client("secretsmanager", environment).get_secret_value(SecretId=environment["TOKEN_KEY_SECRET"])[
+                "SecretString"
+            ]
+        )
+        == 64
     )
 
 
 def test_the_signing_role_reads_and_does_nothing_else(stack: Stack) -> None:
-    known = stack.environment
-    client("s3", known).put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"rows")
-    said = client("sts", known).assume_role(
-        RoleArn=known["SIGNING_ROLE_ARN"], RoleSessionName="alice", Tags=[{"Key": "recipient", "Value": "alice"}]
+    environment = stack.environment
+    client("s3", environment).put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"rows")
+    response = client("sts", environment).assume_role(
+        RoleArn=environment["SIGNING_ROLE_ARN"], RoleSessionName="alice", Tags=[{"Key": "recipient", "Value": "alice"}]
     )["Credentials"]
     session = boto3.Session(
-        said["AccessKeyId"], said["SecretAccessKey"], said["SessionToken"], region_name=known["AWS_REGION"]
+        response["AccessKeyId"],
+        response["SecretAccessKey"],
+        response["SessionToken"],
+        region_name=environment["AWS_REGION"],
     )
-    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    s3 = session.client("s3", endpoint_url=environment["AWS_ENDPOINT_URL"])
     assert s3.get_object(Bucket=DATA_BUCKET, Key="t/part")["Body"].read() == b"rows"
-    assert 900 < len(said["SessionToken"]) < 1000  # as AWS's: it stands in every URL
+    assert 900 < len(response["SessionToken"]) < 1000  # as AWS's: it stands in every URL
     with pytest.raises(ClientError, match="AccessDenied"):
         s3.put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"other")
 
@@ -89,8 +97,8 @@ def test_its_folder_serves_nobody_else(stack: Stack, state: Path) -> None:
 
 def test_everything_listens_on_loopback_only(stack: Stack) -> None:
     mine = {str(pid) for pid in stack.processes.values()}
-    opened = {str(entry.readlink()) for pid in mine for entry in Path(f"/proc/{pid}/fd").iterdir()}
-    sockets = {name[8:-1] for name in opened if name.startswith("socket:")}
+    links = {str(entry.readlink()) for pid in mine for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    sockets = {name[8:-1] for name in links if name.startswith("socket:")}
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     listening = [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets]
     assert len(listening) >= 2
@@ -111,10 +119,10 @@ class Served:
     """`deltaic serve` in a process of its own."""
 
     def __init__(self, state: Path, environment: Mapping[str, str]) -> None:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         self.process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "serve", "--port", "0", "--state", str(state)],
-            env={**plain, **environment, "COLUMNS": "200"},
+            env={**variables, **environment, "COLUMNS": "200"},
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -123,7 +131,7 @@ class Served:
 
     @property
     def endpoint(self) -> str:
-        return next(word for word in self.first_line.split() if word.startswith("http"))
+        return next(part for part in self.first_line.split() if part.startswith("http"))
 
     def stop(self, number: signal.Signals, *, times: int = 1) -> tuple[int, str]:
         for _ in range(times):
@@ -159,10 +167,10 @@ def answers(endpoint: str) -> bool:
 def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: Path) -> None:
     served = Served(tmp_path, {})
     assert httpx.get(f"{served.endpoint}/shares").status_code == 401
-    known = running_environment(tmp_path)
-    assert known is not None
+    variables = running_environment(tmp_path)
+    assert variables is not None
     lines = ask_env(tmp_path).stdout
-    assert f"export AWS_ENDPOINT_URL={known['AWS_ENDPOINT_URL']}\n" in lines
+    assert f"export AWS_ENDPOINT_URL={variables['AWS_ENDPOINT_URL']}\n" in lines
     assert "export CATALOG_TABLE=deltaic-dev-catalog\n" in lines
     assert f"export DELTAIC_ENDPOINT={served.endpoint}\n" in lines
 
@@ -171,24 +179,24 @@ def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: 
     assert second.process.wait(30) == 1
     second.process.communicate()
 
-    put(known, "kept")
-    secret = token_key(known)
+    put(variables, "kept")
+    secret = token_key(variables)
     served.stop(signal.SIGKILL)
     # The embedded AWS and the gateway see each by itself that nobody is there any more.
     deadline = time.monotonic() + 30
-    while (alive(known) or answers(served.endpoint)) and time.monotonic() < deadline:
+    while (alive(variables) or answers(served.endpoint)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not alive(known)
+    assert not alive(variables)
     assert not answers(served.endpoint)
 
-    again = Served(tmp_path, {})
-    known = running_environment(tmp_path)
-    assert known is not None
-    assert remembers(known, "kept")
-    assert token_key(known) == secret
-    code, said = again.stop(signal.SIGINT, times=50)
-    assert (code, said.splitlines()[-1]) == (0, "stopping ...")
-    assert not alive(known)
+    restarted = Served(tmp_path, {})
+    variables = running_environment(tmp_path)
+    assert variables is not None
+    assert remembers(variables, "kept")
+    assert token_key(variables) == secret
+    code, output = restarted.stop(signal.SIGINT, times=50)
+    assert (code, output.splitlines()[-1]) == (0, "stopping ...")
+    assert not alive(variables)
     assert running_environment(tmp_path) is None
     missing = ask_env(tmp_path)
     assert (missing.returncode, missing.stdout) == (1, "")
@@ -206,7 +214,7 @@ def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("variables", "named"),
+    ("variables", "expected"),
     [
         ({}, False),
         ({"AWS_REGION": "us-east-1"}, False),
@@ -216,5 +224,5 @@ def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path
     ],
     ids=["none", "region only", "profile", "endpoint", "empty"],
 )
-def test_variables_name_an_aws_or_not(variables: dict[str, str], *, named: bool) -> None:
-    assert selects_aws(variables) is named
+def test_variables_name_an_aws_or_not(variables: dict[str, str], *, expected: bool) -> None:
+    assert selects_aws(variables) is expected

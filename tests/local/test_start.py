@@ -31,7 +31,7 @@ Process = subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StateFolder:
     """A folder that nobody serves, with one share and the token of a recipient who holds it."""
 
     state: Path
@@ -41,36 +41,36 @@ class Kept:
         """List the shares as the recipient."""
         connection.request("GET", "/delta-sharing/shares", headers={"Authorization": f"Bearer {self.token}"})
         answer = connection.getresponse()
-        told = answer.read()
-        assert answer.status == 200, told
-        return [share["name"] for share in json.loads(told)["items"]]
+        body = answer.read()
+        assert answer.status == 200, body
+        return [share["name"] for share in json.loads(body)["items"]]
 
-    def said(self) -> str:
+    def log(self) -> str:
         """Return what stands in the lock."""
         lock = self.state / LOCK
         return lock.read_text() if lock.exists() else ""
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def filled(tmp_path_factory: pytest.TempPathFactory) -> StateFolder:
     state = tmp_path_factory.mktemp("filled") / "state"
     with local_stack(state) as stack:
         readers = fill(catalog_of(stack.environment), [Entry("kept")], {"reader": ["kept"]})
-        return Kept(state, readers["reader"].token)
+        return StateFolder(state, readers["reader"].token)
 
 
 @pytest.fixture
-def kept(filled: Kept, tmp_path: Path) -> Kept:
-    return Kept(shutil.copytree(filled.state, tmp_path / "state"), filled.token)
+def state_folder(filled: StateFolder, tmp_path: Path) -> StateFolder:
+    return StateFolder(shutil.copytree(filled.state, tmp_path / "state"), filled.token)
 
 
 @contextmanager
 def started(*command: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
     """Start a process and end it, if it has not, as Ctrl-C does."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
     with subprocess.Popen(
         command,
-        env={**plain, **(environment or {}), "COLUMNS": "200", "AWS_EC2_METADATA_DISABLED": "true"},
+        env={**variables, **(environment or {}), "COLUMNS": "200", "AWS_EC2_METADATA_DISABLED": "true"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -90,8 +90,8 @@ def serving(state: Path, port: int = 0) -> list[str]:
 
 
 def done(process: Process) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=SECONDS)
-    return process.returncode, out, err
+    stdout, err = process.communicate(timeout=SECONDS)
+    return process.returncode, stdout, err
 
 
 def line(process: Process) -> str:
@@ -118,7 +118,7 @@ def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPCo
     """Knock until the door opens; what is not open refuses, and nothing else is an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
 
-    def opened() -> bool:
+    def is_open() -> bool:
         try:
             connection.connect()
         except ConnectionRefusedError:
@@ -126,27 +126,27 @@ def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPCo
         return True
 
     with closing(connection):
-        until(opened, process)
+        until(is_open, process)
         yield connection
 
 
-def test_whoever_is_let_in_finds_the_server_announced_and_answering(kept: Kept) -> None:
+def test_whoever_is_let_in_finds_the_server_announced_and_answering(state_folder: StateFolder) -> None:
     port = free_port()
-    with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
-        known = running_environment(kept.state)  # at once: before anything is asked
-        assert known is not None
-        assert known["DELTAIC_ENDPOINT"] == f"http://127.0.0.1:{port}/delta-sharing"
-        assert kept.shares(connection) == ["kept"]
+    with started(*serving(state_folder.state, port)) as server, first_connection(port, server) as connection:
+        environment = running_environment(state_folder.state)  # at once: before anything is asked
+        assert environment is not None
+        assert environment["DELTAIC_ENDPOINT"] == f"http://127.0.0.1:{port}/delta-sharing"
+        assert state_folder.shares(connection) == ["kept"]
 
 
-def test_a_named_aws_is_served_likewise(kept: Kept, tmp_path: Path) -> None:
+def test_a_named_aws_is_served_likewise(state_folder: StateFolder, tmp_path: Path) -> None:
     port = free_port()
     with (
-        local_stack(kept.state) as stack,
+        local_stack(state_folder.state) as stack,
         started(*serving(tmp_path / "gateway", port), environment=stack.environment) as server,
         first_connection(port, server) as connection,
     ):
-        assert kept.shares(connection) == ["kept"]
+        assert state_folder.shares(connection) == ["kept"]
 
 
 def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told_to(tmp_path: Path) -> None:
@@ -182,8 +182,8 @@ def test_a_function_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
         gateway = gateway_process(template, listener)
     with gateway:
         assert gateway.stdout is not None
-        told = json.loads(gateway.stdout.readline())
-        assert told == {"error": "ModuleNotFoundError: No module named 'nothing_like_it'"}
+        message = json.loads(gateway.stdout.readline())
+        assert message == {"error": "ModuleNotFoundError: No module named 'nothing_like_it'"}
     assert gateway.returncode == 1
 
 
@@ -206,46 +206,46 @@ def refused(address: tuple[str, int]) -> None:
 
 
 def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
-    with bind_port() as other:
-        other.listen()
-        port = other.getsockname()[1]
+    with bind_port() as listener:
+        listener.listen()
+        port = listener.getsockname()[1]
         with started(*serving(tmp_path, port)) as server:
-            code, _, said = done(server)
+            code, _, errors = done(server)
     assert code == 1
     assert (
-        said
+        errors
         == f"cannot use port {port} on 127.0.0.1 (Address already in use): choose another port with --port (0: any)\n"
     )
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
 def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> None:
-    with bind_port() as other:
-        port = other.getsockname()[1]
+    with bind_port() as listener:
+        port = listener.getsockname()[1]
         with started(*serving(tmp_path, port)) as server:
             until(lambda: children(server), server)
-            other.listen()
-            code, _, said = done(server)
-    assert (code, said.count("\n")) == (1, 1)
-    assert f"port {port}: Address already in use" in said
+            listener.listen()
+            code, _, errors = done(server)
+    assert (code, errors.count("\n")) == (1, 1)
+    assert f"port {port}: Address already in use" in errors
     assert wait_for_environment(tmp_path) is None
 
 
-def test_commands_wait_for_the_server_that_is_starting(kept: Kept) -> None:
-    command = [*DELTAIC, "--state", str(kept.state)]
+def test_commands_wait_for_the_server_that_is_starting(state_folder: StateFolder) -> None:
+    command = [*DELTAIC, "--state", str(state_folder.state)]
     with (
-        stopped_while_starting(kept) as server,
+        stopped_while_starting(state_folder) as server,
         started(*command, "env") as env,
         started(*command, "share", "list", "--json") as shares,
         started(*command, "recipient", "create", "late", "--json") as recipient,
     ):
         commands = [env, shares, recipient]
-        waits = f"waiting for the server that is starting in {kept.state} (process {server.pid})\n"
+        waits = f"waiting for the server that is starting in {state_folder.state} (process {server.pid})\n"
         assert [line(each) for each in commands] == [waits] * 3
         server.send_signal(signal.SIGCONT)
         with ThreadPoolExecutor(3) as pool:
             ended = list(pool.map(done, commands))
-        assert [(code, said) for code, _, said in ended] == [(0, "")] * 3
+        assert [(code, errors) for code, _, errors in ended] == [(0, "")] * 3
         endpoint = line(server).split()[1]
         assert f"export DELTAIC_ENDPOINT={endpoint}\n" in ended[0][1]
         assert "export AWS_ALLOW_HTTP=true\n" in ended[0][1]
@@ -253,10 +253,10 @@ def test_commands_wait_for_the_server_that_is_starting(kept: Kept) -> None:
         assert json.loads(ended[2][1])["name"] == "late"
 
 
-def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(kept: Kept) -> None:
-    command = [*DELTAIC, "--state", str(kept.state)]
+def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(state_folder: StateFolder) -> None:
+    command = [*DELTAIC, "--state", str(state_folder.state)]
     with (
-        stopped_while_starting(kept) as server,
+        stopped_while_starting(state_folder) as server,
         started(*command, "env") as env,
         started(*command, "share", "list") as shares,
     ):
@@ -265,64 +265,64 @@ def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(kept
         server.kill()
         server.wait()
         for each in (env, shares):
-            code, out, said = done(each)
-            assert (code, out, said.count("\n")) == (1, "", 1)
-            assert f"the server in {kept.state} (process {server.pid}) stopped before it was ready" in said
+            code, output, errors = done(each)
+            assert (code, output, errors.count("\n")) == (1, "", 1)
+            assert f"the server in {state_folder.state} (process {server.pid}) stopped before it was ready" in errors
     with started(*command, "share", "list", "--json") as after:
-        code, out, _ = done(after)
-    assert (code, [share["name"] for share in json.loads(out)]) == (0, ["kept"])
+        code, output, _ = done(after)
+    assert (code, [share["name"] for share in json.loads(output)]) == (0, ["kept"])
 
 
 @contextmanager
-def stopped_while_starting(kept: Kept) -> Iterator[Process]:
+def stopped_while_starting(state_folder: StateFolder) -> Iterator[Process]:
     """Start a server, and hold it as soon as it has said so."""
-    with started(*serving(kept.state)) as server:
-        until(lambda: STARTING in kept.said(), server)
+    with started(*serving(state_folder.state)) as server:
+        until(lambda: STARTING in state_folder.log(), server)
         server.send_signal(signal.SIGSTOP)
         yield server
 
 
-def test_commands_that_nobody_serves_take_turns(kept: Kept) -> None:
-    command = [*DELTAIC, "--state", str(kept.state), "share", "list", "--json"]
-    with started(*command) as one, started(*command) as two, ThreadPoolExecutor(2) as pool:
-        ended = list(pool.map(done, [one, two]))
+def test_commands_that_nobody_serves_take_turns(state_folder: StateFolder) -> None:
+    command = [*DELTAIC, "--state", str(state_folder.state), "share", "list", "--json"]
+    with started(*command) as first, started(*command) as two, ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(done, [first, two]))
     assert [code for code, _, _ in ended] == [0, 0]
-    assert [[share["name"] for share in json.loads(out)] for _, out, _ in ended] == [["kept"]] * 2
+    assert [[share["name"] for share in json.loads(output)] for _, output, _ in ended] == [["kept"]] * 2
 
 
-def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
-    with lock_state(kept.state), started(*serving(kept.state)) as server:
-        told = line(server)
+def test_a_server_that_waits_or_starts_is_stopped_at_once(state_folder: StateFolder) -> None:
+    with lock_state(state_folder.state), started(*serving(state_folder.state)) as server:
+        message = line(server)
         for number in range(50):
             server.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
         assert done(server) == (130, "", "stopped\n")
-    assert told == f"waiting for {kept.state}, which is in use (process {os.getpid()})\n"
-    with started(*serving(kept.state)) as server:
+    assert message == f"waiting for {state_folder.state}, which is in use (process {os.getpid()})\n"
+    with started(*serving(state_folder.state)) as server:
         until(lambda: len(children(server)) == 2, server)
         for number in range(50):
             server.send_signal((signal.SIGINT, signal.SIGTERM)[number % 2])
         assert done(server) == (130, "", "stopped\n")
-    with lock_state(kept.state):
-        assert running_environment(kept.state) is None
+    with lock_state(state_folder.state):
+        assert running_environment(state_folder.state) is None
 
 
-def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(kept: Kept) -> None:
+def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(state_folder: StateFolder) -> None:
     port = free_port()
     reached: list[Callable[[Process], object]] = [
         lambda server: len(children(server)) >= 1,
         lambda server: len(children(server)) >= 2,
         lambda server: any(map(answers, children(server))),
-        lambda _: running_environment(kept.state),
+        lambda _: running_environment(state_folder.state),
     ]
     for phase in reached:
-        with started(*serving(kept.state, port)) as server:
+        with started(*serving(state_folder.state, port)) as server:
             until(partial(phase, server), server)
             server.kill()
             server.wait()
-    with lock_state(kept.state):
+    with lock_state(state_folder.state):
         pass  # what the last of them started has ended too, and answers on the port no more
-    with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
-        assert kept.shares(connection) == ["kept"]
+    with started(*serving(state_folder.state, port)) as server, first_connection(port, server) as connection:
+        assert state_folder.shares(connection) == ["kept"]
 
 
 def answers(pid: str) -> bool:

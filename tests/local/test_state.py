@@ -28,27 +28,27 @@ from deltaic_ops.local.state_folder import (
 from deltaic_ops.localstack.instance import Running, process_start, write_record
 from deltaic_ops.localstack.instance import running_emulator as localstack_running
 
-KNOWN = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
+ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 
 
 def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with (
         lock_state(state, to_serve=True),
-        announce_server(state, "http://127.0.0.1:1", os.getpid(), KNOWN),
+        announce_server(state, "http://127.0.0.1:1", os.getpid(), ENVIRONMENT),
         pytest.raises(StateInUse, match=rf"process {os.getpid()}.*--state") as refused,
         lock_state(state),
     ):
         pass
-    assert refused.value.environment == KNOWN
+    assert refused.value.environment == ENVIRONMENT
     with lock_state(state):
         pass
 
 
-@pytest.mark.parametrize("said", [b"\xff\xfe starting", b"0 starting", b"-1"])
-def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, said: bytes) -> None:
+@pytest.mark.parametrize("content", [b"\xff\xfe starting", b"0 starting", b"-1"])
+def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, content: bytes) -> None:
     with lock_state(tmp_path):
-        (tmp_path / LOCK).write_bytes(said)
+        (tmp_path / LOCK).write_bytes(content)
         with (
             pytest.raises(StateInUse, match="is still in use by child processes of a stopped server"),
             lock_state(tmp_path, seconds=0),
@@ -64,9 +64,9 @@ def test_a_secret_is_drawn_once_and_is_closed_to_others(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("held", [b"", b"\xff\xfe", b"two\nlines", b"zero\0"])
-def test_a_secret_that_is_none_is_refused_by_its_file(tmp_path: Path, held: bytes) -> None:
-    (tmp_path / "root-secret").write_bytes(held)
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"two\nlines", b"zero\0"])
+def test_a_secret_that_is_none_is_refused_by_its_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "root-secret").write_bytes(content)
     with pytest.raises(StateUnusable, match="root-secret contains no valid secret: remove it"):
         folder_secret(tmp_path / "root-secret")
 
@@ -92,22 +92,22 @@ def test_a_server_that_was_just_called_is_waited_for(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with ThreadPoolExecutor(1) as pool:
         environment = pool.submit(wait_for_environment, state, appear_seconds=60)
-        with lock_state(state, to_serve=True), announce_server(state, "http://127.0.0.1:1", os.getpid(), KNOWN):
-            assert environment.result(60) == KNOWN
+        with lock_state(state, to_serve=True), announce_server(state, "http://127.0.0.1:1", os.getpid(), ENVIRONMENT):
+            assert environment.result(60) == ENVIRONMENT
     assert wait_for_environment(state) is None
 
 
-@pytest.mark.parametrize("kept", [None, "", "port", "99999999999", "-1"])
-def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, kept: str | None) -> None:
-    if kept is not None:
-        write_private(tmp_path / "port", kept)
+@pytest.mark.parametrize("saved", [None, "", "port", "99999999999", "-1"])
+def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, saved: str | None) -> None:
+    if saved is not None:
+        write_private(tmp_path / "port", saved)
     port = EmbeddedAws(tmp_path).port
     assert EmbeddedAws(tmp_path).port == port
-    with bind_port(port) as taken:
-        taken.listen()
-        other = EmbeddedAws(tmp_path).port
-    assert other != port
-    assert EmbeddedAws(tmp_path).port == other
+    with bind_port(port) as listener:
+        listener.listen()
+        second_port = EmbeddedAws(tmp_path).port
+    assert second_port != port
+    assert EmbeddedAws(tmp_path).port == second_port
 
 
 def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
 
 def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool, lock_state(tmp_path, to_serve=True):
-        found = pool.submit(wait_for_environment, tmp_path)
-        assert not found.done()
-        with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
-            assert found.result(30) == KNOWN
+        future = pool.submit(wait_for_environment, tmp_path)
+        assert not future.done()
+        with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), ENVIRONMENT):
+            assert future.result(30) == ENVIRONMENT
 
 
 def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> None:
@@ -135,18 +135,18 @@ def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> 
         with lock_state(tmp_path, to_serve=True):
             return True
 
-    said = io.StringIO()  # what is captured may lose what is written while it is read
-    with redirect_stderr(said), ThreadPoolExecutor(2) as pool:
+    output = io.StringIO()  # what is captured may lose what is written while it is read
+    with redirect_stderr(output), ThreadPoolExecutor(2) as pool:
         with ExitStack() as start:
             start.enter_context(lock_state(tmp_path, to_serve=True))
-            found, other = pool.submit(wait_for_environment, tmp_path), pool.submit(serve)
+            command, server_ = pool.submit(wait_for_environment, tmp_path), pool.submit(serve)
             deadline = time.monotonic() + 30
-            while said.getvalue().count("\n") < 2 and time.monotonic() < deadline:
+            while output.getvalue().count("\n") < 2 and time.monotonic() < deadline:
                 time.sleep(0.02)
         with pytest.raises(StateUnusable, match="stopped before it was ready: start it again with `deltaic serve"):
-            found.result(30)
-        assert other.result(30)
-    assert said.getvalue() == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
+            command.result(30)
+        assert server_.result(30)
+    assert output.getvalue() == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
 
 
 def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ with lock_state(Path({str(tmp_path)!r}), to_serve=True) as lock:
     server = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdin is not None
     assert server.stdout is not None
-    with server.stdin as lifeline, server.stdout as told:
-        assert told.readline() == b"held\n"
+    with server.stdin as lifeline, server.stdout as output:
+        assert output.readline() == b"held\n"
         server.send_signal(signal.SIGKILL)
         server.wait()
         with pytest.raises(StateInUse, match="child processes of a stopped server"), lock_state(tmp_path, seconds=0):
@@ -189,10 +189,10 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_running_aws_is_told_and_forgotten(tmp_path: Path) -> None:
     assert running_environment(tmp_path) is None
-    with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
-        assert running_environment(tmp_path) == KNOWN
-        known = json.loads((tmp_path / "aws.json").read_text())
-        assert (known["endpoint"], known["pid"]) == ("http://127.0.0.1:1", os.getpid())
+    with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), ENVIRONMENT):
+        assert running_environment(tmp_path) == ENVIRONMENT
+        announcement_ = json.loads((tmp_path / "aws.json").read_text())
+        assert (announcement_["endpoint"], announcement_["pid"]) == ("http://127.0.0.1:1", os.getpid())
         assert (tmp_path / "aws.json").stat().st_mode & 0o077 == 0
     assert running_environment(tmp_path) is None
 
@@ -227,8 +227,8 @@ def test_a_broken_announcement_is_none(tmp_path: Path, text: str) -> None:
 
 def announcement(folder: Path, **environment: str) -> Path:
     folder.mkdir(mode=0o700)
-    told = {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", **environment}
-    write_private(folder / RUNNING, json.dumps({"pid": os.getpid(), "environment": told}))
+    variables = {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", **environment}
+    write_private(folder / RUNNING, json.dumps({"pid": os.getpid(), "environment": variables}))
     return folder / RUNNING
 
 
@@ -261,8 +261,8 @@ def test_an_announcement_that_leads_to_another_machine_is_refused(tmp_path: Path
 def test_an_announcement_that_others_may_have_written_is_refused(tmp_path: Path) -> None:
     file = announcement(tmp_path / "state")
     assert running_environment(tmp_path / "state") is not None
-    for place, mode in ((file, 0o622), (file, 0o600), (file.parent, 0o733)):
-        place.chmod(mode)
+    for path, mode in ((file, 0o622), (file, 0o600), (file.parent, 0o733)):
+        path.chmod(mode)
         if mode != 0o600:
             with pytest.raises(StateUnusable, match="other users can write"):
                 running_environment(tmp_path / "state")
@@ -284,8 +284,8 @@ def test_an_announcement_is_not_read_through_a_link(tmp_path: Path) -> None:
 def test_localstack_of_somebody_else_gets_no_commands(tmp_path: Path, endpoint: str, mode: int) -> None:
     folder = tmp_path / "localstack"
     folder.mkdir(mode=0o700)
-    told = Running("localemu", "1", endpoint, "test", "test", os.getpid(), process_start(os.getpid()))
-    write_record(tmp_path, told)
+    emulator = Running("localemu", "1", endpoint, "test", "test", os.getpid(), process_start(os.getpid()))
+    write_record(tmp_path, emulator)
     (folder / "running.json").chmod(mode)
     with pytest.raises(Conflict, match="--state"):
         localstack_running(tmp_path)

@@ -41,10 +41,10 @@ def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_named_before_docker_is_asked(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
         refused = deltaic(tmp_path / "s", "localstack", "up", "--port", port)
     assert refused.exit_code == 1
     assert f"port {port} is in use" in refused.stderr
@@ -60,8 +60,8 @@ def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 def test_what_an_emulator_runs_with_is_listed_in_its_version(engine: engines.Engine) -> None:
-    listed = Path(engines.__file__).with_name(f"{engine.name}.txt").read_text()
-    assert f"\n{engine.name}=={engine.version} " in listed
+    packages = Path(engines.__file__).with_name(f"{engine.name}.txt").read_text()
+    assert f"\n{engine.name}=={engine.version} " in packages
 
 
 def test_two_commands_do_not_meet(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
         assert instance.running_emulator(state) == here(sleeper.pid)
         with connection(Wishes(state=state)) as meant:
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
-        again = deltaic(state, "localstack", "up", "--json")
-        assert (again.exit_code, json.loads(again.stdout)["pid"]) == (0, sleeper.pid)
+        repeated = deltaic(state, "localstack", "up", "--json")
+        assert (repeated.exit_code, json.loads(repeated.stdout)["pid"]) == (0, sleeper.pid)
         refused = deltaic(state, "localstack", "down")
         assert (refused.exit_code, sleeper.poll()) == (1, None)
         assert "localemu does not run in Docker: stop it with the tool that started it" in refused.stderr
@@ -107,15 +107,15 @@ def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("aws", "asked"),
+    ("aws", "host"),
     [
         ("", "https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing"),
         ("https://dynamodb.eu-west-1.amazonaws.com", "https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing"),
         ("http://127.0.0.1:4566/", "http://127.0.0.1:4566/_aws/execute-api/a1/delta-sharing"),
     ],
 )
-def test_the_endpoint_of_a_stack_on_an_emulator_is_a_path_of_it(aws: str, asked: str) -> None:
-    assert reachable("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == asked
+def test_the_endpoint_of_a_stack_on_an_emulator_is_a_path_of_it(aws: str, host: str) -> None:
+    assert reachable("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == host
 
 
 def test_a_domain_of_its_own_stays() -> None:
@@ -137,19 +137,30 @@ def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
     for name, resource in document["Resources"].items():
         for key in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
             resource["Properties"][key] = f"s3://artifacts/{name}"  # as `sam package` leaves it
-    made = translated(document, {"DataBuckets": "arn:aws:s3:::lake"})
-    assert "Transform" not in made
-    assert {said["Type"] for said in made["Resources"].values()} >= {"AWS::Lambda::Alias", "AWS::ApiGateway::RestApi"}
-    assert not [said for said in made["Resources"].values() if said["Type"].startswith("AWS::Serverless::")]
-    layers = [said for said in made["Resources"].values() if said["Type"] == "AWS::Lambda::LayerVersion"]
-    assert {"S3Bucket": "artifacts", "S3Key": "DeltaicLayer"} in [said["Properties"]["Content"] for said in layers]
-    json.dumps(made)  # as it is written
+    template = translated(document, {"DataBuckets": "arn:aws:s3:::lake"})
+    assert "Transform" not in template
+    assert {definition["Type"] for definition in template["Resources"].values()} >= {
+        "AWS::Lambda::Alias",
+        "AWS::ApiGateway::RestApi",
+    }
+    assert not [
+        definition
+        for definition in template["Resources"].values()
+        if definition["Type"].startswith("AWS::Serverless::")
+    ]
+    layers = [
+        definition for definition in template["Resources"].values() if definition["Type"] == "AWS::Lambda::LayerVersion"
+    ]
+    assert {"S3Bucket": "artifacts", "S3Key": "DeltaicLayer"} in [
+        definition["Properties"]["Content"] for definition in layers
+    ]
+    json.dumps(template)  # as it is written
 
 
 def test_an_emulator_keeps_to_its_folder_and_to_loopback(tmp_path: Path) -> None:
-    told = starting.environment(LOCALEMU, tmp_path, 4570, "key")
-    assert {Path(told[name]).parent for name in ("HOME", "TMPDIR", "FILESYSTEM_ROOT")} == {tmp_path}
-    assert (told["GATEWAY_SERVER"], told["GATEWAY_LISTEN"]) == ("hypercorn", "127.0.0.1:4570")
-    assert (told["IAM_ENFORCEMENT"], told["ROOT_ACCESS_KEYS"]) == ("1", "key")
-    assert told["S3_SKIP_SIGNATURE_VALIDATION"] == "0"
-    assert not [name for name in told if name.startswith("AWS_")]
+    environment = starting.environment(LOCALEMU, tmp_path, 4570, "key")
+    assert {Path(environment[name]).parent for name in ("HOME", "TMPDIR", "FILESYSTEM_ROOT")} == {tmp_path}
+    assert (environment["GATEWAY_SERVER"], environment["GATEWAY_LISTEN"]) == ("hypercorn", "127.0.0.1:4570")
+    assert (environment["IAM_ENFORCEMENT"], environment["ROOT_ACCESS_KEYS"]) == ("1", "key")
+    assert environment["S3_SKIP_SIGNATURE_VALIDATION"] == "0"
+    assert not [name for name in environment if name.startswith("AWS_")]

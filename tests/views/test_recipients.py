@@ -134,7 +134,7 @@ class Shop:
         return f"{self.folder / who}#{self.name}.d.mine"
 
     def table(self, who: str, capabilities: str) -> Table:
-        return Table(self.people[who], self.name, "d", "mine").asking(capabilities)
+        return Table(self.people[who], self.name, "d", "mine").with_capabilities(capabilities)
 
     def check(self) -> None:
         """Read as every recipient, by the client and by plain HTTP."""

@@ -80,7 +80,7 @@ def read(paths: Sequence[Path]) -> Declaration:
             for name in getattr(one, group):
                 other, spelled = first.setdefault((group, name.lower()), (text, name))
                 if other is not text:
-                    there = other.position((group, spelled))
+                    there = other.place((group, spelled))
                     wrong.append(text.told((group, name), f"is already declared at {there}"))
             told[group] |= getattr(one, group)
     if wrong:

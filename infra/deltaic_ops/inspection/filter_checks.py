@@ -94,9 +94,8 @@ def validate_table(
     if surveyed:
         lines = lint_warnings(surveyed, table)
     else:
-        lines = list(folder_limits(schema)) if by_folder else []
-        lines += history_limits(schema) if with_history else []
-        lines += incompatible_with_iceberg(schema) if by_iceberg else []
+        checks = ((by_folder, folder_limits), (with_history, history_limits), (by_iceberg, incompatible_with_iceberg))
+        lines = [line for applies, check in checks if applies for line in check(schema)]
     return stored, [*lines, *unknown, *(_warn_recipients(admin, stored) if rows else [])]
 
 

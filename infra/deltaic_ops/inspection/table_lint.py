@@ -20,7 +20,6 @@ MANY_COMMITS = 100
 MANY_FILES, SMALL_BYTES = 100, 8 << 20
 """Limits for small files: beyond this number and below this average size, requests dominate."""
 
-
 FOLDER_CHECKS = frozenset({"folder", "paths", "string views", "folder alone"})
 """Checks that matter for recipients with credentials for the folder (access mode `dir`)."""
 _HISTORY_CHECKS = frozenset({"history", "removed files"})

@@ -57,20 +57,22 @@ class _Authorizers:
         if method.get("authorizationType", "NONE") == "NONE":
             return
         try:
-            authorizer = self._of(context, context.deployment.rest_api.authorizers[method["authorizerId"]])
+            authorizer = self._authorizer_for(context, context.deployment.rest_api.authorizers[method["authorizerId"]])
             request = context.invocation_request
             token = request["headers"].get(authorizer.header)
-            said = authorizer.authorize(token, _method_arn(context))
+            context_ = authorizer.authorize(token, _method_arn(context))
         except GatewayRefusal as refused:
             raise _gateway_error(self._emulator, refused.kind) from refused
-        context.context_variables["authorizer"] = dict(said)
+        context.context_variables["authorizer"] = dict(context_)
 
-    def _of(self, context: Any, said: Mapping[str, Any]) -> TokenAuthorizer:
-        key = (context.api_id, context.deployment_id, said["id"])
+    def _authorizer_for(self, context: Any, authorizer_: Mapping[str, Any]) -> TokenAuthorizer:
+        key = (context.api_id, context.deployment_id, authorizer_["id"])
         if key not in self._known:
-            if said["type"] != "TOKEN":
+            if authorizer_["type"] != "TOKEN":
                 raise GatewayRefusal("AUTHORIZER_CONFIGURATION_ERROR")
-            self._known[key] = TokenAuthorizer(token_authorizer(said), self._invoke(context, said["authorizerUri"]))
+            self._known[key] = TokenAuthorizer(
+                token_authorizer(authorizer_), self._invoke(context, authorizer_["authorizerUri"])
+            )
         return self._known[key]
 
     def _invoke(self, context: Any, uri: str) -> Callable[[dict[str, Any]], Any]:
@@ -104,12 +106,12 @@ def _method_arn(context: Any) -> str:
 
 def _call(emulator: Emulator, uri: str, event: Mapping[str, Any], source_arn: str) -> bytes:
     """Call the function of an integration's or authorizer's URI as API Gateway, which its permission must allow."""
-    found = _FUNCTION.search(uri)
-    if found is None:
+    match = _FUNCTION.search(uri)
+    if match is None:
         raise GatewayRefusal("API_CONFIGURATION_ERROR")
     proxy = emulator.module(f"{EXECUTE_API}.integrations.aws").RestApiAwsProxyIntegration
     body = json.dumps(event).encode()
-    answer: bytes = proxy.call_lambda(function_arn=found[1], event=body, source_arn=source_arn, credentials=None)
+    answer: bytes = proxy.call_lambda(function_arn=match[1], event=body, source_arn=source_arn, credentials=None)
     return answer
 
 
@@ -121,12 +123,12 @@ def _importing(emulator: Emulator, original: Callable[..., Any]) -> Callable[...
         imported = original(rest_api, context=context, open_api_spec=open_api_spec, mode=mode)
         stores = emulator.module("services.apigateway.models").apigateway_stores
         container = stores[context.account_id][context.region].rest_apis[rest_api.id]
-        for kind, said in open_api_spec.get(RESPONSES, {}).items():
+        for kind, response in open_api_spec.get(RESPONSES, {}).items():
             container.gateway_responses[kind] = {
                 "responseType": kind,
-                "statusCode": str(said["statusCode"]) if said.get("statusCode") else None,
-                "responseParameters": said.get("responseParameters", {}),
-                "responseTemplates": said.get("responseTemplates", {}),
+                "statusCode": str(response["statusCode"]) if response.get("statusCode") else None,
+                "responseParameters": response.get("responseParameters", {}),
+                "responseTemplates": response.get("responseTemplates", {}),
                 "defaultResponse": False,
             }
         return imported
@@ -149,14 +151,14 @@ def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
     def answer(_: Any, exception: Any, context: Any) -> Any:
         from rolo import Response  # type: ignore[import-not-found]  # the emulator's environment has it
 
-        own = find(exception.type, context.deployment.rest_api.gateway_responses)
-        template = (own.get("responseTemplates") or {}).get("application/json")
+        configured = find(exception.type, context.deployment.rest_api.gateway_responses)
+        template = (configured.get("responseTemplates") or {}).get("application/json")
         variables = dict(context.context_variables)
         variables["error"] = {**variables.get("error", {}), "messageString": json.dumps(exception.message)}
-        status = int(own.get("statusCode") or exception.status_code or 500)
+        status = int(configured.get("statusCode") or exception.status_code or 500)
         body = rendered(template or '{"message":$context.error.messageString}', variables)
         response = Response(response=body, status=status, headers={"Content-Type": "application/json"})
-        for name, value in (own.get("responseParameters") or {}).items():
+        for name, value in (configured.get("responseParameters") or {}).items():
             response.headers[name.removeprefix("gatewayresponse.header.")] = value.strip("'")
         return response
 
@@ -166,11 +168,11 @@ def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
 def rendered(template: str, variables: Mapping[str, Any]) -> str:
     """Return a response template with its `$context.x.y`; API Gateway evaluates nothing else in these."""
 
-    def value(found: re.Match[str]) -> str:
-        said: Any = variables
-        for name in found[1].split("."):
-            said = said.get(name) if isinstance(said, Mapping) else None
-        return "" if said is None else str(said)
+    def value(match: re.Match[str]) -> str:
+        result: Any = variables
+        for name in match[1].split("."):
+            result = result.get(name) if isinstance(result, Mapping) else None
+        return "" if result is None else str(result)
 
     return _CONTEXT.sub(value, template)
 
@@ -198,7 +200,7 @@ def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams:
 
         threading.Thread(target=call, daemon=True).start()
         try:
-            status, headers, body = opened(stream)
+            status, headers, body = read_head(stream)
         except (Broken, MalformedResponse) as error:
             stream.leave()
             failure = emulator.module(f"{EXECUTE_API}.gateway_response").InternalServerError
@@ -210,7 +212,7 @@ def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams:
     return invoke
 
 
-def opened(stream: Stream) -> tuple[int, list[tuple[str, str]], Iterator[bytes]]:
+def read_head(stream: Stream) -> tuple[int, list[tuple[str, str]], Iterator[bytes]]:
     """Return status, headers and the rest of a streamed answer; raises Broken or MalformedAnswer."""
     chunks, received = iter(stream), b""
     for chunk in chunks:

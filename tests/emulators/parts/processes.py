@@ -56,24 +56,24 @@ class Executor:
         """Hand an event to the process and return the emulator's form of what it answered."""
         api = self._api or self._run()
         event = json.loads(payload["payload"] or "null")
-        stream = self.streams.of(event)
-        whole: list[bytes] = []
-        begun = self._log.stat().st_size
+        stream = self.streams.stream_of(event)
+        pieces: list[bytes] = []
+        log_start = self._log.stat().st_size
         seconds = float(function_timeout or self._version.config.timeout)
-        outcome = api.invoke(event, sink=stream.take if stream else whole.append, seconds=seconds)
+        outcome = api.invoke(event, sink=stream.take if stream else pieces.append, seconds=seconds)
         if api.init_error is not None or outcome.error_type == "Sandbox.Timedout":
             self.stop()  # as on Lambda, the next event starts anew
         if stream is not None:
             if outcome.mode == "whole":
                 stream.take(outcome.body)
             stream.end(failed=outcome.mode == "error" or bool(outcome.error_type))
-        answer = limited(outcome, b"".join(whole))
+        answer = limited(outcome, b"".join(pieces))
         with self._log.open("rb") as log:
-            log.seek(begun)
-            said = log.read().decode("utf-8", "replace")
+            log.seek(log_start)
+            log_text = log.read().decode("utf-8", "replace")
         models = self.emulator.module("services.lambda_.invocation.lambda_models")
         return models.InvocationResult(
-            request_id=payload["invoke-id"], payload=answer.body, is_error=answer.mode == "error", logs=said
+            request_id=payload["invoke-id"], payload=answer.body, is_error=answer.mode == "error", logs=log_text
         )
 
     def get_address(self) -> str:
@@ -127,11 +127,11 @@ def limited(outcome: Outcome, streamed: bytes) -> Outcome:
     if outcome.mode == "stream":
         return Outcome("whole", streamed)
     if outcome.mode == "whole" and len(outcome.body) > ANSWER_LIMIT:
-        said = {
+        error = {
             "errorMessage": f"Response payload size exceeded maximum allowed payload size ({ANSWER_LIMIT} bytes).",
             "errorType": "Function.ResponseSizeTooLarge",
         }
-        return Outcome("error", json.dumps(said).encode(), error_type=said["errorType"])
+        return Outcome("error", json.dumps(error).encode(), error_type=error["errorType"])
     return outcome
 
 

@@ -33,13 +33,13 @@ def install(emulator: Emulator) -> None:
             values["s3:prefix"] = request["Prefix"] or ""
         return values
 
-    def resource_arn(*, service: str, request_params: Mapping[str, Any] | None, **other: Any) -> str:
+    def resource_arn(*, service: str, request_params: Mapping[str, Any] | None, **arguments: Any) -> str:
         params = dict(request_params or {})
         if service == "dynamodb" and len(tables := set(tables_of(params))) == 1:
             params["TableName"] = tables.pop().rpartition("/")[2]
         elif service == "secretsmanager" and "SecretId" in params:
-            params["SecretId"] = secret_arn(connect(region_name=other["region"]).secretsmanager, params["SecretId"])
-        return str(build_arn(service=service, request_params=params, **other))
+            params["SecretId"] = secret_arn(connect(region_name=arguments["region"]).secretsmanager, params["SecretId"])
+        return str(build_arn(service=service, request_params=params, **arguments))
 
     enforcer._build_conditions, enforcer.build_resource_arn = conditions, resource_arn
 
@@ -51,14 +51,14 @@ def leading_keys(parameters: Mapping[str, Any], partition_key_of: Callable[[str]
         for key in (part.get("Key"), part.get("Item"), *part.get("Keys", ())):
             if key and name in key:
                 yield _text(key[name])
-        for found in _EQUALS.finditer(part.get("KeyConditionExpression") or ""):
-            if part.get("ExpressionAttributeNames", {}).get(found["name"], found["name"]) == name:
-                yield _text(part["ExpressionAttributeValues"][found["value"]])
+        for match in _EQUALS.finditer(part.get("KeyConditionExpression") or ""):
+            if part.get("ExpressionAttributeNames", {}).get(match["name"], match["name"]) == name:
+                yield _text(part["ExpressionAttributeValues"][match["value"]])
 
 
-def tables_of(asked: Mapping[str, Any]) -> Iterator[str]:
+def tables_of(request: Mapping[str, Any]) -> Iterator[str]:
     """Yield the table that each part of a request to DynamoDB is about."""
-    for table, _ in _parts(asked):
+    for table, _ in _parts(request):
         yield table
 
 
@@ -66,10 +66,10 @@ def _parts(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, An
     if "TableName" in parameters:
         yield parameters["TableName"], parameters
     batch = parameters.get("RequestItems")
-    for table, said in (batch or {}).items():
-        if isinstance(said, Mapping):
-            yield table, said
-        for write in said if isinstance(said, list) else ():
+    for table, part in (batch or {}).items():
+        if isinstance(part, Mapping):
+            yield table, part
+        for write in part if isinstance(part, list) else ():
             for request in write.values():
                 yield table, request
     for entry in parameters.get("TransactItems") or ():

@@ -120,8 +120,8 @@ class RuntimeApi:
         if self.current is not None:
             self.current.end(outcome)
         while not self._events.empty():
-            if (waiting := self._events.get()) is not None:
-                waiting.end(outcome)
+            if (event := self._events.get()) is not None:
+                event.end(outcome)
 
 
 class _Server(ThreadingHTTPServer):

@@ -24,7 +24,7 @@ class Stream:
     """One answer: bytes in order, then its end."""
 
     _chunks: "queue.Queue[bytes | None]" = field(default_factory=lambda: queue.Queue(CHUNKS))
-    _left: threading.Event = field(default_factory=threading.Event)
+    _disconnected: threading.Event = field(default_factory=threading.Event)
     _failed: bool = False
 
     def take(self, chunk: bytes) -> None:
@@ -41,7 +41,7 @@ class Stream:
 
     def leave(self) -> None:
         """Say that nobody reads any more."""
-        self._left.set()
+        self._disconnected.set()
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the bytes as they come; raises Broken at the end of one that failed."""
@@ -52,7 +52,7 @@ class Stream:
 
     def _put(self, chunk: bytes | None) -> None:
         waited = 0.0
-        while not self._left.is_set() and waited < WAIT_SECONDS:
+        while not self._disconnected.is_set() and waited < WAIT_SECONDS:
             try:
                 self._chunks.put(chunk, timeout=0.5)
             except queue.Full:
@@ -72,7 +72,7 @@ class Streams:
         """Open one, for the function that will answer this request."""
         return self._open.setdefault(request_id, Stream())
 
-    def of(self, event: object) -> Stream | None:
+    def stream_of(self, event: object) -> Stream | None:
         """Return the stream that waits for the answer to an event; None if a whole answer is expected."""
         context = event.get("requestContext") if isinstance(event, dict) else None
         return self._open.get(str(context.get("requestId"))) if isinstance(context, dict) else None

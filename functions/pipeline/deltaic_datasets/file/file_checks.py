@@ -77,7 +77,7 @@ def check(text: str, set_values: Mapping[str, str] | None = None) -> Checked:
     except Unreadable as unreadable:
         return Checked(None, unreadable.mistakes[:MOST_MISTAKES])
     bound = bind(unbound, set_values)
-    document = unbound.bound(bound.content, bound.used)
+    document = unbound.with_variables(bound.content, bound.used)
     binding_mistakes = bound.mistakes[:MOST_MISTAKES]
     try:
         dataset = Dataset.model_validate(document.value)

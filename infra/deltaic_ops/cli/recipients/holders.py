@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from deltaic_ops.inspection.table_facts import TableFacts
 
-
 _READ_LOG = "Read the Delta log with your credentials: version, size, columns, and clients that can read the table."
 
 CLIENTS: list[Column] = fields(CLIENTS="clients", CAN_READ="reads", REMARK="remark")

@@ -9,9 +9,9 @@ CALLS = count(1)
 def handler(event: dict[str, Any], _: Any) -> Any:
     token = event["authorizationToken"].removeprefix("Bearer ")
     number = next(CALLS)
-    every = event["methodArn"].split("/")[0] + "/small/*/*"
-    allow = {"Action": "execute-api:Invoke", "Effect": "Allow", "Resource": [every]}
-    deny = {"Action": "execute-api:*", "Effect": "Deny", "Resource": every.replace("/*/*", "/GET/echo/fixed")}
+    resource = event["methodArn"].split("/")[0] + "/small/*/*"
+    allow = {"Action": "execute-api:Invoke", "Effect": "Allow", "Resource": [resource]}
+    deny = {"Action": "execute-api:*", "Effect": "Deny", "Resource": resource.replace("/*/*", "/GET/echo/fixed")}
     statements = {"narrow": [{**allow, "Resource": event["methodArn"]}], "deny": [allow, deny], "silent": []}
     if token == "unknown":
         raise Exception("Unauthorized")  # noqa: TRY002 -- the message that API Gateway knows
