@@ -142,7 +142,7 @@ def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> N
     assert set(template.routes) == deployed
 
 
-def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str, Any]) -> None:
+def test_only_the_parameter_switches_streaming(mode: str, body: dict[str, Any]) -> None:
     for route, operation in deployed_routes(body).items():
         integration = operation["x-amazon-apigateway-integration"]
         streams = mode == "enabled" and ROUTES.get(route) in STREAMED
@@ -156,13 +156,13 @@ def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str,
         assert integration.get("timeoutInMillis", 29000) == (900000 if streams else 29000)
 
 
-def test_no_route_is_open_but_those_that_are_for_anybody(body: dict[str, Any]) -> None:
+def test_only_public_routes_have_no_authorizer(body: dict[str, Any]) -> None:
     for route, operation in deployed_routes(body).items():
         assert operation.get("security") == [{"NONE" if route in PUBLIC else "Bearer": []}], route
     assert body["components"]["securitySchemes"]["Bearer"]["x-amazon-apigateway-authorizer"]["type"] == "token"
 
 
-def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, dict[str, Any]]) -> None:
+def test_the_gateway_can_call_every_function_of_its_routes(resources: dict[str, dict[str, Any]]) -> None:
     allowed = {
         (resource["Properties"]["SourceArn"].split("/", 2)[2], resource["Properties"]["FunctionName"])
         for resource in resources.values()
@@ -191,7 +191,7 @@ def test_every_function_has_one_event() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ANSWERING)
-def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
+def test_an_example_event_matches_a_route_of_its_function(endpoint: str) -> None:
     file = ROOT / "events" / f"{endpoint}.json"
     assert file.is_file(), f"add {name_of(file)}: a request as the gateway sends it to {endpoint}"
     event = json.loads(file.read_text())
@@ -212,7 +212,7 @@ def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint
         assert load_template(parameters=OPTIONAL).authorizer.validation.search(event["headers"]["Authorization"])
 
 
-def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
+def test_the_authorizers_example_event_is_of_a_token_authorizer() -> None:
     event = json.loads((ROOT / "events" / "authorizer.json").read_text())
     assert event["type"] == "TOKEN"
     assert load_template(parameters=OPTIONAL).authorizer.validation.search(event["authorizationToken"])
@@ -237,7 +237,7 @@ def row_of(endpoint: str) -> dict[str, str]:
     return endpoint_table()[endpoint]
 
 
-def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> None:
+def test_the_page_lists_every_known_table_feature() -> None:
     rows = {
         name.strip("`"): (row["parquet format"], row["delta format"])
         for names, row in table_of("share.md", FEATURES_HEADER).items()
@@ -251,7 +251,7 @@ def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> No
     }
 
 
-def test_the_page_leads_from_every_route_to_its_folder() -> None:
+def test_the_page_lists_the_folder_of_every_route() -> None:
     rows = {endpoint: row["folder"] for endpoint, row in endpoint_table().items()}
     expected = {f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in DESCRIBED.items()}
     assert rows == expected, "the table of endpoints in docs/architecture.md"
@@ -310,7 +310,7 @@ def name_of(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_paths_and_modules_in_pages_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     names = set(
         re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:functions|infra|tests|docs)(?:/[\w.]+)+)/?`", text)
@@ -336,7 +336,7 @@ def is_there(module: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
+def test_links_lead_to_existing_pages_and_headings(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", outside_of_code(page)):
         path, _, heading = target.partition("#")
         path_ = (page.parent / path).resolve() if path else page
@@ -361,7 +361,7 @@ def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
     assert [page for page in pages if not page.read_text().startswith("# ")] == []
 
 
-def test_a_seam_names_the_version_that_is_pinned() -> None:
+def test_seams_have_the_pinned_versions() -> None:
     seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
     versions = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
     lists = "".join(path.read_text() for path in (ROOT / "tests" / "emulators").glob("*.txt"))

@@ -16,5 +16,5 @@ from deltaic_terminal.nearest import did_you_mean
         ("", ""),
     ],
 )
-def test_the_nearest_name_is_told_as_it_is_spelled(misspelled: str, expected: str) -> None:
+def test_the_nearest_name_is_suggested_in_its_spelling(misspelled: str, expected: str) -> None:
     assert did_you_mean(misspelled, ["label", "Vaccine_Share", "id"]) == expected

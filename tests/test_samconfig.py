@@ -23,7 +23,7 @@ def overrides(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_a_profile_deploys_its_own_stage_with_values_that_the_template_takes(name: str) -> None:
+def test_a_profile_has_its_own_stage_and_valid_parameters(name: str) -> None:
     declared, values = read(TEMPLATE)["Parameters"], overrides(name)
     assert values["Stage"] == name
     assert profile(name)["stack_name"] == f"deltaic-{name}"
@@ -39,12 +39,12 @@ def test_a_profile_deploys_its_own_stage_with_values_that_the_template_takes(nam
     assert transformed(parameters={**values, "DataBuckets": "arn:aws:s3:::lake"})
 
 
-def test_what_others_depend_on_is_protected() -> None:
+def test_stacks_that_recipients_use_are_protected() -> None:
     assert overrides("prod").get("DeletionProtection", "enabled") == "enabled"
     assert int(overrides("prod")["BackupDays"]) > 35
     assert profile("prod")["confirm_changeset"] is True
 
 
-def test_no_bucket_account_or_region_of_anybody_is_in_it() -> None:
+def test_the_configuration_contains_no_bucket_account_or_region() -> None:
     text = (ROOT / "samconfig.toml").read_text()
     assert not re.search(r"\d{12}|arn:|s3_bucket|region|role", text)

@@ -131,7 +131,7 @@ ROOTS = {
     [["ruff", "check", "."], ["ruff", "format", "--check", "."], pytest.param(["mypy"], marks=pytest.mark.slow)],
     ids=["lint", "format", "types"],
 )
-def test_the_tree_passes(command: list[str]) -> None:
+def test_the_import_check_passes_for_this_repository(command: list[str]) -> None:
     tool = Path(sys.executable).parent / command[0]
     done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -185,7 +185,7 @@ def package_of(module: str) -> str:
 
 
 @pytest.mark.parametrize("top", ROOTS)
-def test_packages_import_only_what_the_table_allows(top: str) -> None:
+def test_packages_import_only_allowed_packages(top: str) -> None:
     modules = modules_of(top)
     assert modules
     wrong = []
@@ -198,7 +198,7 @@ def test_packages_import_only_what_the_table_allows(top: str) -> None:
     assert not wrong, f"ALLOWED_IMPORTS of this file does not allow: {wrong}"
 
 
-def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
+def test_request_handlers_do_not_import_catalog_administration() -> None:
     answering = ("deltaic.http", "deltaic.sharing", "deltaic.sign_in")
     modules = {name: path for name, path in modules_of("deltaic").items() if name.startswith(answering)}
     imported = [(name, each) for name, path in modules.items() for each in sorted(imported_modules(path))]
@@ -206,7 +206,7 @@ def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> Non
     assert [pair for pair in imported if pair[1].startswith("deltaic.catalog.admin")] == []
 
 
-def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
+def test_the_table_of_imports_lists_packages_above_their_imports() -> None:
     unknown = allowed_imports().keys() - all_modules().keys()
     assert not unknown, f"remove the rows of packages that do not exist: {unknown}"
     earlier: list[str] = []
@@ -216,7 +216,7 @@ def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
         earlier.append(package)
 
 
-def test_the_table_of_imports_allows_nothing_that_is_not_used() -> None:
+def test_the_table_of_imports_has_no_unused_entries() -> None:
     used: dict[str, set[str]] = {package: set() for package in allowed_imports()}
     for top in ROOTS:
         for module, path in modules_of(top).items():
@@ -242,7 +242,7 @@ def loaded_before_snapshots() -> set[str]:
     return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
 
 
-def test_modules_that_are_named_in_strings_exist() -> None:
+def test_modules_in_strings_exist() -> None:
     for names in (NEVER, loaded_before_snapshots()):
         ours = {name for name in names if name.startswith("deltaic.")}
         assert ours
@@ -254,7 +254,7 @@ def test_modules_that_are_named_in_strings_exist() -> None:
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
 @pytest.mark.parametrize("top", ROOTS)
-def test_no_imports_run_in_a_circle(top: str, depth: int) -> None:
+def test_there_are_no_circular_imports(top: str, depth: int) -> None:
     """Neither between modules nor between folders of any depth."""
 
     def node(module: str) -> str:
@@ -269,7 +269,7 @@ def test_no_imports_run_in_a_circle(top: str, depth: int) -> None:
     order.prepare()  # raises CycleError, naming the circle
 
 
-def test_a_large_package_explains_itself_on_its_front_page() -> None:
+def test_a_large_package_lists_its_modules_in_its_docstring() -> None:
     """More than eight modules want ten lines: what the package does, an example by module, what it does not do."""
     modules = all_modules()
     below = Counter(name.rpartition(".")[0] for name in modules)
@@ -305,7 +305,7 @@ def test_a_folder_has_at_most_24_modules_and_subfolders(top: str) -> None:
     assert {str(folder): count for folder, count in inside.items() if count > 24} == {}
 
 
-def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
+def test_names_of_modules_and_classes_are_distinct() -> None:
     paths = list(LAYER.glob("deltaic/**/*.py"))
     modules = [path.stem for path in paths if path.stem != "__init__"]
     trees = [ast.walk(ast.parse(path.read_text())) for path in paths]
@@ -319,7 +319,7 @@ def test_a_handler_is_a_few_lines() -> None:
     assert {path.parent.name: count for path in HANDLERS if (count := len(path.read_text().splitlines())) > 40} == {}
 
 
-def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
+def test_every_error_is_in_the_tree_with_its_status_and_code() -> None:
     drawn = errors.__doc__ or ""
     classes: list[type[errors.DeltaicError]] = [
         value

@@ -81,7 +81,7 @@ def test_the_demo_ends_with_rows(local_environment: Path, tmp_path: Path) -> Non
     }  # fmt: skip
 
 
-def test_commands_of_no_extra_load_without_one(environment: Path, tmp_path: Path) -> None:
+def test_commands_without_an_extra_work_without_extras(environment: Path, tmp_path: Path) -> None:
     modules = {f"deltaic_ops.cli.{entry.module}" for entry in COMMANDS.values()}
     modules = {name for name in modules if not name.startswith(tuple(f"deltaic_ops.cli.{extra}" for extra in EXTRAS))}
     python = [str(environment / "bin" / "python"), "-c", f"import {', '.join(sorted(modules))}"]
@@ -89,7 +89,7 @@ def test_commands_of_no_extra_load_without_one(environment: Path, tmp_path: Path
     assert (loaded.returncode, loaded.stderr) == (0, "")
 
 
-def test_without_extras_the_help_names_every_command(deltaic: Deltaic) -> None:
+def test_without_extras_the_help_lists_every_command(deltaic: Deltaic) -> None:
     output = deltaic("--help")
     assert (output.returncode, output.stderr) == (0, "")
     assert [name for name in COMMANDS if f"  {name} " not in output.stdout] == []
@@ -116,21 +116,21 @@ def test_a_command_whose_extra_is_missing_names_it_and_does_nothing_else(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_the_embedded_aws_is_opened_with_the_extra_alone(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_state_folder_can_be_used_with_only_its_extra(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / ".deltaic" / "aws").mkdir(parents=True, mode=0o700)
     refused = deltaic("share", "list")
     sentence = "refused: awslambdaric is not installed: run `pip install 'deltaic[local]'`\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", sentence)
 
 
-def test_the_conformance_kit_is_in_it(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_the_wheel_contains_the_conformance_kit(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "alice.share").write_text('{"endpoint": "http://127.0.0.1:9", "bearerToken": "t"}')
     done = deltaic("conformance", "--profile", "alice.share")
     assert done.returncode == 1
     assert "no response: ConnectError" in done.stdout
 
 
-def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
+def test_the_wheel_contains_the_download_client(deltaic: Deltaic) -> None:
     done = deltaic("pull", "alice.share#share.schema.table", "t.csv")
     assert (done.returncode, done.stderr) == (
         1,
@@ -138,7 +138,7 @@ def test_the_download_client_is_in_it(deltaic: Deltaic) -> None:
     )
 
 
-def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_the_template_command_writes_all_files_for_sam(deltaic: Deltaic, tmp_path: Path) -> None:
     stack = tmp_path / "stack"
     assert deltaic("template", "stack").returncode == 0
     tracked = ["git", "ls-files", "template.yaml", "samconfig.toml", "functions"]
@@ -147,7 +147,9 @@ def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: P
     assert all((stack / name).read_bytes() == (ROOT / name).read_bytes() for name in paths)
 
 
-def test_a_folder_of_an_earlier_release_is_brought_up_and_keeps_its_answers(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_template_folder_of_an_earlier_release_is_updated_and_keeps_its_settings(
+    deltaic: Deltaic, tmp_path: Path
+) -> None:
     stack = tmp_path / "stack"
     assert deltaic("template", "stack").returncode == 0
     (stack / "samconfig.toml").write_text("version = 0.1\n")
@@ -159,7 +161,7 @@ def test_a_folder_of_an_earlier_release_is_brought_up_and_keeps_its_answers(delt
     assert not (stack / "functions" / "api" / "withdrawn").exists()
 
 
-def test_a_folder_with_something_else_is_left_alone(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_changed(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "template.yaml").write_text("Resources: {}\n")
     refused = deltaic("template", "mine")
@@ -170,13 +172,13 @@ def test_a_folder_with_something_else_is_left_alone(deltaic: Deltaic, tmp_path: 
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["template.yaml"]
 
 
-def test_a_job_without_spark_says_how_spark_comes(environment: Path, tmp_path: Path) -> None:
+def test_a_job_without_spark_reports_how_to_install_it(environment: Path, tmp_path: Path) -> None:
     program = "from deltaic_pipeline.spark.session import session; session('a job')"
     python = [str(environment / "bin" / "python"), "-c", program]
     refused = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert "Spark is not installed (pyspark): `pip install 'deltaic[pipeline]'` brings it" in refused.stderr
 
 
-def test_the_wheel_holds_nothing_compiled(wheel: Path) -> None:
+def test_the_wheel_contains_no_compiled_files(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         assert not [name for name in archive.namelist() if name.endswith(".pyc")]

@@ -41,7 +41,7 @@ def rule(deltaic: Deltaic, line: str) -> str:
     return str(report["rule"])
 
 
-def test_who_holds_a_grant_reads_and_is_told_what(shared: Deltaic) -> None:
+def test_a_recipient_with_a_grant_is_listed_as_a_reader_of_the_table(shared: Deltaic) -> None:
     result = shared.json(f"access alice {ORDERS.upper()}")
     assert result == {
         "recipient": "alice",
@@ -58,7 +58,7 @@ def test_who_holds_a_grant_reads_and_is_told_what(shared: Deltaic) -> None:
     assert "yes" in shared.done(f"access alice {ORDERS}")
 
 
-def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_access_shows_filters_expiry_and_missing_properties(shared: Deltaic, admin: CatalogAdmin) -> None:
     end = datetime.now(UTC) + timedelta(days=3)
     rows = "country = current_recipient('country') AND site IN current_recipient('sites')"
     admin.shares.create("trial")
@@ -74,7 +74,7 @@ def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Delta
     assert shared.json("access alice trial.a.t")["lackedProperties"] == ["sites"], "an empty list is none"
 
 
-def test_a_list_where_one_value_is_compared_is_none(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_list_property_is_missing_where_a_single_value_is_compared(shared: Deltaic, admin: CatalogAdmin) -> None:
     admin.recipients.update("bob", add_properties={"country": '["PL", "DE"]'})
     admin.tables.create("sales", "europe", "parted", "s3://deltaic-lake/parted", partition_filter="c = 1")
     admin.grants.create("bob", "sales", partition_filter="country IN current_recipient('country')")
@@ -83,7 +83,7 @@ def test_a_list_where_one_value_is_compared_is_none(shared: Deltaic, admin: Cata
     assert shared.json("access bob sales.europe.parted")["lackedProperties"] == ["country"]
 
 
-def test_what_has_ended_is_told(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_expired_recipients_and_grants_are_shown_as_expired(shared: Deltaic, admin: CatalogAdmin) -> None:
     admin.recipients.create("late")
     warned = shared.json("grant create late sales --ends 2020-01-01")["warnings"]
     assert "the grant has already ended" in warned[0]
@@ -94,7 +94,7 @@ def test_what_has_ended_is_told(shared: Deltaic, admin: CatalogAdmin) -> None:
     assert shared("access late sales.europe.orders --from nowhere").exit_code == 2
 
 
-def test_each_rule_that_says_no_says_which_it_is(shared: Deltaic) -> None:
+def test_each_denied_access_names_its_rule(shared: Deltaic) -> None:
     assert rule(shared, f"bob {ORDERS}") == "'bob' has no grant of share 'sales'"
     assert rule(shared, "alice sales.europe.visits") == "table 'sales.europe.visits' not found"
     assert rule(shared, "alice sales.asia.orders") == "schema 'sales.asia' not found"
@@ -114,7 +114,7 @@ def test_each_rule_that_says_no_says_which_it_is(shared: Deltaic) -> None:
     assert "nobody" in shared(f"access nobody {ORDERS}").output
 
 
-def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_recipient_show_lists_tables_and_keys(shared: Deltaic, admin: CatalogAdmin) -> None:
     shared.done("token create alice --expires 30d")
     shared.done("recipient invite alice --endpoint https://shares.example.org")
     shared.done("share create other")
@@ -159,7 +159,7 @@ def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: Cata
     assert "no tables" in shared("recipient show bob").stderr
 
 
-def test_who_holds_a_share_is_shown_with_it_and_with_its_tables(shared: Deltaic) -> None:
+def test_share_show_and_table_show_list_recipients(shared: Deltaic) -> None:
     shared.done("grant create bob sales --ends 2020-01-01")
     alice = {"recipient": "alice", "partitionFilter": "", "endsAt": None}
     result = shared.json("share show sales")
@@ -174,7 +174,7 @@ def test_who_holds_a_share_is_shown_with_it_and_with_its_tables(shared: Deltaic)
     assert "no recipients" in shared("share show alone").stderr
 
 
-def test_a_table_is_shown_with_its_own_filter_beside_each_recipients(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_table_show_lists_the_row_filters_of_each_recipient(shared: Deltaic, admin: CatalogAdmin) -> None:
     rows = "region IN current_recipient('regions')"
     admin.tables.create("sales", "europe", "visits", "s3://deltaic-lake/visits", partition_filter=rows)
     admin.grants.create("bob", "sales", partition_filter="team = 'north'")
@@ -208,7 +208,7 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     assert "not there yet" in mine["refused"]  # whoever came since has no rows, however fresh the others' are
 
 
-def test_a_table_that_has_left_the_listings_says_why(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_hidden_table_shows_its_reason(shared: Deltaic, admin: CatalogAdmin) -> None:
     followed = admin.tables.update("sales", "europe", "orders", followed=True)
     admin.tables.set_listed(followed, "its log has a gap")
     assert rule(shared, f"alice {ORDERS}") == f"table '{ORDERS}' is hidden from recipients: its log has a gap"
@@ -225,7 +225,7 @@ class Throttled(CatalogReader):
         raise TooManyRequests("the catalog is throttled")
 
 
-def test_trouble_on_the_way_is_no_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_failed_request_is_not_reported_as_a_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
     request = Asked(admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC))
     with pytest.raises(TooManyRequests):
         access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), request)

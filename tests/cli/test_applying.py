@@ -61,13 +61,13 @@ def change(file: Path, *way: str, to: Any = None) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_what_was_exported_needs_nothing(deltaic: Deltaic) -> None:
+def test_an_exported_catalog_needs_no_changes(deltaic: Deltaic) -> None:
     assert deltaic.json("plan declared") == {"steps": [], "means": [], "remarks": [], "deleted": 0}
     assert "nothing to do" in deltaic.done("plan declared")
     assert deltaic.json("apply declared") == {"done": [], "left": [], "warnings": []}
 
 
-def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> None:
+def test_a_plan_shows_its_effects_for_recipients(deltaic: Deltaic, files: Path) -> None:
     share = files / "shares" / "sales.yaml"
     europe = ("shares", "sales", "schemas", "europe", "tables")
     change(share, *europe, "stock")
@@ -107,7 +107,7 @@ def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> 
     assert deltaic.json("plan declared --out plan.json") == plan_
 
 
-def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_deletions_and_wider_access_need_an_option(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
     share = files / "shares" / "sales.yaml"
     change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "location", to=f"{LAKE}/all")
@@ -143,7 +143,7 @@ def typed(deltaic: Deltaic, line: str, answer: str) -> tuple[int, str]:
     return running.returncode, output.decode()
 
 
-def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic: Deltaic, files: Path) -> None:
+def test_at_a_terminal_a_plan_is_colored_and_asks_about_wider_access(deltaic: Deltaic, files: Path) -> None:
     share = files / "shares" / "sales.yaml"
     change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "history", to=True)
     change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
@@ -162,7 +162,7 @@ def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic
 
 
 @pytest.mark.usefixtures("files")
-def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
+def test_an_export_can_be_applied_to_an_empty_catalog(deltaic: Deltaic) -> None:
     deltaic.done("share delete sales --force")
     for recipient in ("alice", "bob", "carol"):
         deltaic.done(f"recipient delete {recipient} --yes")
@@ -178,7 +178,7 @@ def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
     assert deltaic.json("drift declared") == []
 
 
-def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_files_can_declare_federation_policies(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
     people = files / "recipients.yaml"
     ada = {"issuer": "https://login.test", "audience": "deltaic", "subject": "ada"}
     change(people, "recipients", "alice", "policies", to=[ada])
@@ -214,7 +214,7 @@ def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, 
         assert reason in deltaic("plan declared").stderr.replace("\n", " ")
 
 
-def test_a_share_goes_with_all_that_is_in_it(deltaic: Deltaic, files: Path) -> None:
+def test_deleting_a_share_deletes_its_entries_in_one_step(deltaic: Deltaic, files: Path) -> None:
     (files / "shares" / "sales.yaml").unlink()
     for recipient in ("alice", "bob", "carol"):
         change(files / "recipients.yaml", "recipients", recipient, "grants")
@@ -223,7 +223,9 @@ def test_a_share_goes_with_all_that_is_in_it(deltaic: Deltaic, files: Path) -> N
     assert deltaic.json("share list") == []
 
 
-def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_a_saved_plan_is_applied_only_if_the_catalog_is_unchanged(
+    deltaic: Deltaic, files: Path, admin: CatalogAdmin
+) -> None:
     change(files / "recipients.yaml", "recipients", "dora", to={})
     change(files / "shares" / "sales.yaml", "shares", "sales", "comment", to="all of it")
     deltaic.done("plan declared --out plan.json")
@@ -240,7 +242,7 @@ def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, fi
     assert "its name must end with .json" in deltaic("plan declared --out plan.txt").output
 
 
-def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, files: Path) -> None:
+def test_a_refused_step_is_reported_with_the_completed_steps(deltaic: Deltaic, files: Path) -> None:
     share = files / "shares" / "sales.yaml"
     change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
     change(share, "shares", "sales", "comment", to="c")
@@ -254,7 +256,7 @@ def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, 
     assert "then run apply again to continue" in refused.stderr
 
 
-def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
+def test_only_one_process_applies_files_at_a_time(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
     change(files / "shares" / "sales.yaml", "shares", "sales", "comment", to="c")
     with locked(Dynamo(lambda: dynamodb), deltaic.variables["CATALOG_TABLE"], "ann@host (1)"):
         refused = deltaic("apply declared")
@@ -287,7 +289,7 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
         ),
     ],
 )
-def test_what_the_catalog_would_refuse_is_told_with_its_line(
+def test_invalid_entries_are_reported_with_their_line(
     nowhere: Deltaic, tmp_path: Path, text: str, message: str
 ) -> None:
     (tmp_path / "f.yaml").write_text(text)
@@ -295,7 +297,7 @@ def test_what_the_catalog_would_refuse_is_told_with_its_line(
     assert (result.exit_code, message in result.output.replace("\n", " ")) == (1, True), result.output
 
 
-def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_a_view_keeps_its_location(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
     admin.views.create(
         "sales",
         "europe",
@@ -328,7 +330,7 @@ def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdm
     assert admin.views.get("sales", "europe", "own").requested_at is not None
 
 
-def test_a_version_is_changed_in_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_a_model_version_is_updated_in_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
     admin.models.create("sales", "europe", "churn")
     before = admin.models.add_version("sales", "europe", "churn", 3, f"{LAKE}/churn/3")
     deltaic.done("export again")
@@ -356,7 +358,7 @@ def test_a_view_whose_sql_is_refused_shows_no_history(deltaic: Deltaic, files: P
     assert not admin.tables.get(*path).history
 
 
-def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+def test_a_file_can_filter_a_followed_table(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
     admin.follows.put("sales", "europe", f"{LAKE}/")
     admin.tables.create("sales", "europe", "brought", f"{LAKE}/brought", followed=True)
     deltaic.done("export again")
@@ -382,14 +384,14 @@ def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path,
     assert list(admin.follows.list("sales")) == []
 
 
-def test_a_share_made_anew_is_not_what_was_being_deleted(deltaic: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_recreated_share_is_not_deleted_by_an_old_plan(deltaic: Deltaic, admin: CatalogAdmin) -> None:
     deltaic.done("share create s")
     with pytest.raises(NotFound):
         admin.shares.delete("s", force=True, resume=True)
     assert admin.shares.get("s").name == "s"
 
 
-def test_what_no_file_can_say_is_told(deltaic: Deltaic, files: Path, tmp_path: Path) -> None:
+def test_names_that_files_cannot_contain_are_reported(deltaic: Deltaic, files: Path, tmp_path: Path) -> None:
     (tmp_path / "UPPER.YAML").write_text("shares:\nstorages:\nrecipients:\n  dora:\n")
     plan_ = deltaic.json(f"plan {files} UPPER.YAML")
     assert [step["name"] for step in plan_["steps"]] == ["dora"]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 
-def test_a_client_is_made_listed_and_revoked(filled: Deltaic) -> None:
+def test_a_client_is_created_listed_and_revoked(filled: Deltaic) -> None:
     client_ = filled.json("recipient client alice --comment nightly")
     secret = client_.pop("clientSecret")
     assert secret.startswith("dls_")
@@ -24,7 +24,7 @@ def test_a_client_is_made_listed_and_revoked(filled: Deltaic) -> None:
     assert output.splitlines()[-1].startswith("dls_")
 
 
-def test_a_profile_has_the_secret_and_names_our_token_endpoint(filled: Deltaic) -> None:
+def test_a_profile_contains_the_secret_and_the_token_endpoint(filled: Deltaic) -> None:
     output = filled.done("recipient client alice --profile-file alice.share --scope deltaic.read")
     profile = Path("alice.share")
     assert profile.stat().st_mode & 0o777 == 0o600
@@ -42,7 +42,7 @@ def test_a_profile_has_the_secret_and_names_our_token_endpoint(filled: Deltaic) 
     }
 
 
-def test_no_client_is_made_for_a_profile_that_cannot_be_written(filled: Deltaic, admin: CatalogAdmin) -> None:
+def test_no_client_is_created_if_its_profile_cannot_be_written(filled: Deltaic, admin: CatalogAdmin) -> None:
     Path("there.share").write_text("mine")
     for file in ("there.share", "missing/alice.share"):
         assert filled(f"recipient client alice --profile-file {file}").exit_code == 1

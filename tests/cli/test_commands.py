@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
 
 
-def test_shares(deltaic: Deltaic) -> None:
+def test_shares_are_created_listed_updated_and_deleted(deltaic: Deltaic) -> None:
     result = deltaic.json(
         "share create Vaccine_Share --display-name Vaccines --property owner=lab --property note=a=b "
         "--comment 'Trial [bold]results[/bold]'"
@@ -42,7 +42,7 @@ def test_shares(deltaic: Deltaic) -> None:
     assert deltaic.json("share list") == []
 
 
-def test_schemas(filled: Deltaic) -> None:
+def test_schemas_are_created_listed_updated_and_deleted(filled: Deltaic) -> None:
     result = filled.json("schema create vaccine_share.Other --comment later")
     assert (result["name"], result["share"], result["comment"]) == ("Other", "vaccine_share", "later")
     assert filled.json("schema show VACCINE_SHARE.other") == result
@@ -53,7 +53,7 @@ def test_schemas(filled: Deltaic) -> None:
     assert "share 'vaccine_share' has no schemas yet" in filled.done("schema list vaccine_share")
 
 
-def test_tables(filled: Deltaic) -> None:
+def test_tables_are_created_listed_updated_and_deleted(filled: Deltaic) -> None:
     result = filled.json(
         "table create vaccine_share.acme.Doses --location s3a://bucket/doses/ --history --start-version 3 "
         "--access-mode url --access-mode dir --auxiliary s3://other/a --auxiliary s3://other/b --storage minio "
@@ -99,7 +99,7 @@ def test_tables(filled: Deltaic) -> None:
     assert [table["name"] for table in filled.json("table list vaccine_share")] == ["patients"]
 
 
-def test_a_share_may_have_periods_in_its_name(deltaic: Deltaic) -> None:
+def test_a_share_name_can_contain_periods(deltaic: Deltaic) -> None:
     for share in ("a.b", "a"):
         deltaic.done(f"share create {share}")
         deltaic.done(f"schema create {share}.b")
@@ -109,7 +109,7 @@ def test_a_share_may_have_periods_in_its_name(deltaic: Deltaic) -> None:
     assert [table["name"] for table in deltaic.json("table list a")] == ["in_a"]
 
 
-def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
+def test_storages_are_created_listed_updated_and_deleted(deltaic: Deltaic, secrets_manager: Any) -> None:
     storage = deltaic.json(
         "storage create store --endpoint http://minio:9000 --public-endpoint https://s3.test "
         "--region eu-west-1 --path-style --access-key-id AKIDEXAMPLE --secret-access-key-stdin",
@@ -129,7 +129,7 @@ def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
     assert "no storages" in deltaic.done("storage list")
 
 
-def test_recipients(deltaic: Deltaic) -> None:
+def test_recipients_are_created_listed_updated_and_deleted(deltaic: Deltaic) -> None:
     recipient = deltaic.json("recipient create Alice --comment reader --property country=de")
     assert deltaic.json("recipient show alice").items() >= recipient.items()
     assert deltaic.json("recipient list") == [recipient]
@@ -145,7 +145,7 @@ def test_recipients(deltaic: Deltaic) -> None:
 
 
 @pytest.mark.parametrize(("answer", "remaining"), [("n", ["alice"]), ("y", [])])
-def test_on_a_terminal_a_recipient_is_deleted_when_that_is_confirmed(
+def test_on_a_terminal_a_recipient_is_deleted_after_confirmation(
     filled: Deltaic, answer: str, remaining: list[str]
 ) -> None:
     ours, theirs = os.openpty()
@@ -163,7 +163,7 @@ def test_on_a_terminal_a_recipient_is_deleted_when_that_is_confirmed(
     assert [each["name"] for each in filled.json("recipient list")] == remaining
 
 
-def test_grants(filled: Deltaic) -> None:
+def test_grants_are_created_listed_updated_and_deleted(filled: Deltaic) -> None:
     filled.done("share create other")
     filled.done("recipient create bob")
     created = filled.json("grant create BOB Other")
@@ -177,7 +177,7 @@ def test_grants(filled: Deltaic) -> None:
     assert filled.json("grant list") == []
 
 
-def test_tokens(filled: Deltaic, tokens: TokenStore) -> None:
+def test_tokens_are_created_listed_and_revoked(filled: Deltaic, tokens: TokenStore) -> None:
     first = filled.json("token create alice --expires 12h --comment laptop")
     secret = first.pop("bearerToken")
     assert tokens.authenticate(secret).id == first["id"]
@@ -198,19 +198,19 @@ def test_tokens(filled: Deltaic, tokens: TokenStore) -> None:
 @pytest.mark.parametrize(
     "line", ["share list --catalog {}", "share --catalog={} list", "--catalog x share list --catalog {}"]
 )
-def test_a_global_option_is_taken_anywhere_in_the_line(filled: Deltaic, line: str) -> None:
+def test_a_global_option_can_appear_anywhere_in_the_line(filled: Deltaic, line: str) -> None:
     table = filled.variables.pop("CATALOG_TABLE")
     assert [each["name"] for each in filled.json(line.format(table))] == ["vaccine_share"]
 
 
-def test_an_option_of_the_command_and_a_value_are_not_taken_for_global_options(filled: Deltaic) -> None:
+def test_options_and_values_of_a_command_are_not_read_as_global_options(filled: Deltaic) -> None:
     storage = filled.json("storage create other --endpoint http://other:9000 --region eu-west-1")
     assert storage["region"] == "eu-west-1"
     assert filled.json("share create own --comment --stack")["comment"] == "--stack"
     assert filled.json("token create alice --profile own.share")["profile"] == "own.share"
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     done = CliRunner().invoke(app, ["--version"])
     assert (done.exit_code, done.output) == (0, f"deltaic {version('deltaic')}\n")
 
@@ -227,7 +227,7 @@ def verbs() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("command", verbs(), ids=" ".join)
-def test_every_command_explains_itself_by_example(command: list[str]) -> None:
+def test_the_help_of_every_command_has_an_example(command: list[str]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120", "TERM": "dumb"})
     assert result.exit_code == 0
     _, explained = re.split("[Uu]sage:", result.output.split("\nOptions", 1)[0], maxsplit=1)
@@ -241,7 +241,7 @@ def test_help_fits_a_terminal_of_100_columns(command: list[str]) -> None:
     assert [line for line in page.replace("uv run deltaic", "deltaic").splitlines() if len(line) > 100] == []
 
 
-def test_a_command_loads_only_its_own_noun() -> None:
+def test_a_command_imports_only_its_own_module() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from deltaic_ops.cli import app; "
         "assert CliRunner().invoke(app, ['share', '--help']).exit_code == 0; "
@@ -253,7 +253,7 @@ def test_a_command_loads_only_its_own_noun() -> None:
     assert "deltaic_ops.cli.local.demo" not in done.stdout
 
 
-def test_a_share_whose_name_has_a_period_is_made_with_a_warning(deltaic: Deltaic) -> None:
+def test_creating_a_share_with_a_period_in_its_name_prints_a_warning(deltaic: Deltaic) -> None:
     assert "warnings" not in deltaic.json("share create plain_share")
     [warning] = deltaic.json("share create acme.share")["warnings"]
     assert "its name contains a period" in warning

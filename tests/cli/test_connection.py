@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Variables = dict[str, str]
 
 
-def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedAws, dynamodb: Any) -> None:
+def test_options_have_precedence_over_variables(deltaic: Deltaic, embedded_aws: EmbeddedAws, dynamodb: Any) -> None:
     unique = uuid4().hex
     schema.create(dynamodb, f"other-{unique}", f"others-{unique}")
     deltaic.done("share create here")
@@ -32,7 +32,7 @@ def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedA
     assert json.loads(moved.stdout) == []
 
 
-def test_a_running_embedded_aws_is_found_by_its_folder(
+def test_a_running_embedded_aws_is_found_by_its_state_folder(
     deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     variables = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE", "DELTAIC_ENDPOINT")}
@@ -52,7 +52,7 @@ def test_a_running_embedded_aws_is_found_by_its_folder(
     assert "deltaic serve" in refused.stderr
 
 
-def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_command_starts_the_embedded_aws_of_an_unused_state_folder(deltaic: Deltaic, tmp_path: Path) -> None:
     state = tmp_path / "kept"
     with EmbeddedAws(state) as aws:
         here = over(deltaic, aws)
@@ -69,7 +69,7 @@ def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic,
     assert copy.read_bytes() == b"{}"
 
 
-def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
+def test_the_tables_of_a_deployed_stack_come_from_its_outputs(
     deltaic: Deltaic, embedded_aws: EmbeddedAws, aws_session: boto3.Session
 ) -> None:
     stack = f"stack-{uuid4().hex[:8]}"
@@ -110,7 +110,7 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
     assert outputs["Endpoint"] in deltaic("verify --as alice").output
 
 
-def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_a_missing_stack_is_refused(deltaic: Deltaic, tmp_path: Path) -> None:
     """Never another one's tables: not those that variables name, and not those of the embedded AWS."""
     deltaic.options = ["--stack", "no-such-stack"]
     for line in ("recipient create eve", "--stack no-such-stack share list"):
@@ -127,7 +127,7 @@ def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_pa
     assert not list((state / "aws").iterdir())
 
 
-def test_a_folder_without_an_aws_is_named_as_a_whole(
+def test_a_state_folder_without_an_aws_is_named_with_its_full_path(
     nowhere: Deltaic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -137,7 +137,7 @@ def test_a_folder_without_an_aws_is_named_as_a_whole(
     assert "--state" in refused.stderr
 
 
-def test_without_a_stack_the_tables_have_their_usual_names(
+def test_without_a_stack_the_tables_have_default_names(
     embedded_aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_PROFILE", "CATALOG_TABLE", "DELTAIC_ENDPOINT", "TOKENS_TABLE"):

@@ -50,7 +50,7 @@ def filled_catalog(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     return deltaic
 
 
-def test_what_is_exported_does_not_differ(filled_catalog: Deltaic, tmp_path: Path) -> None:
+def test_an_exported_catalog_has_no_drift(filled_catalog: Deltaic, tmp_path: Path) -> None:
     filled_catalog.done("export declared")
     files = {str(path.relative_to(tmp_path / "declared")) for path in (tmp_path / "declared").rglob("*.yaml")}
     assert files == {"storages.yaml", "recipients.yaml", "shares/Sales.yaml", "shares/empty%3Ashare.yaml"}
@@ -71,7 +71,7 @@ def test_what_is_exported_does_not_differ(filled_catalog: Deltaic, tmp_path: Pat
     assert "is not empty" in filled_catalog("export declared").output
 
 
-def test_what_differs_is_told_and_ends_with_2(filled_catalog: Deltaic, admin: CatalogAdmin) -> None:
+def test_drift_reports_differences_and_exits_with_2(filled_catalog: Deltaic, admin: CatalogAdmin) -> None:
     filled_catalog.done("export declared")
     admin.tables.update("sales", "europe", "orders", start_version=5)
     admin.tables.create("sales", "asia", "new", f"{LAKE}/new")
@@ -98,7 +98,7 @@ def test_what_differs_is_told_and_ends_with_2(filled_catalog: Deltaic, admin: Ca
     assert "- recipient bob: only in the files" in output
 
 
-def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) -> None:
+def test_a_trailing_slash_matters_in_texts_but_not_in_locations(tmp_path: Path) -> None:
     def declared(location: str, comment: str) -> Declaration:
         tables = {"t": {"location": location}}
         return Declaration.model_validate({"shares": {"s": {"comment": comment, "schemas": {"a": {"tables": tables}}}}})
@@ -137,13 +137,13 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
         ("recipients:\n  a:\n    properties:\n      n: 1\n", "a.properties.n: is text or a list of texts: quote it"),
     ],
 )
-def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_are_reported_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "f.yaml").write_text(text)
     result = nowhere(f"drift {tmp_path}/f.yaml")
     assert (result.exit_code, message in result.output.replace("\n", " ")) == (1, True), result.output
 
 
-def test_each_mistake_has_a_line_of_its_own_as_editors_open_it(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_each_mistake_is_printed_on_a_separate_line_that_editors_can_open(nowhere: Deltaic, tmp_path: Path) -> None:
     properties = "\n".join(f"      {name}: 1" for name in "abc")
     (tmp_path / "f.yaml").write_text(f"recipients:\n  a:\n    properties:\n{properties}\n")
     lines = nowhere(f"drift {tmp_path}/f.yaml").stderr.splitlines()
@@ -151,12 +151,12 @@ def test_each_mistake_has_a_line_of_its_own_as_editors_open_it(nowhere: Deltaic,
     assert [line.partition(": ")[0] for line in lines[1:]] == [f"{tmp_path}/f.yaml:{line}:7" for line in (4, 5, 6)]
 
 
-def test_text_in_another_encoding_is_told_with_its_place(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_text_in_another_encoding_is_reported_with_its_position(nowhere: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_bytes("shares:\n  s:\n    comment: f\u00fcr\n".encode("latin-1"))
     assert "f.yaml:3:15: not UTF-8: save the file as UTF-8" in nowhere(f"drift {tmp_path}/f.yaml").stderr
 
 
-def test_a_file_named_twice_is_one_and_hidden_ones_are_none(tmp_path: Path) -> None:
+def test_repeated_files_are_read_once_and_hidden_files_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("shares:\n  sales: {}\n")
     (tmp_path / ".github").mkdir()
     for name in (".github/ci.yaml", ".draft.yaml"):
@@ -164,7 +164,7 @@ def test_a_file_named_twice_is_one_and_hidden_ones_are_none(tmp_path: Path) -> N
     assert read([tmp_path, tmp_path / "f.yaml"]).shares.keys() == {"sales"}
 
 
-def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_a_share_is_declared_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("shares:\n  sales:\n")
     (tmp_path / "b.yaml").write_text("shares:\n  other:\n  Sales:\n")
     result = nowhere(f"drift {tmp_path}")
@@ -208,7 +208,7 @@ DECLARED = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=DECLARED, second=DECLARED)
-def test_files_say_what_was_written_and_differences_name_every_entry(
+def test_written_files_are_read_back_and_differences_name_every_entry(
     tmp_path_factory: pytest.TempPathFactory, first: Declaration, second: Declaration
 ) -> None:
     assert Declaration.model_validate(yaml.safe_load(text_of(first))) == first

@@ -330,7 +330,7 @@ SECOND = small(
 
 
 @pytest.mark.slow
-def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(catalog: Catalog) -> None:
+def test_after_a_kill_at_any_write_a_second_apply_reaches_the_declared_catalog(catalog: Catalog) -> None:
     kills, before, after = 0, expected_rows(FIRST), expected_rows(SECOND)
     while True:
         catalog.apply(FIRST)
@@ -354,7 +354,7 @@ def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(catalog: C
 
 
 @pytest.mark.slow
-def test_the_catalog_is_what_the_files_say_whatever_happened(catalog: Catalog) -> None:
+def test_the_catalog_equals_the_files_after_any_history(catalog: Catalog) -> None:
     class OverThisPlace(FilesMachine):
         def __init__(self) -> None:
             super().__init__(catalog)

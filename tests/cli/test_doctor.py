@@ -49,7 +49,7 @@ def doctor(provider: Provider) -> Callable[..., Result]:
     return lambda *arguments: CliRunner().invoke(app, ["doctor", *arguments], env=environment)
 
 
-def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_asked(
+def test_on_a_local_server_the_doctor_checks_tables_but_no_stack(
     doctor: Callable[..., Result],
 ) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
@@ -65,7 +65,9 @@ def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_a
     assert "too small to decide" in findings[f"streams responses for {SHARE}.{SCHEMA}.plain"]["said"]
 
 
-def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doctor: Callable[..., Result]) -> None:
+def test_the_doctor_does_not_read_as_expired_or_restricted_recipients(
+    provider: Provider, doctor: Callable[..., Result]
+) -> None:
     admin = provider.admin
     admin.shares.create("elsewhere")
     admin.schemas.create("elsewhere", "s")
@@ -89,7 +91,7 @@ def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doct
         admin.shares.delete("elsewhere", force=True)
 
 
-def test_a_table_that_does_not_exist_is_named(doctor: Callable[..., Result]) -> None:
+def test_the_doctor_names_a_missing_table(doctor: Callable[..., Result]) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.nothing")
     assert answer.exit_code == 1
     assert "nothing' not found" in answer.stdout
@@ -111,7 +113,7 @@ def parted(provider: Provider, tmp_path: Path) -> Iterator[str]:
     provider.admin.tables.delete(SHARE, SCHEMA, "parted")
 
 
-def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
+def test_the_doctor_finds_invalid_filters_and_missing_properties(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
     def filters() -> list[tuple[str, str, str]]:
@@ -144,7 +146,7 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     ]
 
 
-def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
+def test_the_doctor_finds_folders_whose_credentials_open_a_filtered_table(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
     admin, check = provider.admin, "credentials for a folder open no filtered table"
@@ -172,7 +174,7 @@ def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
     admin.tables.delete(SHARE, SCHEMA, "below")
 
 
-def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None:
+def test_a_streamed_response_is_recognized_by_its_times(provider: Provider) -> None:
     bearer = json.loads(provider.profile.read_text())["bearerToken"]
     with httpx.Client() as client:
         caller = SharingClient(client, provider.stack.endpoint, bearer)
@@ -207,7 +209,7 @@ def server(status: int, size: int) -> Iterator[SharingClient]:
         pytest.param(503, 100, "failed", id="refused"),
     ],
 )
-def test_an_answer_that_somebody_holds_back_is_found(status: int, size: int, verdict: str) -> None:
+def test_the_doctor_finds_a_buffered_response(status: int, size: int, verdict: str) -> None:
     with server(status, size) as caller:
         finding: Finding = check_streaming(caller, "/t", "t", {})
     assert (finding.verdict, bool(finding.remedy)) == (verdict, verdict == "failed"), finding
@@ -218,7 +220,7 @@ def a_view(name: str, **more: Any) -> View:
     return View(**fields, sql="SELECT 1 FROM source", created_at=NOW - timedelta(days=2), **more)
 
 
-def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> None:
+def test_stale_views_are_reported_with_reason_and_remedy() -> None:
     hour = timedelta(hours=1)
     behind = [
         a_view("never", max_staleness=3600),
@@ -248,7 +250,7 @@ def _moved(kind: str, name: str) -> str:
 SKILL = "---\nname: {name}\ndescription: {said}\n---\n"
 
 
-def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
+def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
     provider: Provider, doctor: Callable[..., Result]
 ) -> None:
     s3, admin = provider.client("s3"), provider.admin

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
 
 
-def test_what_ends_soon_is_listed_and_options_of_limits_are_read(deltaic: Deltaic) -> None:
+def test_expiring_lists_what_ends_soon_and_limit_options_are_parsed(deltaic: Deltaic) -> None:
     today = datetime.now(UTC)
     for line in ("share create sales", "share create trial", "recipient create alice", "recipient create gone"):
         deltaic.done(line)

@@ -20,7 +20,7 @@ def issuer() -> Iterator[Issuer]:
         yield started
 
 
-def test_a_policy_is_made_listed_and_removed(filled: Deltaic, issuer: Issuer) -> None:
+def test_a_policy_is_created_listed_and_removed(filled: Deltaic, issuer: Issuer) -> None:
     line = f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject 7f3c"
     policy = filled.json(f"{line} --subject-claim azp --comment login")
     assert policy == policy | {
@@ -38,19 +38,19 @@ def test_a_policy_is_made_listed_and_removed(filled: Deltaic, issuer: Issuer) ->
     assert "has no policy" in filled(f"recipient unfederate alice {policy['id']}").stderr
 
 
-def test_an_issuer_that_does_not_answer_is_a_warning(filled: Deltaic) -> None:
+def test_an_issuer_that_does_not_respond_is_a_warning(filled: Deltaic) -> None:
     line = "recipient federate alice --issuer http://127.0.0.1:9 --audience deltaic --subject 7f3c"
     assert "until it does" in filled.json(line)["warnings"][0]
     assert len(filled.json("recipient policies")) == 1
 
 
 @pytest.mark.parametrize("issuer", ["login.example.org", "http://login.example.org", "https://a:b@login.example.org"])
-def test_what_is_no_issuer_is_refused_before_anything_is_written(filled: Deltaic, issuer: str) -> None:
+def test_an_invalid_issuer_is_refused_before_any_write(filled: Deltaic, issuer: str) -> None:
     assert filled(f"recipient federate alice --issuer {issuer} --audience deltaic --subject 7f3c").exit_code == 1
     assert filled.json("recipient policies") == []
 
 
-def test_a_profile_names_the_issuers_token_endpoint(filled: Deltaic, issuer: Issuer) -> None:
+def test_a_profile_contains_the_issuers_token_endpoint(filled: Deltaic, issuer: Issuer) -> None:
     line = f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject reports"
     filled.done(f"{line} --profile-file alice.share --client-id reports --scope deltaic.read")
     profile = Path("alice.share")
@@ -69,7 +69,7 @@ def test_a_profile_names_the_issuers_token_endpoint(filled: Deltaic, issuer: Iss
     assert len(filled.json("recipient policies")) == 1
 
 
-def test_a_profile_may_name_a_key_of_the_recipients_own(filled: Deltaic, issuer: Issuer) -> None:
+def test_a_profile_can_contain_the_recipients_own_key(filled: Deltaic, issuer: Issuer) -> None:
     filled.done(
         f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject reports --profile-file "
         "alice.share --client-id reports --private-key-file /keys/alice.pem --key-id k1"
@@ -88,7 +88,7 @@ def test_a_profile_may_name_a_key_of_the_recipients_own(filled: Deltaic, issuer:
     }
 
 
-def test_no_policy_is_made_for_a_profile_that_cannot_be_written(filled: Deltaic, issuer: Issuer) -> None:
+def test_no_policy_is_created_if_its_profile_cannot_be_written(filled: Deltaic, issuer: Issuer) -> None:
     line = f"recipient federate alice --issuer {issuer.url} --audience deltaic --subject reports"
     assert "--client-id" in filled(f"{line} --profile-file alice.share").stderr
     assert filled(f"{line} --profile-file missing/alice.share --client-id reports").exit_code == 1

@@ -91,7 +91,7 @@ def sales(deltaic: Deltaic, admin: CatalogAdmin, orders: str) -> Deltaic:
     return deltaic
 
 
-def test_a_table_says_which_rows_and_columns_it_shares(sales: Deltaic, orders: str, tmp_path: Path) -> None:
+def test_a_table_shows_its_filter_and_hidden_columns(sales: Deltaic, orders: str, tmp_path: Path) -> None:
     (tmp_path / "rows.sql").write_text(f"{BY_REGION}\n  AND year >= 2024\n")
     table = sales.json(
         f"table create sales.europe.mine --location {orders} --partition-filter @rows.sql --hide-columns region,TEAM"
@@ -112,7 +112,7 @@ def test_a_table_says_which_rows_and_columns_it_shares(sales: Deltaic, orders: s
     assert "  all  " in next(line for line in sales.done("table list sales").splitlines() if ".mine" in line)
 
 
-def test_what_does_not_fit_the_table_is_refused_and_not_written(sales: Deltaic, orders: str) -> None:
+def test_an_invalid_filter_is_refused_and_not_stored(sales: Deltaic, orders: str) -> None:
     before = sales.json("table list sales")
     new, old = f"table create sales.europe.new --location {orders}", f"table update {ORDERS}"
     for line, message in (
@@ -153,7 +153,7 @@ def shared(columns: str, partitions: tuple[str, ...], configuration: dict[str, s
 
 
 @pytest.mark.parametrize(("name", "columns", "partitions", "configuration", "features", "message"), HIDDEN)
-def test_what_recipients_would_see_all_the_same_cannot_be_hidden(  # noqa: PLR0917 -- what a table is
+def test_columns_that_files_reveal_cannot_be_hidden(  # noqa: PLR0917 -- what a table is
     name: str,
     columns: str,
     partitions: tuple[str, ...],
@@ -165,7 +165,7 @@ def test_what_recipients_would_see_all_the_same_cannot_be_hidden(  # noqa: PLR09
         check_hidden([name], shared(columns, partitions, configuration, features))
 
 
-def test_partition_columns_are_hidden_as_the_table_spells_them() -> None:
+def test_hidden_columns_are_stored_in_the_tables_spelling() -> None:
     simple = shared(COLUMNS, PARTED, {"delta.enableIcebergCompatV2": "false"}, ("deletionVectors",))
     assert check_hidden(["DAY", "region"], simple) == ("day", "region")
     both = schema(id="long", hint=("string", {"delta.generationExpression": "upper(region)"}), region="string")
@@ -177,7 +177,7 @@ def test_partition_columns_are_hidden_as_the_table_spells_them() -> None:
 
 
 @pytest.mark.usefixtures("put")
-def test_a_table_that_moves_takes_its_filter_only_where_it_fits(sales: Deltaic) -> None:
+def test_a_table_can_move_only_where_its_filter_is_valid(sales: Deltaic) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}" --hide-columns team')
     before = sales.json(f"table show {ORDERS} --no-look")
     for folder, message in (("by_day", "region is not a partition column"), ("regions", "cannot hide 'team'")):
@@ -189,14 +189,14 @@ def test_a_table_that_moves_takes_its_filter_only_where_it_fits(sales: Deltaic) 
     assert moved == {**before, "location": f"s3://{BUCKET}/regions", "hiddenColumns": []}
 
 
-def test_a_file_that_is_none_is_a_line_and_not_a_stack_trace(sales: Deltaic, tmp_path: Path) -> None:
+def test_an_unreadable_file_prints_one_line_without_a_traceback(sales: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "bytes.sql").write_bytes(b"\xff\xfe")
     for name, message in (("nothing.sql", "nothing.sql"), ("bytes.sql", "UTF-8")):
         refused = sales(f"table update {ORDERS} --partition-filter @{name}")
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
 
 
-def test_a_grant_narrows_every_table_of_the_share(sales: Deltaic, orders: str) -> None:
+def test_the_filter_of_a_grant_applies_to_every_table_of_the_share(sales: Deltaic, orders: str) -> None:
     grant = sales.json("grant create bob sales --partition-filter 'year >= 2024'")
     assert grant["partitionFilter"] == "year >= 2024"
     assert sales.json("grant show bob sales") == grant
@@ -210,7 +210,7 @@ def test_a_grant_narrows_every_table_of_the_share(sales: Deltaic, orders: str) -
 
 
 @pytest.mark.usefixtures("put")
-def test_a_grants_filter_fits_every_table_or_is_refused(sales: Deltaic, dynamodb: Any, orders: str) -> None:
+def test_the_filter_of_a_grant_must_be_valid_for_every_table(sales: Deltaic, dynamodb: Any, orders: str) -> None:
     sales.done(f"table create sales.europe.days --location s3://{BUCKET}/by_day")
     before = sales.json("grant list")
 
@@ -233,7 +233,7 @@ def test_a_grants_filter_fits_every_table_or_is_refused(sales: Deltaic, dynamodb
 
 
 @pytest.mark.usefixtures("put")
-def test_a_table_that_comes_into_a_narrowed_share_fits_its_grants(sales: Deltaic, orders: str) -> None:
+def test_a_new_table_must_match_the_filters_of_existing_grants(sales: Deltaic, orders: str) -> None:
     sales.done("grant update alice sales --partition-filter \"team = 'a'\"")
     before = sales.json("table list sales")
     for line in (
@@ -251,7 +251,7 @@ def test_a_table_that_comes_into_a_narrowed_share_fits_its_grants(sales: Deltaic
     sales.done(f"table create sales.europe.new --location {orders}/")
 
 
-def test_a_property_given_more_than_once_is_a_list(sales: Deltaic) -> None:
+def test_a_repeated_property_option_is_a_list(sales: Deltaic) -> None:
     recipient = sales.json("recipient create carol --property regions=EU --property one=1 --property regions=US")
     assert recipient["properties"] == {"regions": ["EU", "US"], "one": "1"}
     assert sales.json("recipient show carol").items() >= recipient.items()
@@ -275,7 +275,7 @@ def test_a_log_is_read_without_pandas(sales: Deltaic) -> None:
     assert "pandas.core" not in done.stderr
 
 
-def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> None:
+def test_a_new_filter_names_recipients_without_its_property(sales: Deltaic, orders: str) -> None:
     assert "warning" not in sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
     sales.done("grant create bob sales")
     line = f"'bob' sees no rows of {ORDERS}: missing property region"
@@ -288,7 +288,7 @@ def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> N
     assert [line.split()[0] for line in sales.json(command)["warnings"]] == ["'alice'", "'bob'"]
 
 
-def test_who_lacks_a_property_is_warned_of(sales: Deltaic, dynamodb: Any) -> None:
+def test_recipients_without_a_property_cause_a_warning(sales: Deltaic, dynamodb: Any) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
     line = f"'bob' sees no rows of {ORDERS}: missing property region"
     assert line in sales.done("grant create bob sales")

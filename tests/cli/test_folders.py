@@ -36,7 +36,7 @@ def write(s3: Any, text: str) -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
+def test_a_volume_is_created_updated_and_deleted(filled: Deltaic) -> None:
     name = "vaccine_share.acme.scans"
     volume = filled.json(f"volume create {name} --location s3://{BUCKET}/scans/ --comment paper")
     assert (volume["location"], volume["accessModes"]) == (f"s3://{BUCKET}/scans", ["url", "dir"])
@@ -51,7 +51,7 @@ def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_an_empty_folder_and_what_else_is_shared_of_it_are_told(filled: Deltaic) -> None:
+def test_an_empty_or_overlapping_folder_causes_a_warning(filled: Deltaic) -> None:
     [empty] = filled.json(f"volume create vaccine_share.acme.none --location s3://{BUCKET}/none")["warnings"]
     assert empty == f"s3://{BUCKET}/none is empty"
     [warning] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
@@ -59,7 +59,7 @@ def test_an_empty_folder_and_what_else_is_shared_of_it_are_told(filled: Deltaic)
 
 
 @pytest.mark.parametrize("line", ["volume create vaccine_share.acme.x", "model version add vaccine_share.acme.m 1"])
-def test_a_bucket_that_is_not_there_is_refused_before_anything_is_stored(filled: Deltaic, line: str) -> None:
+def test_a_missing_bucket_is_refused_before_any_write(filled: Deltaic, line: str) -> None:
     filled.done("model create vaccine_share.acme.m")
     refused = filled(f"{line} --location s3://no-such-lake/x")
     assert (refused.exit_code, "cannot be read with your credentials" in refused.stderr) == (1, True), refused.output
@@ -67,7 +67,7 @@ def test_a_bucket_that_is_not_there_is_refused_before_anything_is_stored(filled:
     assert filled.json(f"{line} --location s3://no-such-lake/x --unchecked")["location"] == "s3://no-such-lake/x"
 
 
-def test_a_skill_says_what_its_file_says_and_says_it_anew(filled: Deltaic, s3: Any) -> None:
+def test_a_skill_has_the_attributes_of_its_file_and_can_be_refreshed(filled: Deltaic, s3: Any) -> None:
     write(s3, GOOD)
     skill = filled.json(NEW)
     assert (skill["description"], skill["allowedTools"]) == ("Reads forms.", "Read Grep")
@@ -99,7 +99,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_skill_against_the_rules_is_refused_by_what_is_wrong(filled: Deltaic, s3: Any, case: str) -> None:
+def test_an_invalid_skill_is_refused_with_the_reason(filled: Deltaic, s3: Any, case: str) -> None:
     text, reason = WRONG[case]
     write(s3, text)
     refused = filled(NEW)
@@ -107,13 +107,13 @@ def test_a_skill_against_the_rules_is_refused_by_what_is_wrong(filled: Deltaic, 
     assert filled.json("skill list vaccine_share") == []
 
 
-def test_a_folder_without_its_file_is_no_skill(filled: Deltaic, s3: Any) -> None:
+def test_a_folder_without_skill_md_is_refused(filled: Deltaic, s3: Any) -> None:
     s3.delete_object(Bucket=BUCKET, Key="skills/forms/SKILL.md")
     assert "has no SKILL.md" in filled(NEW).stderr
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_version_tells_the_run_that_mlflow_tells(filled: Deltaic) -> None:
+def test_a_model_version_has_the_run_of_its_mlmodel_file(filled: Deltaic) -> None:
     name = "vaccine_share.acme.dosage"
     filled.done(f"model create {name} --comment doses")
     add = f"model version add {name} "
@@ -128,7 +128,7 @@ def test_a_version_tells_the_run_that_mlflow_tells(filled: Deltaic) -> None:
 
 
 @pytest.mark.usefixtures("s3")
-def test_a_folder_of_the_stacks_own_bucket_is_refused(filled: Deltaic) -> None:
+def test_a_folder_in_the_stacks_own_bucket_is_refused(filled: Deltaic) -> None:
     filled.variables["ICEBERG_BUCKET"] = BUCKET
     for command in ("volume create", "table create --unchecked"):
         refused = filled(f"{command} vaccine_share.acme.scans --location s3://{BUCKET}/scans")
@@ -136,7 +136,7 @@ def test_a_folder_of_the_stacks_own_bucket_is_refused(filled: Deltaic) -> None:
         assert f"the bucket '{BUCKET}', which holds the stack's own files" in " ".join(refused.stderr.split())
 
 
-def test_a_folder_behind_an_unknown_access_point_is_shared_with_a_warning(filled: Deltaic) -> None:
+def test_a_folder_behind_an_unknown_access_point_causes_a_warning(filled: Deltaic) -> None:
     point = "s3://arn:aws:s3:us-east-1:123456789012:accesspoint/partner"
     for command in ("volume create", "model version add", "table create --access-mode dir"):
         name = "vaccine_share.acme.scans" if command != "model version add" else "vaccine_share.acme.m 1"
@@ -147,7 +147,7 @@ def test_a_folder_behind_an_unknown_access_point_is_shared_with_a_warning(filled
         assert "the bucket of its access point is unknown" in " ".join(shared.stderr.split())
 
 
-def test_the_bucket_behind_an_access_point_is_asked_of_s3(
+def test_the_bucket_of_an_access_point_is_read_from_s3(
     embedded_aws: EmbeddedAws,
 ) -> None:
     environment = embedded_aws.environment

@@ -86,7 +86,7 @@ def actions_of(outcomes: Any) -> dict[str, str]:
     return {outcome["table"]: outcome["did"] for outcome in outcomes}
 
 
-def test_tables_of_a_folder_are_shared_as_they_come(
+def test_new_tables_of_a_followed_folder_are_shared(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     done = deltaic.done(f"share follow sales --folder {lake.folder}/")
@@ -109,7 +109,7 @@ def test_tables_of_a_folder_are_shared_as_they_come(
     assert lake.folder in deltaic.done("share show sales")
 
 
-def test_a_table_that_broke_leaves_and_comes_back_as_the_same(
+def test_a_broken_table_is_hidden_and_listed_again_with_its_id(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --schema s --now")
@@ -134,7 +134,7 @@ def test_a_table_that_broke_leaves_and_comes_back_as_the_same(
     assert read_tables() == ["net_returns_v2", "orders"]
 
 
-def test_names_that_are_excluded_are_not_entered_and_those_that_were_are_hidden(
+def test_excluded_tables_are_not_added_and_existing_ones_are_hidden(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --exclude 'NET_*' --now")
@@ -147,7 +147,7 @@ def test_names_that_are_excluded_are_not_entered_and_those_that_were_are_hidden(
 
 
 @pytest.mark.usefixtures("seen")
-def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, admin: CatalogAdmin) -> None:
+def test_following_does_not_change_the_providers_own_tables(deltaic: Deltaic, lake: Lake, admin: CatalogAdmin) -> None:
     admin.schemas.create("sales", "sales")
     lake.commit("mine", folder="elsewhere")
     admin.tables.create("sales", "sales", "orders", f"s3://{lake.bucket}/elsewhere/mine")
@@ -165,7 +165,7 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     assert "--exclude 'tmp_*' --exclude orders" in findings["shares sales.sales.orders"]["remedy"]
 
 
-def test_two_folders_of_one_name_and_a_broken_one_are_told(
+def test_duplicate_names_and_broken_tables_are_reported(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]]
 ) -> None:
     lake.commit("ORDERS")
@@ -184,7 +184,7 @@ def test_two_folders_of_one_name_and_a_broken_one_are_told(
 
 
 @pytest.mark.usefixtures("seen")
-def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
+def test_a_table_that_does_not_match_a_grants_filter_is_refused_and_stays_hidden(
     deltaic: Deltaic, lake: Lake, admin: CatalogAdmin
 ) -> None:
     lake.commit("parted", PARTED)
@@ -203,7 +203,7 @@ def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
     assert (again["parted"]["did"], "is invalid for it" in again["parted"]["why"]) == ("hidden", True)
 
 
-def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
+def test_a_table_that_is_filtered_elsewhere_is_not_shared_unfiltered(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     lake.commit("parted", PARTED)
@@ -228,7 +228,7 @@ def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
     assert actions_of(deltaic.json("share follow sales --now"))["orders"] == "back"
 
 
-def test_to_follow_no_more_leaves_what_recipients_see(
+def test_unfollowing_keeps_the_shared_tables(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     deltaic.done(f"share follow sales --folder {lake.folder} --now")
@@ -243,7 +243,7 @@ def test_to_follow_no_more_leaves_what_recipients_see(
     deltaic.done("schema delete sales.sales")
 
 
-def test_a_schema_goes_with_what_it_follows_by_force_alone(
+def test_a_schema_with_a_follow_is_deleted_only_with_force(
     deltaic: Deltaic, read_tables: Callable[[], list[str]], admin: CatalogAdmin
 ) -> None:
     admin.storages.create("other", region="eu-west-1")
@@ -277,7 +277,7 @@ def glue(aws_session: boto3.Session, embedded_aws: EmbeddedAws, lake: Lake) -> A
     return client
 
 
-def test_tables_of_a_database_are_shared_until_it_drops_them(
+def test_tables_of_a_glue_database_are_shared_until_they_are_dropped(
     deltaic: Deltaic, lake: Lake, glue: Any, read_tables: Callable[[], list[str]]
 ) -> None:
     outcomes = {
@@ -313,7 +313,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("line", "message"), REFUSED)
-def test_what_cannot_be_followed_is_refused(
+def test_an_invalid_source_is_refused(
     deltaic: Deltaic, lake: Lake, read_tables: Callable[[], list[str]], line: str, message: str
 ) -> None:
     answer = deltaic(f"share follow {line.format(folder=lake.folder)}")

@@ -42,7 +42,7 @@ def lake(filled: Deltaic, embedded_aws: EmbeddedAws) -> Deltaic:
     return filled
 
 
-def test_a_table_is_opened_and_closed_again(lake: Deltaic) -> None:
+def test_iceberg_access_can_be_enabled_and_disabled(lake: Deltaic) -> None:
     lake.done(f"table create iced.s.t --location s3://{BUCKET}/plain")
     assert lake.json("table show iced.s.t")["iceberg"] == ""
     assert lake.json("table update iced.s.t --iceberg signed")["iceberg"] == "signed"
@@ -56,7 +56,7 @@ def test_a_table_is_opened_and_closed_again(lake: Deltaic) -> None:
     assert lake.json("table update iced.s.t --iceberg off")["iceberg"] == ""
 
 
-def test_what_such_clients_cannot_read_is_told_to_the_provider(lake: Deltaic) -> None:
+def test_a_table_that_iceberg_clients_cannot_read_causes_a_warning(lake: Deltaic) -> None:
     result = lake(f"table create iced.s.v --location s3://{BUCKET}/variant --iceberg signed")
     assert result.exit_code == 0
     assert "Iceberg clients cannot read it: " in result.stderr
@@ -64,7 +64,7 @@ def test_what_such_clients_cannot_read_is_told_to_the_provider(lake: Deltaic) ->
     assert "variant" in warning
 
 
-def test_a_profile_names_their_endpoint_where_the_server_has_one(lake: Deltaic) -> None:
+def test_a_profile_contains_the_iceberg_endpoint_if_the_server_has_one(lake: Deltaic) -> None:
     lake.variables["ICEBERG_BUCKET"] = "deltaic-icebergbucket"
     lake.done("token create alice --profile alice.share")
     profile = json.loads(Path("alice.share").read_text())
@@ -93,7 +93,7 @@ def test_an_iceberg_table_that_cannot_be_shared_is_refused(lake: Deltaic, option
     assert lake.json("table list iced") == []
 
 
-def test_an_iceberg_table_is_not_looked_at_as_if_it_had_a_delta_log(lake: Deltaic) -> None:
+def test_lint_reads_iceberg_metadata_of_an_iceberg_table(lake: Deltaic) -> None:
     lake.done(f"table create iced.s.own --format iceberg --location s3://{BUCKET}/plain --unchecked")
     assert lake.json("table show iced.s.own")["latest"] is None
     assert "last checkpoint" not in lake.done("table show iced.s.own")

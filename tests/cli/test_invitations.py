@@ -29,7 +29,7 @@ def test_a_link_is_shown_once_and_listed_without_its_secret(filled: Deltaic, adm
     assert admin.tokens.list(admin.recipients.get("alice").id) == []
 
 
-def test_a_mail_is_a_draft_with_the_link_for_one_pair_of_eyes(filled: Deltaic) -> None:
+def test_a_mail_is_a_private_draft_with_the_link(filled: Deltaic) -> None:
     file = Path("alice.eml")
     output = filled.done(f"recipient invite alice --mail {file}")
     assert "/activate/" not in output
@@ -52,7 +52,7 @@ def test_a_mail_is_a_draft_with_the_link_for_one_pair_of_eyes(filled: Deltaic) -
         pytest.param("m\u00fcller", "m\u00fcller", id="letters"),
     ],
 )
-def test_a_mail_takes_a_name_as_text(deltaic: Deltaic, admin: CatalogAdmin, name: str, subject: str) -> None:
+def test_a_mail_escapes_the_recipients_name(deltaic: Deltaic, admin: CatalogAdmin, name: str, subject: str) -> None:
     admin.recipients.create(name)
     output = deltaic.done(f"recipient invite {shlex.quote(name)} --mail it.eml")
     mail = message_from_string(Path("it.eml").read_text(), policy=policy.default)
@@ -62,7 +62,7 @@ def test_a_mail_takes_a_name_as_text(deltaic: Deltaic, admin: CatalogAdmin, name
     assert f"'{subject}'" in output
 
 
-def test_a_link_whose_token_was_never_used_is_listed_as_such(
+def test_invites_lists_links_whose_token_was_never_used(
     filled: Deltaic, admin: CatalogAdmin, tokens: TokenStore
 ) -> None:
     link = filled.json("recipient invite alice")["link"]
@@ -74,7 +74,7 @@ def test_a_link_whose_token_was_never_used_is_listed_as_such(
     assert "salt" not in filled.json("token list alice")[0]
 
 
-def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
+def test_a_canceled_link_stays_canceled(filled: Deltaic) -> None:
     invitation = filled.json("recipient invite alice")
     assert filled.json(f"recipient invite alice --cancel {invitation['id']}")["cancelled"] is True
     assert "cancelled" in filled.done("recipient invites alice")
@@ -95,21 +95,21 @@ def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:
         ("recipient invite alice --mail nowhere/alice.eml", "nowhere"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(filled: Deltaic, line: str, message: str) -> None:
+def test_an_invalid_invitation_is_refused_and_not_created(filled: Deltaic, line: str, message: str) -> None:
     refused = filled(line)
     assert refused.exit_code == 1
     assert message in refused.stderr
     assert filled.json("recipient invites") == []
 
 
-def test_a_token_command_makes_a_link_instead(filled: Deltaic) -> None:
+def test_token_create_can_create_a_link_instead(filled: Deltaic) -> None:
     assert filled.json("token create alice --link --expires 1d")["tokenSeconds"] == 86_400
     rotated = filled.json("token rotate alice --link --overlap 2h")
     assert rotated["overlapSeconds"] == 7200
     assert filled.json("token list alice") == []
 
 
-def test_a_recipient_that_is_deleted_takes_its_links_along(filled: Deltaic) -> None:
+def test_deleting_a_recipient_deletes_its_links(filled: Deltaic) -> None:
     filled.done("recipient invite alice")
     filled.done("recipient delete alice --yes")
     filled.done("recipient create alice")

@@ -61,7 +61,7 @@ def usage(filled: Deltaic, admin: CatalogAdmin, tmp_path: Path) -> str:
     return str(tmp_path / "usage")
 
 
-def test_the_last_use_of_each_key_is_told(filled: Deltaic, usage: str) -> None:
+def test_recipient_show_has_the_last_use_of_each_key(filled: Deltaic, usage: str) -> None:
     recipient = filled.json(f"recipient show alice --usage {usage}")
     [token], [policy], [client] = (recipient["keys"][kind] for kind in ("tokens", "policies", "clients"))
     assert [key["lastUsedAt"] for key in (token, policy, client)] == [timestamp(3), timestamp(5), timestamp(7)]
@@ -74,7 +74,7 @@ def test_the_last_use_of_each_key_is_told(filled: Deltaic, usage: str) -> None:
     }
 
 
-def test_the_last_read_of_a_table_is_told_by_recipient(filled: Deltaic, usage: str, admin: CatalogAdmin) -> None:
+def test_table_show_has_the_last_read_of_each_recipient(filled: Deltaic, usage: str, admin: CatalogAdmin) -> None:
     admin.recipients.create("bob")
     admin.grants.create("bob", "vaccine_share")
     table = filled.json(f"table show vaccine_share.acme.patients --usage {usage}")
@@ -86,7 +86,7 @@ def test_the_last_read_of_a_table_is_told_by_recipient(filled: Deltaic, usage: s
     assert "last read" in filled.done(f"table show vaccine_share.acme.patients --usage {usage}")
 
 
-def test_without_a_usage_table_nothing_is_told_of_last_uses(filled: Deltaic, tmp_path: Path) -> None:
+def test_without_a_usage_table_no_last_uses_are_shown(filled: Deltaic, tmp_path: Path) -> None:
     assert "lastUsedAt" not in filled.json("recipient show alice")
     assert "--usage" in filled("recipient show alice").stderr
     (tmp_path / "cut" / "_delta_log").mkdir(parents=True)

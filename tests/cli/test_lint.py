@@ -113,7 +113,7 @@ REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history
         ("viewed", {"string views": "columns stored as Arrow views: p"}),
     ],
 )
-def test_a_table_is_warned_of_by_what_recipients_run_into(
+def test_lint_warns_of_problems_for_recipients(
     deltaic: Deltaic, lake: str, name: str, expected: dict[str, str]
 ) -> None:
     warnings_ = warned(deltaic, f"{lake}/{name}")
@@ -127,7 +127,7 @@ def test_a_table_is_warned_of_by_what_recipients_run_into(
     assert all(relevant[check].startswith(message) for check, message in expected.items())
 
 
-def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
+def test_an_unreadable_table_fails_and_exits_with_1(deltaic: Deltaic, lake: str) -> None:
     locations = {
         "nothing": "no Delta log",
         "wrong": "is not an interval",
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) 
     assert json.loads(deltaic(f"lint {lake}/nothing --json").stdout)["clients"] == []
 
 
-def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> None:
+def test_lint_lists_which_clients_can_read_the_table(deltaic: Deltaic, lake: str) -> None:
     output = deltaic.done(f"lint {lake}/mapped").splitlines()
     clients = output[next(index for index, line in enumerate(output) if line.startswith("CLIENTS")) + 1 :][:4]
     assert [line.partition(":")[0] for line in clients] == [
@@ -159,7 +159,7 @@ def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> 
     ]
 
 
-def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_whole(
+def test_a_folder_that_contains_a_filtered_table_cannot_be_shared(
     filled: Deltaic, admin: CatalogAdmin, lake: str
 ) -> None:
     assert "folder alone" not in warned(filled, f"{lake}/fine")
@@ -172,15 +172,13 @@ def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_who
     assert "folder alone" not in warned(filled, "vaccine_share.acme.whole")
 
 
-def test_clients_that_refuse_decimals_of_another_scale_are_told_apart(deltaic: Deltaic, lake: str) -> None:
+def test_clients_that_refuse_decimals_of_another_scale_are_listed_separately(deltaic: Deltaic, lake: str) -> None:
     delta, _, folder, _ = deltaic.json(f"lint {lake}/unscaled")["clients"]
     assert (delta["reads"], delta["remark"]) == (True, "except Python, which refuses p=1.5")
     assert folder["reads"] is False
 
 
-def test_a_folder_that_credentials_do_not_open_is_warned_of_wherever_it_is_shared_by_directory(
-    filled: Deltaic, lake: str
-) -> None:
+def test_a_location_that_folder_clients_cannot_read_causes_a_warning(filled: Deltaic, lake: str) -> None:
     message = "deltalake and polars get 403"
     location, name = shlex.quote(f"{lake}/mit Umlaut \u00fc"), "vaccine_share.acme.umlaut"
     assert [
@@ -198,7 +196,7 @@ def test_a_folder_that_credentials_do_not_open_is_warned_of_wherever_it_is_share
     assert any(message in text for text in created["warnings"])
 
 
-def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shared(filled: Deltaic, lake: str) -> None:
+def test_new_ways_of_sharing_a_table_print_the_matching_lint_warnings(filled: Deltaic, lake: str) -> None:
     new = "table create vaccine_share.acme"
     assert "warnings" not in filled.json(f"{new}.fine --location {lake}/fine --history")
     [few] = filled.json(f"{new}.untold --location {lake}/untold")["warnings"]
@@ -211,7 +209,7 @@ def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shar
     assert "warnings" not in filled.json(f"{new}.unseen --location {lake}/lost --unchecked")
 
 
-def test_a_shared_table_is_looked_at_by_its_name(filled: Deltaic, admin: CatalogAdmin, lake: str) -> None:
+def test_lint_accepts_the_name_of_a_shared_table(filled: Deltaic, admin: CatalogAdmin, lake: str) -> None:
     admin.tables.create("vaccine_share", "acme", "long", f"{lake}/long")
     assert "checkpoint" in warned(filled, "vaccine_share.acme.long")
     assert "did you mean" in filled("lint vaccine_share.acme.lon").output

@@ -31,7 +31,7 @@ def shares(count: int, numbers: list[int]) -> Iterator[Share]:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_was_read_is_shown_before_more_is_asked_for(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+def test_a_page_is_printed_before_the_next_one_is_requested(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     operator, numbers = Operator(Wishes()), list[int]()
     operator.as_json = as_json
 
@@ -50,7 +50,7 @@ def test_what_was_read_is_shown_before_more_is_asked_for(capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("count", [0, 1, PAGE, PAGE + 1])
-def test_an_array_is_json_of_any_length(capsys: pytest.CaptureFixture[str], count: int) -> None:
+def test_a_list_of_any_length_is_a_valid_json_array(capsys: pytest.CaptureFixture[str], count: int) -> None:
     items = [{"n": number, "text": "a\nb"} for number in range(count)]
     print_array(iter(items))
     output = capsys.readouterr().out
@@ -58,7 +58,7 @@ def test_an_array_is_json_of_any_length(capsys: pytest.CaptureFixture[str], coun
     assert output == json.dumps(items, indent=2) + "\n"
 
 
-def test_who_has_read_enough_ends_the_command_without_a_word(deltaic: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_closed_pipe_ends_the_command_without_a_message(deltaic: Deltaic, admin: CatalogAdmin) -> None:
     for number in range(3):
         admin.shares.create(f"s{number}", comment="x" * 60_000)  # more than a pipe holds
     command = [sys.executable, "-c", "from deltaic_ops.cli import main; main()", "share", "list"]

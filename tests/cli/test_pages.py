@@ -106,9 +106,7 @@ def test_the_commands_that_share_a_table_share_it(
         }
 
 
-def test_every_command_on_leaks_is_taken_and_ends_what_it_says(
-    deltaic: Deltaic, tokens: TokenStore, tmp_path: Path
-) -> None:
+def test_every_command_on_leaks_works_as_described(deltaic: Deltaic, tokens: TokenStore, tmp_path: Path) -> None:
     for line in (
         "share create sales_share",
         "recipient create alice --property regions=EU",

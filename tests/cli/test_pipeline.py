@@ -36,13 +36,13 @@ def test_the_schema_is_json_schema(nowhere: Deltaic) -> None:
     assert schema["required"] == ["name", "sources", "target", "write"]
 
 
-def test_a_right_file_passes(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_a_valid_file_passes(nowhere: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "doses.yaml").write_text(RIGHT)
     assert "is valid" in nowhere.done(f"pipeline check {tmp_path}/doses.yaml")
     assert nowhere.json(f"pipeline check {tmp_path}/doses.yaml") == []
 
 
-def test_mistakes_are_told_with_file_line_and_field(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_mistakes_are_reported_with_file_line_and_field(nowhere: Deltaic, tmp_path: Path) -> None:
     file = tmp_path / "doses.yaml"
     file.write_text(RIGHT.replace("append", "add").replace("target: {", "target: {shard: a.b.c, "))
     result = nowhere(f"pipeline check {file}")
@@ -58,7 +58,7 @@ def test_mistakes_are_told_with_file_line_and_field(nowhere: Deltaic, tmp_path: 
     ]
 
 
-def test_a_file_is_checked_for_the_values_of_a_run(nowhere: Deltaic, tmp_path: Path) -> None:
+def test_a_file_is_checked_with_the_values_of_a_run(nowhere: Deltaic, tmp_path: Path) -> None:
     file = tmp_path / "doses.yaml"
     paths = "[s3://inbox/*.csv, 's3://a/{{ day }}']"
     file.write_text("variables: {day: {type: date}}\n" + RIGHT.replace("[s3://inbox/*.csv]", paths))
@@ -71,7 +71,7 @@ def test_a_file_is_checked_for_the_values_of_a_run(nowhere: Deltaic, tmp_path: P
     assert (result.exit_code, "--set 'day' is not NAME=VALUE, such as day=" in result.stderr) == (1, True)
 
 
-def test_what_runs_did_is_read_without_spark(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_runs_are_listed_without_spark(deltaic: Deltaic, tmp_path: Path) -> None:
     location = str(tmp_path / "doses")
     (tmp_path / "doses.yaml").write_text(RIGHT.replace("s3://lake/doses", location))
     missing = deltaic("pipeline runs doses.yaml")
@@ -103,7 +103,7 @@ def test_a_missing_file_is_refused(deltaic: Deltaic, verb: str) -> None:
     assert "nothing.yaml" in result.stderr
 
 
-def test_a_wrong_file_is_not_run(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_an_invalid_file_is_not_run(deltaic: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "doses.yaml").write_text(RIGHT.replace("s3://lake", "lake"))
     result = deltaic(f"pipeline run {tmp_path}/doses.yaml")
     assert result.exit_code == 1
@@ -112,13 +112,13 @@ def test_a_wrong_file_is_not_run(deltaic: Deltaic, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["schedule", "run --on emr"])
 @pytest.mark.parametrize(("minutes", "exit_code"), [("0", 2), ("10081", 2), ("10080", 1)])
-def test_a_time_limit_is_a_minute_to_a_week(nowhere: Deltaic, verb: str, minutes: str, exit_code: int) -> None:
+def test_a_time_limit_is_between_a_minute_and_a_week(nowhere: Deltaic, verb: str, minutes: str, exit_code: int) -> None:
     result = nowhere(f"pipeline {verb} nothing.yaml --minutes {minutes}")
     assert result.exit_code == exit_code
     assert ("--minutes" in result.stderr) is (exit_code == 2)
 
 
-def test_a_table_is_looked_at_before_it_is_maintained(deltaic: Deltaic) -> None:
+def test_a_table_is_checked_before_maintenance(deltaic: Deltaic) -> None:
     result = deltaic("pipeline maintain s3://no-such-lake/table --dry-run --zorder-by id --keep 30")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1].startswith("error: ")
@@ -127,7 +127,7 @@ def test_a_table_is_looked_at_before_it_is_maintained(deltaic: Deltaic) -> None:
     assert deltaic("pipeline maintain s3://lake/table --checkpoint-after none").exit_code == 2
 
 
-def test_a_publication_finds_the_embedded_aws_by_its_folder(
+def test_a_publication_finds_the_embedded_aws_by_its_state_folder(
     deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
 ) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
@@ -142,7 +142,7 @@ def test_a_publication_finds_the_embedded_aws_by_its_folder(
     assert "`deltaic serve`" in deltaic(line).stderr
 
 
-def test_the_options_of_a_publication_are_the_jobs_own(nowhere: Deltaic) -> None:
+def test_the_options_of_publish_are_those_of_the_job(nowhere: Deltaic) -> None:
     output = nowhere("pipeline publish --help", UV_RUN_RECURSION_DEPTH="1")
     assert (output.exit_code, "--partition-by" in output.stdout) == (0, True)
     assert "\n  uv run deltaic pipeline publish --from " in output.stdout
@@ -170,14 +170,14 @@ def test_a_file_of_aliases_of_aliases_is_refused(deltaic: Deltaic, tmp_path: Pat
         ("view refresh --all --detatch", "--detach"),
     ],
 )
-def test_a_misspelt_option_of_a_job_is_told_with_the_nearest(nowhere: Deltaic, line: str, nearest: str) -> None:
+def test_a_misspelled_option_of_a_job_suggests_the_nearest(nowhere: Deltaic, line: str, nearest: str) -> None:
     result = nowhere(line, UV_RUN_RECURSION_DEPTH="1")
     assert result.exit_code == 2
     assert f"did you mean {nearest}?" in result.stderr
     assert f"uv run deltaic {' '.join(line.split()[:2])}: error:" in result.stderr
 
 
-def test_emr_is_handed_what_is_no_field_of_a_request() -> None:
+def test_emr_receives_parameters_that_are_no_request_fields() -> None:
     typed = "s3://b/t --zorder-by a --on emr --detach --minutes=7 --run-id r --wait 5 --memory=4g --no-sort --json"
     line = job_line(typed.split(), "maintain")
     assert line.for_emr() == ["s3://b/t", "--zorder-by", "a", "--wait", "5", "--no-sort", "--json"]
@@ -194,6 +194,6 @@ def test_emr_is_handed_what_is_no_field_of_a_request() -> None:
         ("--minutes 0", "'0' is not a number of minutes from 1 to 10080"),
     ],
 )
-def test_a_number_that_is_none_is_told_in_the_option_s_words(nowhere: Deltaic, option: str, message: str) -> None:
+def test_an_invalid_number_is_reported_with_its_option(nowhere: Deltaic, option: str, message: str) -> None:
     refused = nowhere(f"pipeline run nothing.yaml {option}")
     assert (refused.exit_code, message in refused.output) == (2, True), refused.output

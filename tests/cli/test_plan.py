@@ -61,12 +61,12 @@ def order(plan_: Plan) -> list[tuple[str, str]]:
         (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "has access without an end"),
     ],
 )  # fmt: skip
-def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, message: str) -> None:
+def test_effects_for_recipients_are_listed(before: Declaration, after: Declaration, message: str) -> None:
     assert message in changes_of(before, after)
     assert plan(after, before).widened or message.startswith("sees fewer")
 
 
-def test_who_comes_to_see_no_rows_for_want_of_a_property_is_told() -> None:
+def test_recipients_who_lose_rows_for_lack_of_a_property_are_listed() -> None:
     rows = {"partition_filter": "c = current_recipient('c') AND d IN current_recipient('d')"}
     with_both = {"properties": {"c": "PL", "d": ["x", "y"]}}
     with_one, complete = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
@@ -81,12 +81,12 @@ def test_who_comes_to_see_no_rows_for_want_of_a_property_is_told() -> None:
 @pytest.mark.parametrize(
     ("limit", "message"), [(60, "is limited to 60 requests a minute"), (0, "has no limit of requests a minute")]
 )
-def test_a_limit_is_told(limit: int, message: str) -> None:
+def test_a_changed_limit_is_listed(limit: int, message: str) -> None:
     before = declared({}, {}, alice={"requests_per_minute": 0 if limit else 5})
     assert changes_of(before, declared({}, {}, alice={"requests_per_minute": limit})) == [message]
 
 
-def test_a_filter_that_moves_shows_the_same_rows_and_nothing_between() -> None:
+def test_swapped_filters_never_show_other_rows_in_between() -> None:
     before = declared({"partition_filter": "p = 1"}, {"partition_filter": "q = 2"})
     after = declared({"partition_filter": "q = 2"}, {"partition_filter": "p = 1"})
     plan_ = plan(after, before)
@@ -96,7 +96,7 @@ def test_a_filter_that_moves_shows_the_same_rows_and_nothing_between() -> None:
     assert (plan_.means, plan_.deleted) == ([], 0)
 
 
-def test_a_filter_and_the_property_that_it_asks_for_change_while_nobody_reads() -> None:
+def test_a_filter_and_its_property_change_while_the_table_is_not_readable() -> None:
     before = declared({"partition_filter": "p = 'EU'"}, {}, alice={"properties": {"region": "US"}})
     asks = {"partition_filter": "p = current_recipient('region')"}
     after = declared(asks, {}, alice={"properties": {"region": "EU"}})
@@ -106,7 +106,7 @@ def test_a_filter_and_the_property_that_it_asks_for_change_while_nobody_reads() 
     ]  # fmt: skip
 
 
-def test_what_narrows_comes_before_what_widens() -> None:
+def test_restrictions_are_applied_before_extensions() -> None:
     before = declared({"storage": "m"}, {}, storages={"m": {}}, schema={"follow": None})
     after = declared(
         {"storage": "m", "hidden_columns": ["p"]},
@@ -127,12 +127,12 @@ def test_what_narrows_comes_before_what_widens() -> None:
     ]
 
 
-def test_a_storage_goes_when_nothing_lies_in_it_any_more() -> None:
+def test_a_storage_is_deleted_after_its_last_table() -> None:
     before = declared({"storage": "m"}, storages={"m": {}})
     assert order(plan(declared({}), before)) == [("update", "table s.a.t"), ("delete", "storage m")]
 
 
-def test_each_that_is_deleted_goes_though_others_have_its_name() -> None:
+def test_entries_of_different_kinds_with_the_same_name_are_all_deleted() -> None:
     before = Declaration.model_validate({"storages": {"x": {}}, "shares": {"x": {}}, "recipients": {"x": {}}})
     assert sorted(order(plan(Declaration(), before))) == [
         ("delete", "recipient x"), ("delete", "share x"), ("delete", "storage x"),
@@ -140,7 +140,7 @@ def test_each_that_is_deleted_goes_though_others_have_its_name() -> None:
 
 
 @pytest.mark.parametrize("source", ["s3://lake/", "glue:lake"])
-def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source: str) -> None:
+def test_removing_a_filtered_table_of_a_followed_source_counts_as_wider(source: str) -> None:
     follow = {"follow": {"source": source}}
     before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
     plan_ = plan(declared(None, {}, schema=follow), before)
@@ -150,7 +150,7 @@ def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source
     assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
 
 
-def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
+def test_a_view_can_read_declared_and_followed_tables() -> None:
     view = {"views": {"v": {"location": "s3://lake/v", "source": "s.a.other", "sql": "SELECT 1"}}}
     with pytest.raises(InvalidParameter, match=r"view s\.a\.v: its source s\.a\.other is not a table in these files"):
         plan(declared({}, schema=view), Declaration())
@@ -170,11 +170,11 @@ def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
         (declared({"access_modes": ["dir", "url"]}), declared({"access_modes": ["url", "dir"]})),
     ],
 )
-def test_two_spellings_of_one_thing_do_not_differ(first: Declaration, second: Declaration) -> None:
+def test_equivalent_spellings_are_equal(first: Declaration, second: Declaration) -> None:
     assert differences(first, second) == []
 
 
-def test_the_source_of_a_version_is_a_text() -> None:
+def test_the_source_of_a_model_version_is_text() -> None:
     def version(source: str) -> Declaration:
         versions = {1: {"location": "s3://lake/m", "source": source}}
         return declared(schema={"models": {"m": {"versions": versions}}})
@@ -193,7 +193,7 @@ def test_the_source_of_a_version_is_a_text() -> None:
         {"properties": {"k": ["ż" * 1000]}},
     ],
 )
-def test_what_means_something_else_is_refused(alice: dict[str, Any]) -> None:
+def test_ambiguous_values_are_refused(alice: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"Value error|valid integer"):
         declared(alice=alice)
     assert declared(alice={"properties": {"k": ["ż" * 900]}}).recipients["alice"].properties
@@ -201,7 +201,7 @@ def test_what_means_something_else_is_refused(alice: dict[str, Any]) -> None:
 
 @settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(before=declarations(), after=declarations())
-def test_who_comes_to_see_more_is_told_after_all_that_narrows(before: Declaration, after: Declaration) -> None:
+def test_wider_access_is_listed_after_all_restrictions(before: Declaration, after: Declaration) -> None:
     try:
         plan_ = plan(after, before)
     except InvalidParameter:  # another source under a view's name

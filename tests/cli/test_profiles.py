@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FILE = Path("alice.share")
 
 
-def test_the_file_is_what_the_protocol_says_and_the_client_reads(filled: Deltaic, tokens: TokenStore) -> None:
+def test_a_profile_follows_the_protocol_and_the_client_reads_it(filled: Deltaic, tokens: TokenStore) -> None:
     output = filled.done(f"token create alice --profile {FILE} --expires 2d")
     content = json.loads(FILE.read_text())
     token = tokens.authenticate(content["bearerToken"])
@@ -44,7 +44,7 @@ def test_the_file_is_what_the_protocol_says_and_the_client_reads(filled: Deltaic
     assert (profile.bearer_token, profile.endpoint) == (content["bearerToken"], content["endpoint"])
 
 
-def test_a_file_that_is_there_is_replaced_by_force_only(filled: Deltaic, tokens: TokenStore) -> None:
+def test_an_existing_file_is_replaced_only_with_force(filled: Deltaic, tokens: TokenStore) -> None:
     FILE.write_text("precious")
     FILE.chmod(0o644)
     refused = filled(f"token create alice --profile {FILE}")
@@ -71,7 +71,7 @@ def test_a_file_that_is_there_is_replaced_by_force_only(filled: Deltaic, tokens:
         pytest.param("--expires 400d", {}, "365 days", id="too-long"),
     ],
 )
-def test_what_cannot_be_handed_over_is_not_issued(
+def test_no_token_is_issued_if_it_cannot_be_written(
     filled: Deltaic, arguments: str, variables: dict[str, str], remedy: str
 ) -> None:
     refused = filled(f"token create alice {arguments}", **variables)
@@ -80,12 +80,12 @@ def test_what_cannot_be_handed_over_is_not_issued(
     assert filled.json("token list") == []
 
 
-def test_an_endpoint_of_ones_own_comes_first(filled: Deltaic) -> None:
+def test_the_endpoint_option_has_precedence(filled: Deltaic) -> None:
     filled.done(f"token create alice --profile {FILE} --endpoint http://127.0.0.1:8000/x/")
     assert json.loads(FILE.read_text())["endpoint"] == "http://127.0.0.1:8000/x"
 
 
-def test_what_else_lies_in_the_folder_is_neither_used_nor_kept(filled: Deltaic) -> None:
+def test_other_files_in_the_folder_are_neither_used_nor_kept(filled: Deltaic) -> None:
     stale = FILE.with_name(f"{FILE.name}.new")
     stale.write_text("stale")
     stale.chmod(0o666)
@@ -96,7 +96,7 @@ def test_what_else_lies_in_the_folder_is_neither_used_nor_kept(filled: Deltaic) 
 
 
 @pytest.mark.parametrize("exists", [True, False], ids=["to-a-file", "to-nothing"])
-def test_a_link_is_not_followed(filled: Deltaic, exists: bool) -> None:
+def test_a_symbolic_link_is_not_followed(filled: Deltaic, exists: bool) -> None:
     target = Path("target")
     if exists:
         target.write_text("precious")
@@ -122,7 +122,7 @@ def test_a_link_is_not_followed(filled: Deltaic, exists: bool) -> None:
         pytest.param("..", id="above"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_one_line_and_no_token(filled: Deltaic, path: str) -> None:
+def test_an_unwritable_path_prints_one_line_and_creates_no_token(filled: Deltaic, path: str) -> None:
     Path("file").write_text("x")
     for verb in ("create", "rotate"):
         refused = filled(f"token {verb} alice --profile {path} --force")
@@ -133,7 +133,7 @@ def test_a_place_that_cannot_be_written_is_one_line_and_no_token(filled: Deltaic
     assert Path("/dev/null").is_char_device()
 
 
-def test_a_full_disk_is_noticed_before_there_is_a_token(filled: Deltaic) -> None:
+def test_a_full_disk_is_detected_before_a_token_is_created(filled: Deltaic) -> None:
     with room(100):
         refused = filled(f"token create alice --profile {FILE}")
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
@@ -142,7 +142,7 @@ def test_a_full_disk_is_noticed_before_there_is_a_token(filled: Deltaic) -> None
     assert list(Path().iterdir()) == []
 
 
-def test_a_profile_that_fails_after_all_says_which_token_to_end(admin: CatalogAdmin) -> None:
+def test_a_profile_that_cannot_be_completed_names_the_token_to_revoke(admin: CatalogAdmin) -> None:
     issued = admin.tokens.create(admin.recipients.create("alice"))
     with profile_place(FILE) as file:
         FILE.mkdir()  # somebody else is quicker
@@ -151,7 +151,7 @@ def test_a_profile_that_fails_after_all_says_which_token_to_end(admin: CatalogAd
     assert list(Path().iterdir()) == [FILE]
 
 
-def test_a_token_that_cannot_be_shown_says_which_to_end(filled: Deltaic) -> None:
+def test_a_token_that_cannot_be_printed_names_the_token_to_revoke(filled: Deltaic) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
     command: list[str | Path] = [Path(sys.executable).with_name("deltaic"), "token", "create", "alice"]
     with Path("/dev/full").open("w") as full:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         pytest.param("storage delete none", "RESOURCE_DOES_NOT_EXIST", id="storage"),
     ],
 )
-def test_a_refusal_is_exit_code_1_with_a_message(filled: Deltaic, line: str, code: str) -> None:
+def test_a_refused_request_exits_with_1_and_a_message(filled: Deltaic, line: str, code: str) -> None:
     people = filled(line)
     assert (people.exit_code, people.stdout) == (1, "")
     assert people.stderr.startswith("refused: ")
@@ -75,7 +75,7 @@ def test_a_refusal_is_exit_code_1_with_a_message(filled: Deltaic, line: str, cod
         pytest.param("share show -- x --stack y", id="behind --"),
     ],
 )
-def test_what_is_not_understood_is_exit_code_2_before_aws_is_asked(nowhere: Deltaic, line: str) -> None:
+def test_a_usage_error_exits_with_2_before_any_request_to_aws(nowhere: Deltaic, line: str) -> None:
     result = nowhere(line)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -83,7 +83,7 @@ def test_what_is_not_understood_is_exit_code_2_before_aws_is_asked(nowhere: Delt
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("shares", "share"), ("Grants", "grant"), ("pipelin", "pipeline")])
-def test_a_misspelt_noun_is_answered_with_the_nearest(nowhere: Deltaic, typed: str, meant: str) -> None:
+def test_a_misspelled_command_suggests_the_nearest(nowhere: Deltaic, typed: str, meant: str) -> None:
     result = nowhere(f"{typed} list")
     assert (result.exit_code, f"'{typed}': did you mean {meant}?" in result.stderr) == (2, True), result.stderr
     assert "did you mean" not in nowhere("xyzzy list").stderr
@@ -108,13 +108,13 @@ def test_a_misspelt_noun_is_answered_with_the_nearest(nowhere: Deltaic, typed: s
         ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ],
 )
-def test_a_misspelt_name_is_answered_with_the_nearest_that_is_there(filled: Deltaic, line: str, message: str) -> None:
+def test_a_misspelled_name_suggests_the_nearest_existing_name(filled: Deltaic, line: str, message: str) -> None:
     result = filled(line)
     assert (result.exit_code, result.stderr.endswith(f"{message}\n")) == (1, True), result.stderr
     assert json.loads(filled(f"{line} --json").stderr)["message"].endswith(message)
 
 
-def test_no_server_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
+def test_a_missing_server_prints_one_line_without_a_traceback(deltaic: Deltaic) -> None:
     endpoint = f"http://127.0.0.1:{free_port()}"
     result = deltaic("share list", AWS_ENDPOINT_URL=endpoint)
     assert result.exit_code == 1
@@ -123,13 +123,13 @@ def test_no_server_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_no_tables_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
+def test_missing_tables_print_one_line_without_a_traceback(deltaic: Deltaic) -> None:
     result = deltaic("share list --json", CATALOG_TABLE="no-such-table")
     assert result.exit_code == 1
     assert json.loads(result.stderr)["errorCode"] == "RESOURCE_DOES_NOT_EXIST"
 
 
-def test_an_unknown_aws_profile_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
+def test_an_unknown_aws_profile_prints_one_line_without_a_traceback(deltaic: Deltaic) -> None:
     for line in (
         "--aws-profile no-such-profile share list",
         "--profile no-such-profile share list",
@@ -145,7 +145,7 @@ def test_an_unknown_aws_profile_is_a_line_and_not_a_stack_trace(deltaic: Deltaic
 @pytest.mark.parametrize(
     "url", ["nonsense", "http://", "http://[", "http://a:b", "http://127.0.0.1:99999", "http://a b"]
 )
-def test_what_is_no_endpoint_is_named_as_such(deltaic: Deltaic, url: str) -> None:
+def test_an_invalid_endpoint_is_refused_with_its_value(deltaic: Deltaic, url: str) -> None:
     for result in (
         deltaic(f"--endpoint-url {shlex.quote(url)} share list"),
         deltaic("share list", AWS_ENDPOINT_URL=url),
@@ -165,7 +165,7 @@ def test_what_is_no_endpoint_is_named_as_such(deltaic: Deltaic, url: str) -> Non
         pytest.param("lock-is-a-folder", id="lock"),
     ],
 )
-def test_a_state_folder_that_is_none_is_a_line(nowhere: Deltaic, tmp_path: Path, state: str) -> None:
+def test_an_invalid_state_folder_prints_one_line(nowhere: Deltaic, tmp_path: Path, state: str) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "lock-is-a-folder" / "lock").mkdir(parents=True)
     for line in (f"--state {tmp_path / state} share list --json", f"env --state {tmp_path / state}"):
@@ -183,7 +183,9 @@ def test_a_state_folder_that_is_none_is_a_line(nowhere: Deltaic, tmp_path: Path,
         pytest.param([], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, id="an-aws-that-has-ended"),
     ],
 )
-def test_a_server_that_cannot_start_is_a_line(tmp_path: Path, arguments: list[str], variables: dict[str, str]) -> None:
+def test_a_server_that_cannot_start_prints_one_line(
+    tmp_path: Path, arguments: list[str], variables: dict[str, str]
+) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "log-is-a-folder" / "gateway.log").mkdir(parents=True)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
@@ -195,7 +197,7 @@ def test_a_server_that_cannot_start_is_a_line(tmp_path: Path, arguments: list[st
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_message_is_one_line_whatever_it_quotes(nowhere: Deltaic) -> None:
+def test_a_message_with_line_breaks_is_printed_as_one_line(nowhere: Deltaic) -> None:
     result = nowhere("--profile 'a\nb' share list")
     assert result.exit_code == 1
     assert "(a b)" in result.stderr
@@ -203,7 +205,7 @@ def test_a_message_is_one_line_whatever_it_quotes(nowhere: Deltaic) -> None:
 
 
 @pytest.mark.parametrize("line", [["--help"], ["share", "list", "--help"]], ids=" ".join)
-def test_a_terminal_that_takes_nothing_is_a_line(line: list[str]) -> None:
+def test_a_closed_terminal_prints_one_line(line: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [Path(sys.executable).with_name("deltaic"), *line],
@@ -218,7 +220,7 @@ def test_a_terminal_that_takes_nothing_is_a_line(line: list[str]) -> None:
 
 
 @pytest.mark.parametrize("wait", ["nan", "inf", "-1", "1e300", "soon"])
-def test_a_wait_is_a_number_of_seconds(wait: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option_for_waiting_needs_a_number_of_seconds(wait: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         publish(["--from", "x.csv", "--format", "csv", "--to", "s3://bucket/x", f"--wait={wait}"])
     assert ended.value.code == 2
@@ -239,7 +241,7 @@ SCRIPT = str(Path(sys.executable).with_name("deltaic"))
         ),
     ],
 )
-def test_hints_name_the_command_as_it_was_called(
+def test_hints_show_the_command_as_it_was_called(
     tmp_path: Path, call: str, path: str, variables: dict[str, str], hint: str
 ) -> None:
     def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -256,7 +258,7 @@ def test_hints_name_the_command_as_it_was_called(
     assert f"`{hint} pipeline schema`" in run_command("pipeline", "check", "empty.yaml").stdout
 
 
-def test_data_that_looks_like_a_hint_stays_as_it_is(filled: Deltaic) -> None:
+def test_data_that_looks_like_a_hint_is_not_changed(filled: Deltaic) -> None:
     filled.done("share update vaccine_share --comment 'see deltaic share list'")
     output = filled("share show vaccine_share", UV_RUN_RECURSION_DEPTH="1")
     scripted = filled("share show vaccine_share --json", UV_RUN_RECURSION_DEPTH="1")

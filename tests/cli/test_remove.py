@@ -41,7 +41,7 @@ def deltaic(formation: Any, embedded_aws: EmbeddedAws) -> Deltaic:
     return Deltaic({**embedded_aws.environment, **variables})
 
 
-def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
+def test_remove_deletes_a_stack_and_keeps_its_state(
     deltaic: Deltaic, formation: Any, aws_session: boto3.Session, embedded_aws: EmbeddedAws
 ) -> None:
     deltaic.done("share create kept_share")
@@ -72,7 +72,7 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
     assert (missing.exit_code, f"there is no stack '{STACK}'" in missing.output) == (1, True)
 
 
-def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: EmbeddedAws) -> None:
+def test_a_foreign_stack_is_not_deleted(formation: Any, embedded_aws: EmbeddedAws) -> None:
     template = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/somebody/else"}}}}
     formation.create_stack(StackName="somebody-else", TemplateBody=json.dumps(template))
     formation.get_waiter("stack_create_complete").wait(StackName="somebody-else", WaiterConfig={"Delay": 1})
@@ -84,7 +84,7 @@ def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: Em
     assert "FAILED the stack is deployed stack 'somebody-else' is not a Deltaic stack" in examined.output
 
 
-def test_of_everything_that_the_template_keeps_it_is_told_how_to_delete_it() -> None:
+def test_remove_lists_deletion_commands_for_all_retained_resources() -> None:
     retained = {
         logical_id: resource["Type"]
         for logical_id, resource in read(TEMPLATE)["Resources"].items()

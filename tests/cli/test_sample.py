@@ -54,7 +54,7 @@ def publish_until(
     return versions
 
 
-def test_the_tables_are_shared_and_one_of_them_by_site(
+def test_the_sample_tables_are_shared_and_one_is_filtered_by_site(
     admin: CatalogAdmin, folder: str, storage: Mapping[str, str]
 ) -> None:
     publish_until(admin, folder, storage)
@@ -84,7 +84,7 @@ def test_each_version_has_its_rows_and_the_feed_its_changes(
     assert table.to_pyarrow_table().num_rows == 16 * ROWS_PER_DAY + sample.LATE_ENTRIES - 1
 
 
-def test_the_demo_shows_the_rows_of_the_readme_whatever_the_order_of_the_files(
+def test_the_demo_shows_the_rows_of_the_readme_for_any_order_of_files(
     admin: CatalogAdmin, folder: str, storage: Mapping[str, str]
 ) -> None:
     publish_until(admin, folder, storage)
@@ -95,7 +95,7 @@ def test_the_demo_shows_the_rows_of_the_readme_whatever_the_order_of_the_files(
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4, 5])
-def test_an_interrupted_publication_is_completed_by_the_next(
+def test_an_interrupted_publication_is_completed_by_the_next_one(
     admin: CatalogAdmin, folder: str, storage: Mapping[str, str], stop_at: int
 ) -> None:
     with pytest.raises(Interrupted):

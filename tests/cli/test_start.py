@@ -52,14 +52,14 @@ def loaded(*arguments: str, **variables: str) -> tuple[str, set[str]]:
     return answer["said"], set(answer["modules"])
 
 
-def test_help_loads_no_command() -> None:
+def test_help_imports_no_command() -> None:
     output, modules = loaded("--help")
     assert "recipient" in output
     assert modules & (HEAVY | OF_COMMANDS) == set()
 
 
 @pytest.mark.parametrize("command", ["pipeline --help", "pipeline maintain --help", "pipeline check --help"])
-def test_help_of_jobs_loads_nothing_that_they_work_with(command: str) -> None:
+def test_help_of_jobs_imports_neither_spark_nor_aws_libraries(command: str) -> None:
     output, modules = loaded(*command.split())
     assert "usage: " in output.lower()
     assert modules & HEAVY <= {"yaml", "pydantic"}  # Typer's own
@@ -69,7 +69,7 @@ def test_help_of_jobs_loads_nothing_that_they_work_with(command: str) -> None:
     "command",
     ["share list", "schema list here", "table list here", "recipient list", "grant list", "token list", "storage list"],
 )
-def test_a_list_asks_dynamodb_and_loads_no_library_of_aws(deltaic: Deltaic, command: str) -> None:
+def test_listing_commands_do_not_import_boto3(deltaic: Deltaic, command: str) -> None:
     deltaic.done("share create here")
     output, modules = loaded(*command.split(), "--json", **deltaic.variables)
     assert isinstance(json.loads(output), list)
@@ -77,7 +77,7 @@ def test_a_list_asks_dynamodb_and_loads_no_library_of_aws(deltaic: Deltaic, comm
     assert "http.client" in modules
 
 
-def test_a_look_at_a_table_loads_no_library_of_aws(
+def test_table_show_does_not_import_boto3(
     deltaic: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws
 ) -> None:
     s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)

@@ -32,7 +32,7 @@ print("stopped" if flag.wait(60) else "", end="")
 
 
 @pytest.mark.parametrize(("interrupts", "expected"), [(False, "stopped"), (True, "interrupted stopped")])
-def test_signals_that_interrupt_their_own_handler_stop_once(*, interrupts: bool, expected: str) -> None:
+def test_nested_signals_stop_the_command_once(*, interrupts: bool, expected: str) -> None:
     program = STOPPED.format(interrupts=interrupts)
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, expected, "")

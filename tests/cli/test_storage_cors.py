@@ -28,7 +28,7 @@ def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> object:
     return aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
 
 
-def test_a_page_is_let_in_beside_the_rules_of_others_and_once(deltaic: Deltaic, bucket: str, s3: object) -> None:
+def test_an_origin_is_added_once_and_other_rules_are_kept(deltaic: Deltaic, bucket: str, s3: object) -> None:
     s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [THEIRS]})  # type: ignore[attr-defined]
     output = deltaic.done(f"storage cors {bucket} --origin {PAGE}")
     assert "https://theirs.example" in output
@@ -43,7 +43,7 @@ def test_a_page_is_let_in_beside_the_rules_of_others_and_once(deltaic: Deltaic, 
     assert ours["AllowedMethods"] == ["GET"]
 
 
-def test_a_browsers_question_is_answered_for_that_page_alone(
+def test_a_preflight_request_is_allowed_only_for_that_origin(
     deltaic: Deltaic, bucket: str, embedded_aws: EmbeddedAws
 ) -> None:
     page = "http://127.0.0.1:8000"
@@ -55,7 +55,7 @@ def test_a_browsers_question_is_answered_for_that_page_alone(
     assert httpx.options(address, headers={**headers, "origin": "http://127.0.0.1:9000"}).status_code == 403
 
 
-def test_what_is_no_bucket_or_no_address_is_refused(deltaic: Deltaic, bucket: str) -> None:
+def test_an_invalid_bucket_or_origin_is_refused(deltaic: Deltaic, bucket: str) -> None:
     assert "NoSuchBucket" in deltaic(f"storage cors nowhere-{bucket} --origin {PAGE}").output
     assert deltaic(f"storage cors {bucket} --origin shares").exit_code != 0
 
@@ -72,12 +72,12 @@ def test_what_is_no_bucket_or_no_address_is_refused(deltaic: Deltaic, bucket: st
         ({"AllowedHeaders": ["authorization"]}, False),
     ],
 )
-def test_a_rule_lets_a_page_read_parts_of_objects_or_it_does_not(changed: dict[str, list[str]], holds: bool) -> None:
+def test_cors_rules_are_checked_for_range_requests(changed: dict[str, list[str]], holds: bool) -> None:
     rule = {"AllowedOrigins": [PAGE], "AllowedMethods": ["GET"], "AllowedHeaders": ["Range"], **changed}
     assert allows_origin([rule], PAGE) is holds
     assert allows_origin([], PAGE) is False
 
 
-def test_an_origin_is_named_as_browsers_do() -> None:
+def test_an_origin_has_the_form_that_browsers_send() -> None:
     assert origin_of("https://Shares.Example.com/delta-sharing") == PAGE
     assert origin_of("http://127.0.0.1:8000/delta-sharing/") == "http://127.0.0.1:8000"

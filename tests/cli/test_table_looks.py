@@ -68,7 +68,7 @@ def looking(filled: Deltaic, admin: CatalogAdmin, lake: str) -> Deltaic:
 
 
 @pytest.mark.parametrize(("location", "reason"), BROKEN)
-def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, location: str, reason: str) -> None:
+def test_an_unreadable_table_is_not_shared(looking: Deltaic, location: str, reason: str) -> None:
     before = looking.json("table list vaccine_share")
     for line in (f"{NEW} {location}", f"table update vaccine_share.acme.there --location {location}"):
         refused = looking(line)
@@ -91,7 +91,7 @@ def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, location: 
         ("loose/p=1/a.parquet", "has Parquet files: convert them with deltalake.convert_to_deltalake"),
     ],
 )
-def test_what_lies_there_instead_of_a_delta_table_is_told(
+def test_a_folder_with_another_format_is_refused_with_a_hint(
     looking: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws, key: str, message: str
 ) -> None:
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).put_object(Bucket=BUCKET, Key=key, Body=b"{}")
@@ -101,11 +101,11 @@ def test_what_lies_there_instead_of_a_delta_table_is_told(
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
 
 
-def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
+def test_an_existing_table_is_shared(looking: Deltaic, lake: str) -> None:
     assert looking.json(f"{NEW} {lake}/good/")["location"] == f"{lake}/good"
 
 
-def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder(looking: Deltaic, lake: str) -> None:
+def test_sharing_a_folder_warns_of_limits_of_its_clients(looking: Deltaic, lake: str) -> None:
     by_url = looking.json(f"{NEW} {lake}/mapped --history")
     [by_format, *_] = by_url["warnings"]
     assert by_format.startswith("columnMapping: only delta format: clients that support only parquet format")
@@ -130,12 +130,12 @@ def test_history_without_change_data_is_shared_with_a_warning(looking: Deltaic, 
     assert "warnings" not in looking.json("table update vaccine_share.acme.unseen --history --unchecked")
 
 
-def test_a_storage_that_is_not_there_is_named_with_the_nearest(looking: Deltaic, lake: str) -> None:
+def test_a_missing_storage_suggests_the_nearest(looking: Deltaic, lake: str) -> None:
     refused = looking(f"{NEW} {lake}/good --storage silnt")
     assert "storage 'silnt' not found: did you mean silent?" in refused.stderr, refused.output
 
 
-def test_who_may_not_read_the_lake_is_told_how_to_share_it_all_the_same(
+def test_an_operator_without_read_access_can_share_with_unchecked(
     looking: Deltaic, lake: str, aws_session: boto3.Session, embedded_aws: EmbeddedAws
 ) -> None:
     iam: Any = aws_session.client("iam", endpoint_url=embedded_aws.endpoint)
@@ -154,7 +154,7 @@ def test_who_may_not_read_the_lake_is_told_how_to_share_it_all_the_same(
     assert findings["reads the log of vaccine_share.acme.new"]["verdict"] == "not asked"
 
 
-def test_a_grants_filter_names_the_table_whose_storage_does_not_answer(
+def test_a_grants_filter_names_a_table_whose_storage_does_not_respond(
     looking: Deltaic, admin: CatalogAdmin, lake: str
 ) -> None:
     admin.tables.delete("vaccine_share", "acme", "patients")
@@ -185,7 +185,9 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
     assert findings["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
 
 
-def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: CatalogAdmin, lake: str) -> None:
+def test_table_show_lists_which_clients_can_read_the_latest_version(
+    looking: Deltaic, admin: CatalogAdmin, lake: str
+) -> None:
     latest = looking.json("table show vaccine_share.acme.there")["latest"]
     assert (latest["version"], latest["files"], latest["bytes"], latest["checkpoint"]) == (0, 0, 0, None)
     assert (latest["formats"], latest["features"]) == (["parquet", "delta"], [])
@@ -221,9 +223,7 @@ def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: C
     assert not {"latest", "warnings"} & {*looking.json("table show vaccine_share.acme.gap --no-look")}
 
 
-def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(
-    looking: Deltaic, admin: CatalogAdmin, lake: str
-) -> None:
+def test_access_counts_visible_files_of_readable_tables(looking: Deltaic, admin: CatalogAdmin, lake: str) -> None:
     admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
     access = looking.json("access alice vaccine_share.acme.there --count")
     assert (access["version"], access["files"], access["rows"], access["notCounted"]) == (0, 0, 0, "")

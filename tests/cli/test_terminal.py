@@ -58,7 +58,7 @@ def hostile(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     ],
     ids=lambda line: " ".join(shlex.split(line)[:2]),
 )
-def test_a_terminal_is_not_steered(hostile: Deltaic, line: str) -> None:
+def test_control_characters_in_names_are_escaped(hostile: Deltaic, line: str) -> None:
     for form in (line, f"{line} --json"):
         result = hostile(form)
         assert result.stdout + result.stderr

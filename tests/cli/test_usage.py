@@ -64,7 +64,7 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
     return str(folder)
 
 
-def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) -> None:
+def test_the_report_sums_requests_and_downloads_of_the_last_days(location: str) -> None:
     report_ = report(location, 7, HERE, nothing, TODAY)
     rows_ = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in report_.uses]
     assert rows_ == [
@@ -80,7 +80,7 @@ def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) ->
     assert report_.days == {date(2026, 11, 21): {"alice": 400}, TODAY: {"alice": 500, HOSTILE: 70_000, "id-1": 7}}
 
 
-def test_what_checks_asked_and_fetched_is_told_only_where_it_is_asked_for(deltaic: Deltaic, tmp_path: Path) -> None:
+def test_requests_of_checks_are_reported_only_on_request(deltaic: Deltaic, tmp_path: Path) -> None:
     rows = [
         row("request", "alice", token_id="937d8a9fd33e"),
         row("request", "alice", token_id="check-0a1b2c3d4e5f", files_signed=1),
@@ -118,7 +118,7 @@ class Tags(HTMLParser):
         self.texts.append(data)
 
 
-def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str) -> None:
+def test_the_page_escapes_names_and_loads_no_resources(location: str) -> None:
     text = page(report(location, 7, HERE, nothing, TODAY), TODAY)
     tags = Tags()
     tags.feed(text)
@@ -128,7 +128,7 @@ def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str)
     assert "70.0 kB" in text
 
 
-def test_on_a_narrow_screen_names_stay_whole_and_tables_and_plots_are_moved_aside(location: str) -> None:
+def test_on_a_small_screen_names_are_complete_and_tables_scroll(location: str) -> None:
     text = page(report(location, 7, HERE, nothing, TODAY), TODAY)
     narrow = text.partition("@media (max-width: 48rem) {")[2].partition("\n}\n")[0]
     assert '<meta name="viewport" content="width=device-width">' in text
@@ -137,12 +137,12 @@ def test_on_a_narrow_screen_names_stay_whole_and_tables_and_plots_are_moved_asid
     assert text.count("<figure ") == text.count("<svg") > 0
 
 
-def test_a_page_without_usage_is_a_page(location: str) -> None:
+def test_a_page_without_usage_is_valid(location: str) -> None:
     text = page(report(location, 7, HERE, nothing, date(2027, 6, 1)), date(2027, 6, 1))
     assert "Nothing was fetched" in text
 
 
-def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_usage_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="deltaic usage collect"):
         report(str(tmp_path / "none"), 7, HERE, nothing, TODAY)
 
@@ -150,7 +150,7 @@ def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202e\n"
 
 
-def test_what_a_refused_request_named_is_told_as_far_as_the_catalog_has_it(filled: Deltaic, tmp_path: Path) -> None:
+def test_refused_requests_show_only_names_that_exist_in_the_catalog(filled: Deltaic, tmp_path: Path) -> None:
     events = [
         (ESCAPES, "d", "t"),
         ("VACCINE_SHARE", "acme", ESCAPES),
@@ -173,13 +173,13 @@ def test_what_a_refused_request_named_is_told_as_far_as_the_catalog_has_it(fille
     ]
 
 
-def test_logs_that_are_nowhere_are_asked_for(deltaic: Deltaic) -> None:
+def test_missing_logs_are_reported_with_a_remedy(deltaic: Deltaic) -> None:
     result = deltaic("usage collect")
     assert result.exit_code == 1
     assert "--requests, --fetches and --to" in result.stderr
 
 
-def test_the_report_is_for_people_scripts_and_browsers(deltaic: Deltaic, location: str, tmp_path: Path) -> None:
+def test_the_report_is_printed_as_text_json_and_html(deltaic: Deltaic, location: str, tmp_path: Path) -> None:
     result = json.loads(deltaic.done(f"usage report --from {location} --days 3653 --html {tmp_path}/usage.html --json"))
     assert result["uses"][0]["bytesSent"] == 900 + (1 << 40)
     assert "<svg" in (tmp_path / "usage.html").read_text()

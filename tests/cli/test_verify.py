@@ -39,7 +39,7 @@ def deltaic(provider: Provider) -> Callable[..., Result]:
     return lambda *arguments: CliRunner().invoke(app, ["verify", *arguments], env=environment)
 
 
-def test_a_server_that_is_right_passes_every_check(deltaic: Callable[..., Result]) -> None:
+def test_a_correct_server_passes_every_check(deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--as", "reader", "--json")
     assert answer.exit_code == 0, answer.output
     findings = {finding["check"]: finding for finding in json.loads(answer.stdout)}
@@ -53,7 +53,7 @@ def test_a_server_that_is_right_passes_every_check(deltaic: Callable[..., Result
     assert findings[f"returns rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
 
 
-def test_a_round_leaves_no_token_and_every_event_says_that_it_was_a_check(
+def test_verify_leaves_no_token_and_marks_its_requests_in_the_log(
     provider: Provider, deltaic: Callable[..., Result]
 ) -> None:
     recipient = provider.admin.recipients.get("reader")
@@ -71,13 +71,13 @@ def test_a_round_leaves_no_token_and_every_event_says_that_it_was_a_check(
     assert {"list_shares", "query_table"} <= {event["endpoint"] for event in events}
 
 
-def test_a_profile_does_as_well(provider: Provider, deltaic: Callable[..., Result]) -> None:
+def test_verify_accepts_a_profile(provider: Provider, deltaic: Callable[..., Result]) -> None:
     answer = deltaic(SHARE, "--profile", str(provider.profile))
     assert answer.exit_code == 0, answer.output
     assert "checks passed" in answer.output
 
 
-def test_the_token_of_a_profile_is_sent_to_the_endpoint_of_that_profile_alone(provider: Provider) -> None:
+def test_the_token_of_a_profile_is_sent_only_to_its_endpoint(provider: Provider) -> None:
     """DELTAIC_ENDPOINT names this caller's own server; the profile may be of somebody else's."""
     requests: list[str] = []
 
@@ -97,7 +97,9 @@ def test_the_token_of_a_profile_is_sent_to_the_endpoint_of_that_profile_alone(pr
     assert requests
 
 
-def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, deltaic: Callable[..., Result]) -> None:
+def test_verify_reads_volumes_skills_models_and_iceberg_tables(
+    provider: Provider, deltaic: Callable[..., Result]
+) -> None:
     s3, admin = provider.client("s3"), provider.admin
     for key in ("files/a.txt", "skills/read/SKILL.md", "model/1/model.pkl"):
         s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=b"text")
@@ -139,9 +141,7 @@ def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, delt
         admin.tables.delete(*path, "visits")
 
 
-def test_a_delta_table_that_is_open_to_iceberg_clients_is_loaded_as_they_do(
-    provider: Provider, deltaic: Callable[..., Result]
-) -> None:
+def test_verify_loads_a_delta_table_as_iceberg_clients_do(provider: Provider, deltaic: Callable[..., Result]) -> None:
     check = f"returns the metadata of {SHARE}.Tables.plain to Iceberg clients"
 
     def read_findings() -> dict[str, str]:
@@ -155,7 +155,7 @@ def test_a_delta_table_that_is_open_to_iceberg_clients_is_loaded_as_they_do(
         provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="")
 
 
-def test_a_share_that_cannot_be_read_is_named(deltaic: Callable[..., Result]) -> None:
+def test_verify_names_an_unreadable_share(deltaic: Callable[..., Result]) -> None:
     answer = deltaic("Private", "--as", "reader")
     assert answer.exit_code == 1
     assert "FAILED lists granted shares 200, 1 shares, not Private" in answer.output
@@ -165,11 +165,11 @@ def test_a_share_that_cannot_be_read_is_named(deltaic: Callable[..., Result]) ->
 @pytest.mark.parametrize(
     "arguments", [[], ["--as", "reader", "--profile", "x"], ["--as", "nobody"], ["--profile", "no"]]
 )
-def test_without_a_caller_nothing_is_asked(deltaic: Callable[..., Result], arguments: list[str]) -> None:
+def test_without_a_recipient_verify_sends_no_request(deltaic: Callable[..., Result], arguments: list[str]) -> None:
     assert deltaic(*arguments).exit_code == 1
 
 
-def test_an_endpoint_that_is_not_there_is_a_finding(provider: Provider, deltaic: Callable[..., Result]) -> None:
+def test_an_unreachable_endpoint_is_a_finding(provider: Provider, deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--profile", str(provider.profile), "--endpoint", "http://127.0.0.1:9")
     assert answer.exit_code == 1
     assert "FAILED answers no server answers at http://127.0.0.1:9" in answer.output
@@ -237,7 +237,7 @@ def wrong(defect: str) -> Iterator[str]:
         ("unchecked", "refuses that URL with a changed signature (s.x.t)"),
     ],
 )
-def test_what_is_wrong_is_said(defect: str, check: str) -> None:
+def test_each_defect_of_a_server_is_a_finding(defect: str, check: str) -> None:
     def findings(path: str) -> list[Finding]:
         with wrong(path) as endpoint, httpx.Client() as client:
             return list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], ["other"], with_client=False))
@@ -248,7 +248,7 @@ def test_what_is_wrong_is_said(defect: str, check: str) -> None:
     assert all(failed.values())
 
 
-def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
+def test_a_file_that_the_published_client_cannot_read_is_a_finding() -> None:
     with wrong("") as endpoint, httpx.Client() as client:
         [*rest, last] = verify(SharingClient(client, endpoint, "t" * 20), ["s"], [], with_client=True)
     assert all(finding.holds for finding in rest)
@@ -257,7 +257,7 @@ def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
     assert "signature" not in last.said
 
 
-def test_no_token_and_no_signature_is_told() -> None:
+def test_findings_contain_no_token_and_no_signature() -> None:
     with wrong("public") as endpoint, httpx.Client() as client:
         text = str(list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], [])))
     assert "t" * 20 not in text
@@ -273,7 +273,7 @@ def test_no_token_and_no_signature_is_told() -> None:
     ],
     ids=["of gzip", "of gzip within gzip", "of brackets"],
 )
-def test_a_small_body_that_grows_is_a_check_that_fails(encoding: str, body: bytes, message: str) -> None:
+def test_a_decompression_bomb_is_a_failed_check(encoding: str, body: bytes, message: str) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         is_known = request.headers.get("Authorization") == "Bearer " + "t" * 20
         headers = {"Content-Encoding": encoding}
@@ -285,7 +285,7 @@ def test_a_small_body_that_grows_is_a_check_that_fails(encoding: str, body: byte
 
 
 @pytest.mark.parametrize("content", [{"items": 1}, {"items": [{"name": "t"}]}])
-def test_an_answer_of_another_shape_is_a_check_that_fails(content: object) -> None:
+def test_a_response_with_another_structure_is_a_failed_check(content: object) -> None:
     with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=content))) as client:
         findings = list(verify(SharingClient(client, REMOTE, "t" * 20), ["t"], [], with_client=False))
     assert "follows the protocol" in {finding.check for finding in findings if not finding.holds and finding.remedy}
@@ -311,7 +311,7 @@ REMOTE = "http://192.0.2.1"
         "http://[::/file",
     ],
 )
-def test_a_signed_url_of_this_machine_is_not_fetched_for_a_server_elsewhere(url: str) -> None:
+def test_a_loopback_url_of_a_remote_server_is_not_requested(url: str) -> None:
     requests, findings = _table_with(url, REMOTE)
     assert [to for to in requests if not to.startswith(REMOTE)] == []
     [failed] = [finding for finding in findings if not finding.holds]
@@ -319,7 +319,7 @@ def test_a_signed_url_of_this_machine_is_not_fetched_for_a_server_elsewhere(url:
     assert url not in failed.said
 
 
-def test_a_signed_url_of_this_machine_is_fetched_for_a_server_on_it() -> None:
+def test_a_loopback_url_of_a_local_server_is_requested() -> None:
     requests, _ = _table_with("http://[::1]/file?signature=abcdefgh", "http://127.0.0.1:1")
     assert "http://[::1]/file?signature=abcdefgh" in requests
 

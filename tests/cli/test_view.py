@@ -28,7 +28,7 @@ CREATE = f"view create {VIEW} {FROM} --sql {SQL}"
 BY_HAND = f"deltaic view refresh {VIEW}"
 
 
-def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Path) -> None:
+def test_a_view_is_created_shown_updated_and_deleted(filled: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "view.sql").write_text("SELECT * FROM source WHERE site = current_recipient('site')\n")
     view = filled.json(f"view create {VIEW} {FROM} --sql @view.sql --key id --max-staleness 2h --history")
     expected = {
@@ -58,7 +58,7 @@ def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Pat
     assert "no views yet" in filled.done("view list")
 
 
-def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admin: CatalogAdmin) -> None:
+def test_a_view_shows_its_recipients_and_freshness(filled: Deltaic, admin: CatalogAdmin) -> None:
     filled.done("recipient update alice --property site=Porto")
     filled.done("recipient create bob --property site=Turku")
     filled.done(CREATE)
@@ -120,7 +120,7 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
     assert "asked for since" in listing[1]
 
 
-def test_a_change_of_rights_names_the_command_that_makes_the_rows(filled: Deltaic) -> None:
+def test_a_change_of_rights_names_the_refresh_command(filled: Deltaic) -> None:
     filled.done(CREATE)
     assert BY_HAND in filled.done("recipient update alice --property site=Porto")
     assert BY_HAND not in filled.done("recipient update alice --comment x")
@@ -147,7 +147,7 @@ REFUSED = [
 ]
 
 
-def test_what_cannot_be_is_refused_with_the_remedy(filled: Deltaic, admin: CatalogAdmin) -> None:
+def test_an_invalid_view_is_refused_with_a_remedy(filled: Deltaic, admin: CatalogAdmin) -> None:
     admin.tables.create("vaccine_share", "acme", "whole", "s3://bucket")
     admin.shares.create("filtered")
     admin.schemas.create("filtered", "d")
@@ -194,18 +194,18 @@ WRONG = [
 ]
 
 
-def test_what_is_not_understood(nowhere: Deltaic) -> None:
+def test_invalid_options_of_a_view_are_usage_errors(nowhere: Deltaic) -> None:
     assert {line: nowhere(line).exit_code for line in WRONG} == dict.fromkeys(WRONG, 2)
 
 
-def test_a_schedule_needs_jobs_to_keep_it(filled: Deltaic) -> None:
+def test_a_schedule_needs_deployed_jobs(filled: Deltaic) -> None:
     assert "the schedule has no effect" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
     assert filled.json(f"view show {VIEW}")["refresh"] == "rate(1 hour)"
     assert filled.json(f"view show {VIEW}")["due"] == ""
     assert filled.json(f"view update {VIEW} --refresh ''")["refresh"] == ""
 
 
-def test_names_in_other_services_are_plain(filled: Deltaic, admin: CatalogAdmin) -> None:
+def test_names_in_other_services_contain_only_safe_characters(filled: Deltaic, admin: CatalogAdmin) -> None:
     filled.done(f"view create vaccine_share.acme.größe_1 {FROM} --sql {SQL}")
     view = admin.views.get("vaccine_share", "acme", "größe_1")
     assert schedule_name(view) == f"view-gr--e-1-{view.table_id[:8]}"
@@ -214,7 +214,7 @@ def test_names_in_other_services_are_plain(filled: Deltaic, admin: CatalogAdmin)
     )
 
 
-def test_nothing_that_is_due_starts_no_spark(filled: Deltaic) -> None:
+def test_without_due_views_spark_does_not_start(filled: Deltaic) -> None:
     assert "no view is due" in filled.done("view refresh --due")
     result = filled("view refresh vaccine_share.acme.none")
     assert (result.exit_code, "view 'vaccine_share.acme.none' not found" in result.output) == (1, True)

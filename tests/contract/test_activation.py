@@ -61,7 +61,7 @@ def tokens(server: FilledServer, invitation: IssuedInvitation) -> int:
     return len(server.admin.tokens.list(invitation.invitation.recipient_id))
 
 
-def test_a_link_shows_what_it_is_for_and_nothing_is_used_up(server: FilledServer) -> None:
+def test_opening_a_link_shows_its_purpose_and_does_not_use_it(server: FilledServer) -> None:
     invitation = invited(server)
     for _ in range(3):
         page = httpx.get(invitation.link)
@@ -76,7 +76,7 @@ def test_a_link_shows_what_it_is_for_and_nothing_is_used_up(server: FilledServer
     assert (states(server, invitation), tokens(server, invitation)) == (["open"], 0)
 
 
-def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_it(
+def test_a_link_creates_one_profile_and_the_published_client_reads_with_it(
     server: FilledServer, tmp_path: Path
 ) -> None:
     invitation = invited(server)
@@ -105,7 +105,7 @@ def read_with(server: FilledServer, page: str) -> None:
     assert httpx.get(f"{server.endpoint}/shares", headers=headers).status_code == 200
 
 
-def test_all_of_many_clicks_get_one_profile_until_it_is_first_read_with(server: FilledServer) -> None:
+def test_repeated_clicks_get_the_same_profile_until_its_first_use(server: FilledServer) -> None:
     invitation = invited(server)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: httpx.post(invitation.link, timeout=60), range(8)))
@@ -119,7 +119,7 @@ def test_all_of_many_clicks_get_one_profile_until_it_is_first_read_with(server: 
     assert {httpx.request(method, invitation.link).status_code for method in ("GET", "POST")} == {410}
 
 
-def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledServer) -> None:
+def test_an_invalid_link_names_the_contact_and_no_reason(server: FilledServer) -> None:
     used, cancelled, expired, deleted = (invited(server) for _ in range(4))
     read_with(server, httpx.post(used.link).text)
     admin = server.admin
@@ -141,7 +141,7 @@ def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledSe
     assert CONTACT in unescape(page)
 
 
-def test_a_recipient_that_has_ended_or_is_cut_off_has_no_link(server: FilledServer) -> None:
+def test_links_of_expired_or_cut_off_recipients_are_invalid(server: FilledServer) -> None:
     ended, cut_off = invited(server), invited(server)
     recipients = server.admin.recipients
     recipients.update(ended.invitation.recipient, ends_at=datetime.now(UTC) - timedelta(minutes=1))
@@ -154,7 +154,7 @@ def test_a_recipient_that_has_ended_or_is_cut_off_has_no_link(server: FilledServ
         assert tokens(server, invitation) == 0
 
 
-def test_a_link_is_used_from_the_recipients_own_networks_alone(server: FilledServer) -> None:
+def test_a_link_works_only_from_the_recipients_networks(server: FilledServer) -> None:
     invitation = invited(server)
     recipients = server.admin.recipients
     recipients.update(invitation.invitation.recipient, add_addresses=["203.0.113.0/24"])
@@ -171,7 +171,7 @@ def test_a_link_is_used_from_the_recipients_own_networks_alone(server: FilledSer
     assert httpx.post(invitation.link).status_code == 200
 
 
-def test_two_live_tokens_are_the_most_and_the_link_stays(server: FilledServer) -> None:
+def test_a_third_token_is_refused_and_the_link_stays_valid(server: FilledServer) -> None:
     invitation = invited(server)
     recipient = server.admin.recipients.get(invitation.invitation.recipient)
     first, _ = server.admin.tokens.create(recipient), server.admin.tokens.create(recipient)
@@ -181,7 +181,7 @@ def test_two_live_tokens_are_the_most_and_the_link_stays(server: FilledServer) -
     assert httpx.post(invitation.link).status_code == 200
 
 
-def test_a_link_that_rotates_ends_the_other_tokens_when_it_is_used(server: FilledServer) -> None:
+def test_a_rotating_link_revokes_other_tokens_when_it_is_used(server: FilledServer) -> None:
     invitation = invited(server, overlap=timedelta(0))
     recipient = server.admin.recipients.get(invitation.invitation.recipient)
     old = server.admin.tokens.create(recipient)
@@ -190,7 +190,7 @@ def test_a_link_that_rotates_ends_the_other_tokens_when_it_is_used(server: Fille
     assert server.admin.tokens.get(recipient, old.token.id).state() == "revoked"
 
 
-def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -> None:
+def test_names_are_escaped_in_the_page_and_in_every_snippet(server: FilledServer) -> None:
     name = "o'hara<script>alert(1)\"$(id)`\\"
     share, table = "<img\u00a0src=x>", "t'\"`$(id)"
     server.admin.shares.create(share)
@@ -213,7 +213,7 @@ def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -
     assert re.fullmatch(r"[\w.-]+\.share", unescape(file))
 
 
-def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> None:
+def test_the_page_loads_no_resources_and_is_not_cached(server: FilledServer) -> None:
     invitation, explore_page = invited(server), f"{server.endpoint}/explore"
     unknown = f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}"
     for answer in (httpx.get(invitation.link), httpx.post(invitation.link), httpx.get(unknown)):
@@ -230,7 +230,7 @@ def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> 
         )
 
 
-def test_a_stranger_is_told_nothing_by_other_methods_or_headers(server: FilledServer) -> None:
+def test_other_methods_and_headers_reveal_nothing(server: FilledServer) -> None:
     invitation = invited(server)
     for method in ("PUT", "DELETE", "PATCH"):
         assert httpx.request(method, invitation.link).status_code == 404
@@ -240,7 +240,7 @@ def test_a_stranger_is_told_nothing_by_other_methods_or_headers(server: FilledSe
     assert httpx.get(f"{server.endpoint}/shares").status_code == 401
 
 
-def test_the_log_has_who_and_when_and_no_secret(server: FilledServer) -> None:
+def test_the_log_has_recipient_and_time_and_no_secret(server: FilledServer) -> None:
     invitation = invited(server)
     for method in ("GET", "POST", "POST"):
         httpx.request(method, invitation.link)

@@ -73,7 +73,7 @@ def test_a_schema_without_tables_is_listed(erik: Recipient) -> None:
     assert erik.get("/shares/assets/all-tables").json == {"items": []}
 
 
-def test_a_volume_tells_what_the_specification_names(erik: Recipient, server: Server) -> None:
+def test_a_volume_has_the_fields_of_the_specification(erik: Recipient, server: Server) -> None:
     volume = server.admin.volumes.get("assets", "folders", "scans")
     response = erik.get(VOLUME.replace("scans", "sCANS")).json
     assert response == {
@@ -84,7 +84,7 @@ def test_a_volume_tells_what_the_specification_names(erik: Recipient, server: Se
     assert erik.get(f"{SCHEMA}/volumes/by-dir").json["storageLocation"] == response["storageLocation"]
 
 
-def test_a_skill_and_a_model_tell_what_the_specification_names(erik: Recipient, server: Server) -> None:
+def test_a_skill_and_a_model_have_the_fields_of_the_specification(erik: Recipient, server: Server) -> None:
     skill, version = erik.get(SKILL).json, erik.get(VERSION).json
     here = f"s3://{server.shelf.bucket}/vol1"
     assert {name: skill[name] for name in skill if name not in {"id", "shareId"}} == {
@@ -113,7 +113,7 @@ LISTINGS = {
 
 
 @pytest.mark.parametrize("path", LISTINGS.values(), ids=LISTINGS)
-def test_pages_of_a_listing_are_the_listing(erik: Recipient, path: str) -> None:
+def test_pages_of_a_listing_join_to_the_complete_listing(erik: Recipient, path: str) -> None:
     items = erik.get(path).json["items"]
     assert len(items) >= 2
     assert [item for page in pages(erik, path, 1) for item in page] == items
@@ -124,7 +124,7 @@ def test_pages_of_a_listing_are_the_listing(erik: Recipient, path: str) -> None:
         erik.get(f"{other_path}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
-def test_a_page_of_long_items_ends_before_it_is_too_long_to_be_sent(server: Server) -> None:
+def test_a_page_of_long_items_ends_before_the_size_limit(server: Server) -> None:
     admin = server.admin
     admin.shares.create("long")
     admin.schemas.create("long", "s")
@@ -160,13 +160,11 @@ ABSENT = [
 
 
 @pytest.mark.parametrize("path", ABSENT)
-def test_what_is_not_there_is_not_found(erik: Recipient, path: str) -> None:
+def test_missing_assets_are_404(erik: Recipient, path: str) -> None:
     erik.get(path).refused(404, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_who_was_granted_nothing_hears_the_same_of_what_is_there_and_what_is_not(
-    server: Server, erik: Recipient
-) -> None:
+def test_without_a_grant_existing_and_missing_assets_look_the_same(server: Server, erik: Recipient) -> None:
     assert erik.get(VOLUME).status == 200
     for method, path in (
         ("GET", VOLUME), ("GET", SKILL), ("GET", VERSION), ("GET", f"{VOLUME}/files"),
@@ -179,7 +177,7 @@ def test_who_was_granted_nothing_hears_the_same_of_what_is_there_and_what_is_not
         assert existing.body == absent.body.replace(b"absent/", b"assets/")
 
 
-def test_a_grant_of_some_rows_is_one_of_tables_alone(server: Server, erik: Recipient) -> None:
+def test_a_filtered_grant_includes_only_tables(server: Server, erik: Recipient) -> None:
     account = server.admin.recipients.create("half")
     server.admin.grants.create("half", "assets", partition_filter="region = 'eu'")
     half = replace(erik, token=server.admin.tokens.create(account).secret)
@@ -206,7 +204,7 @@ def s3_with(response: dict[str, Any]) -> Any:
 
 
 @each_folder
-def test_credentials_read_and_list_their_folder_and_nothing_else(server: Server, erik: Recipient, kind: str) -> None:
+def test_credentials_can_only_read_and_list_their_folder(server: Server, erik: Recipient, kind: str) -> None:
     before = time.time()
     response = vend(erik, f"{FOLDERS[kind]}/temporary-{kind}-credentials")
     assert response.keys() == {"awsTempCredentials", "expirationTime", "region", "endpoint"}
@@ -246,7 +244,7 @@ def test_a_models_credentials_have_two_names(erik: Recipient) -> None:
         pytest.param(f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed", "need a role", id="static_keys"),
     ],
 )
-def test_a_folder_without_directory_access_gives_no_credentials(erik: Recipient, path: str, text: str) -> None:
+def test_a_folder_without_directory_access_returns_no_credentials(erik: Recipient, path: str, text: str) -> None:
     erik.ask("POST", f"{path}/temporary-volume-credentials").refused(400, "UNSUPPORTED_OPERATION", text)
 
 
@@ -289,7 +287,7 @@ def test_files_are_listed_in_pages_of_any_size(erik: Recipient, size: str, folde
     assert sum(page.get("leftOut", 0) for page in files) == len(UNNAMED)
 
 
-def test_a_prefix_and_a_delimiter_show_what_a_folder_would(erik: Recipient) -> None:
+def test_a_prefix_and_a_delimiter_list_one_level_of_a_folder(erik: Recipient) -> None:
     [page] = list_files(erik, delimiter="/")
     assert page["folders"] == ["deep/", "mark/", "read-forms/", "x/"]
     assert [item["name"] for item in page["items"]] == [name for name in EXPECTED if "/" not in name]
@@ -299,7 +297,7 @@ def test_a_prefix_and_a_delimiter_show_what_a_folder_would(erik: Recipient) -> N
     assert list_files(erik, prefix="none") == [{"items": []}]
 
 
-def test_urls_read_what_was_listed(erik: Recipient) -> None:
+def test_signed_urls_read_the_listed_files(erik: Recipient) -> None:
     signed = sign(erik, [*FILES, "gone.pdf", "one.pdf"])
     assert signed["missing"] == ["gone.pdf"]
     assert time.time() + 44 * 60 < signed["expirationTime"] / 1000 <= time.time() + 3601
@@ -311,7 +309,7 @@ def test_urls_read_what_was_listed(erik: Recipient) -> None:
         assert (item["size"], item["etag"]) == (len(answer.content), etags[item["name"]])
 
 
-def test_a_file_that_changed_since_is_not_read_half(erik: Recipient, server: Server) -> None:
+def test_a_file_that_changed_is_not_read_in_part(erik: Recipient, server: Server) -> None:
     key = {"Bucket": server.shelf.bucket, "Key": "vol1/read-forms/changing.txt"}
     s3 = server.client("s3")
     s3.put_object(**key, Body=b"before")
@@ -332,9 +330,7 @@ def test_a_path_out_of_the_folder_is_refused_by_its_place(erik: Recipient, path:
     erik.post(f"{VOLUME}/files", {"paths": ["one.pdf", path]}).refused(*INVALID, "paths[1] is not a valid file name")
 
 
-def test_what_may_not_be_read_and_what_no_store_can_name_take_no_other_with_them(
-    erik: Recipient, server: Server
-) -> None:
+def test_unreadable_and_invalid_paths_do_not_affect_other_files(erik: Recipient, server: Server) -> None:
     s3, bucket = server.client("s3"), server.shelf.bucket
     locked = {"Bucket": bucket, "Key": "vol1/read-forms/locked"}
     s3.put_object(**locked, Body=b"x")
@@ -352,7 +348,7 @@ def test_what_may_not_be_read_and_what_no_store_can_name_take_no_other_with_them
     assert refused.status == 400
 
 
-def test_a_page_token_ends_where_the_folder_moves(erik: Recipient, server: Server) -> None:
+def test_a_page_token_becomes_invalid_when_the_folder_moves(erik: Recipient, server: Server) -> None:
     before, after = (f"s3://{server.shelf.bucket}/{folder}" for folder in ("vol1", "vol1x"))
     server.admin.volumes.create("assets", "others", "moved", before)
     path = f"{SCHEMA.replace('folders', 'others').replace('Folders', 'others')}/volumes/moved/files"
@@ -364,7 +360,7 @@ def test_a_page_token_ends_where_the_folder_moves(erik: Recipient, server: Serve
         server.admin.volumes.delete("assets", "others", "moved")
 
 
-def test_a_path_that_looks_like_an_escape_when_decoded_is_a_name(erik: Recipient) -> None:
+def test_a_path_with_an_encoded_traversal_is_read_as_a_name(erik: Recipient) -> None:
     signed = sign(erik, ["%2e%2e/vol1x/secret", "..%2fvol1x%2fsecret", "..\\vol1x\\secret"])
     assert (signed["items"], len(signed["missing"])) == ([], 3)
 
@@ -381,7 +377,7 @@ def test_a_path_that_looks_like_an_escape_when_decoded_is_a_name(erik: Recipient
         (b'{"paths":["\\ud800"]}', "MALFORMED_REQUEST"),
     ],
 )
-def test_a_body_that_asks_for_no_files_is_refused(erik: Recipient, body: bytes, code: str) -> None:
+def test_a_request_without_paths_is_refused(erik: Recipient, body: bytes, code: str) -> None:
     erik.post(f"{VOLUME}/files", body).refused(400, code)
 
 
@@ -390,11 +386,11 @@ def test_a_body_that_asks_for_no_files_is_refused(erik: Recipient, body: bytes, 
     ["prefix=../", "prefix=/", "prefix=a//", "prefix=a/./b", "prefix=" + "x" * 1025, "delimiter=x", "maxResults=0",
      "maxResults=1001", "maxResults=x", "pageToken=x"],
 )  # fmt: skip
-def test_a_listing_of_something_else_is_refused(erik: Recipient, query: str) -> None:
+def test_a_listing_of_another_kind_is_refused(erik: Recipient, query: str) -> None:
     erik.get(f"{VOLUME}/files?{query}").refused(*INVALID)
 
 
-def test_a_page_token_goes_on_with_its_own_listing_alone(erik: Recipient, server: Server) -> None:
+def test_a_page_token_is_valid_only_for_its_listing(erik: Recipient, server: Server) -> None:
     token = erik.get(f"{VOLUME}/files?maxResults=1").json["nextPageToken"]
     assert erik.get(f"{VOLUME}/files?maxResults=2&pageToken={token}").status == 200
     other_paths = [f"{VOLUME}/files?prefix=o&pageToken=", f"{VOLUME}/files?delimiter=/&pageToken=",
@@ -409,20 +405,20 @@ def test_a_page_token_goes_on_with_its_own_listing_alone(erik: Recipient, server
         server.admin.grants.revoke("carol", "assets")
 
 
-def test_a_folder_by_directory_alone_lists_and_signs_nothing(erik: Recipient) -> None:
+def test_a_folder_with_only_directory_access_lists_and_signs_nothing(erik: Recipient) -> None:
     path = f"{SCHEMA}/volumes/by-dir/files"
     erik.get(path).refused(400, "UNSUPPORTED_OPERATION", "temporary volume credentials")
     erik.post(path, {"paths": ["one.pdf"]}).refused(400, "UNSUPPORTED_OPERATION")
 
 
-def test_a_bucket_that_is_gone_is_the_providers_to_correct(erik: Recipient) -> None:
+def test_a_missing_bucket_asks_to_contact_the_provider(erik: Recipient) -> None:
     path = f"{SCHEMA.replace('Folders', 'Others')}/volumes/nowhere/files"
     reply = erik.get(path)
     reply.refused(400, "RESOURCE_DOES_NOT_EXIST", "provider")
     assert b"no-such-bucket" not in reply.body
 
 
-def test_a_table_tells_its_format(erik: Recipient, server: Server) -> None:
+def test_a_table_has_its_format(erik: Recipient, server: Server) -> None:
     table = server.table("table1")
     entry = table.recipient.get(table.path).json
     [listed_entry] = [

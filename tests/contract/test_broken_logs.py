@@ -89,7 +89,7 @@ def check(replies: Mapping[str, Reply]) -> None:
             assert reply.kinds[:2] == ["protocol", "metaData"]
 
 
-def test_the_log_is_right_before_it_is_broken(server: Server, registered: Table) -> None:
+def test_the_unmodified_log_is_valid(server: Server, registered: Table) -> None:
     replies = request_all(server, registered, written(server).location)
     assert {name for name, reply in replies.items() if reply.status != 200} == {"parquet"}
     assert replies["query"].kinds == ["protocol", "metaData", "file", "file"]
@@ -100,7 +100,9 @@ def test_the_log_is_right_before_it_is_broken(server: Server, registered: Table)
     [("s3://deltaic-lake/nothing/here", "table files missing"), ("s3://no-such-bucket-anywhere/table", "")],
     ids=["no log", "no bucket"],
 )
-def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Table, location: str, text: str) -> None:
+def test_a_table_that_is_missing_at_its_location_is_refused(
+    server: Server, registered: Table, location: str, text: str
+) -> None:
     for reply in request_all(server, registered, location).values():
         reply.refused(400, "RESOURCE_DOES_NOT_EXIST", text)
 
@@ -115,7 +117,7 @@ def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Tabl
     ids=["other case", "missing", "format"],
 )
 @pytest.mark.parametrize("version", [0, 2])
-def test_metadata_that_clients_misread_is_refused_wherever_it_is_read(
+def test_metadata_that_clients_misread_is_refused_by_every_endpoint(
     server: Server, registered: Table, changed: Mapping[str, Any], message: str, version: int
 ) -> None:
     log = written(server)
@@ -144,14 +146,18 @@ CONTENTS: Mapping[str, bytes] = {
 
 @pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_commit_with_other_contents(server: Server, registered: Table, content: bytes, version: int) -> None:
+def test_a_commit_with_invalid_content_causes_no_server_error(
+    server: Server, registered: Table, content: bytes, version: int
+) -> None:
     log = written(server)
     log.put(f"_delta_log/{version:020d}.json", content)
     check(request_all(server, registered, log.location))
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"x" * 5000], ids=len)
-def test_a_checkpoint_with_other_contents(server: Server, registered: Table, content: bytes) -> None:
+def test_a_checkpoint_with_invalid_content_causes_no_server_error(
+    server: Server, registered: Table, content: bytes
+) -> None:
     log = written(server)
     log.put(f"_delta_log/{1:020d}.checkpoint.parquet", content)
     log.put("_delta_log/_last_checkpoint", b'{"version":1,"size":4}')
@@ -211,7 +217,7 @@ FIELD = st.sampled_from([(version, kind, name) for version, kind, names in FIELD
 @example(field=(0, "metaData", "schemaString"), value="{}", absent=False)
 @example(field=(0, "metaData", "partitionColumns"), value=["p", "q"], absent=False)
 @pytest.mark.slow
-def test_an_action_with_another_value(
+def test_an_action_with_an_invalid_value_causes_no_server_error(
     broken_log: tuple[Server, Table], field: tuple[int, str, str], value: Any, *, absent: bool
 ) -> None:
     server, table = broken_log
@@ -258,9 +264,7 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
         server.admin.tables.update("share1", "default", "broken", auxiliary_locations=[])
 
 
-def test_a_log_outside_the_table_that_shows_late_is_never_taken_for_the_whole(
-    server: Server, registered: Table
-) -> None:
+def test_a_response_without_an_external_log_is_never_complete(server: Server, registered: Table) -> None:
     """A snapshot's files are looked at as they leave: what lies beyond the first window shows after the 200."""
     log = written(server)
     added = log.commits[0][2]["add"]
@@ -292,7 +296,7 @@ def cut_off(table: Table) -> list[bytes]:
     return broken.value.partial.splitlines()
 
 
-def test_a_remove_that_tells_little_is_completed_from_the_version_before(server: Server, registered: Table) -> None:
+def test_a_remove_without_details_is_completed_from_the_previous_version(server: Server, registered: Table) -> None:
     """Old writers leave size and partition values out."""
     log = written(server)
     (remove,) = log.commits[2]
@@ -311,7 +315,7 @@ def test_a_remove_that_tells_little_is_completed_from_the_version_before(server:
         repeated[name].refused(400, "RESOURCE_DOES_NOT_EXIST", "version 2 removes a file that version 1 does not have")
 
 
-def test_secrets_stay_out_of_refusals(server: Server, registered: Table, alice: Recipient) -> None:
+def test_error_messages_contain_no_secrets(server: Server, registered: Table, alice: Recipient) -> None:
     log = written(server)
     log.put(f"_delta_log/{1:020d}.json", b"{")
     for reply in request_all(server, registered, log.location).values():

@@ -38,7 +38,7 @@ def pages(table: Table, parameters: str) -> list[Reply]:
 
 @pytest.mark.parametrize("response_format", ["parquet", "delta", "parquet,delta", "delta,parquet"])
 @pytest.mark.parametrize("ends", [True, False], ids=["end stream", "no end stream"])
-def test_inserts_a_delete_and_an_update(
+def test_a_feed_has_inserts_a_delete_and_an_update(
     table: Callable[[str], Table], server: Server, response_format: str, *, ends: bool
 ) -> None:
     capabilities = f"responseformat={response_format}" + (";includeendstreamaction=true" if ends else "")
@@ -68,7 +68,7 @@ def test_inserts_a_delete_and_an_update(
 
 
 @formats
-def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: str | None) -> None:
+def test_a_feed_has_partition_values_and_a_remove(table: Callable[[str], Table], capabilities: str | None) -> None:
     shared_table = table("cdf_table_with_partition").with_capabilities(capabilities)
     reply = shared_table.changes("?startingVersion=1&endingVersion=3")
     assert reply.version == 1
@@ -80,7 +80,7 @@ def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: st
     assert [action["partitionValues"] for action in sent] == [{"birthday": day} for day in days]
 
 
-def test_times_for_versions(table: Callable[[str], Table]) -> None:
+def test_a_feed_accepts_times_instead_of_versions(table: Callable[[str], Table]) -> None:
     shared_table = table("cdf_table_cdf_enabled")
     complete = story(shared_table.changes("?startingVersion=0&endingVersion=3"))
     start, end = iso(VERSION_1 - 1000), iso(VERSION_1 + 25_000)
@@ -98,7 +98,7 @@ def test_times_for_versions(table: Callable[[str], Table]) -> None:
 
 @pytest.mark.parametrize("scheme", ["parquet", "delta"])
 @formats
-def test_file_id_schemes(table: Callable[[str], Table], scheme: str, capabilities: str | None) -> None:
+def test_file_id_schemes_are_supported(table: Callable[[str], Table], scheme: str, capabilities: str | None) -> None:
     reply = table("cdf_table_cdf_enabled").with_capabilities(capabilities, fileidhash=scheme)
     feeds = reply.changes("?startingVersion=0&endingVersion=3")
     assert feeds.headers["fileidhash"] == scheme
@@ -108,7 +108,7 @@ def test_file_id_schemes(table: Callable[[str], Table], scheme: str, capabilitie
 
 
 @formats
-def test_a_feed_in_pages(table: Callable[[str], Table], capabilities: str | None) -> None:
+def test_a_feed_can_be_read_in_pages(table: Callable[[str], Table], capabilities: str | None) -> None:
     shared_table = table("cdf_table_cdf_enabled").with_capabilities(capabilities)
     replies = pages(shared_table, "?startingVersion=0&endingVersion=2&maxFiles=2")
     assert [len(page.lines) for page in replies] == [5, 5]
@@ -125,7 +125,9 @@ def test_a_feed_in_pages(table: Callable[[str], Table], capabilities: str | None
 
 @formats
 @pytest.mark.parametrize("flag", ["true", "True", "TRUE"])
-def test_historical_metadata(table: Callable[[str], Table], flag: str, capabilities: str | None) -> None:
+def test_a_feed_can_include_historical_metadata(
+    table: Callable[[str], Table], flag: str, capabilities: str | None
+) -> None:
     shared_table = table("streaming_notnull_to_null").with_capabilities(capabilities)
     reply = shared_table.changes(f"?startingVersion=0&includeHistoricalMetadata={flag}")
     head = [("protocol", None), ("metaData", 0)]
@@ -139,7 +141,7 @@ def test_historical_metadata(table: Callable[[str], Table], flag: str, capabilit
 
 
 @formats
-def test_without_the_flag_the_latest_metadata_heads_the_feed(
+def test_without_the_flag_a_feed_starts_with_the_latest_metadata(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
     for parameters in ("?startingVersion=0", "?startingVersion=0&includeHistoricalMetadata=False"):
@@ -158,7 +160,7 @@ def test_without_the_flag_the_latest_metadata_heads_the_feed(
         ("?startingVersion=0&includeHistoricalProtocol=True&includeHistoricalMetadata=True", [(0, 2), (2, 4)]),
     ],
 )
-def test_historical_protocols(
+def test_historical_protocols_can_be_included(
     table: Callable[[str], Table], parameters: str, protocols: list[tuple[int | None, int]]
 ) -> None:
     lines = table("protocol_evolution").with_capabilities("responseformat=delta").changes(parameters).only("protocol")
@@ -166,13 +168,13 @@ def test_historical_protocols(
     assert table("protocol_evolution").changes(parameters).only("protocol") == [{"minReaderVersion": 1}]
 
 
-def test_vacuumed_files_are_still_told(table: Callable[[str], Table]) -> None:
+def test_vacuumed_files_are_still_listed(table: Callable[[str], Table]) -> None:
     reply = table("cdf_table_with_vacuum").changes("?startingVersion=0")
     assert story(reply)[2:] == [("add", 1)] * 4 + [("cdf", 2), ("cdf", 3)]
     assert {download(data_url(line)).status for line in reply.only("add", "cdf")} == {404}
 
 
-def test_a_version_without_changes(table: Callable[[str], Table]) -> None:
+def test_a_version_without_changes_has_an_empty_feed(table: Callable[[str], Table]) -> None:
     reply = table("cdf_table_cdf_enabled").changes("?startingVersion=5")
     assert (reply.status, reply.version) == (200, 5)
     assert story(reply) == [("protocol", None), ("metaData", 5)]
@@ -186,7 +188,7 @@ def test_an_end_after_the_latest_version_is_clipped(table: Callable[[str], Table
     )
 
 
-def test_deletion_vectors_in_a_feed(table: Callable[[str], Table]) -> None:
+def test_a_feed_can_have_deletion_vectors(table: Callable[[str], Table]) -> None:
     """The reference has no feed of such tables; cdc files have no deletion vectors."""
     reply = (
         table("deletion_vector_kinds")
@@ -321,7 +323,7 @@ REFUSED: Mapping[str, tuple[str, str, str, str]] = {
 
 @formats
 @pytest.mark.parametrize(("name", "parameters", "code", "text"), REFUSED.values(), ids=REFUSED)
-def test_what_no_feed_answers_is_refused(
+def test_invalid_requests_for_a_feed_are_refused(
     table: Callable[[str], Table], *, name: str, parameters: str, code: str, text: str, capabilities: str | None
 ) -> None:
     table(name).with_capabilities(capabilities).changes(parameters).refused(400, code, text)
@@ -336,7 +338,7 @@ def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) 
     table("directory_only").changes("?startingVersion=0").refused(400, "UNSUPPORTED_OPERATION", "directory access")
 
 
-def test_tokens_of_a_feed_belong_to_it(table: Callable[[str], Table]) -> None:
+def test_page_tokens_are_valid_only_for_their_feed(table: Callable[[str], Table]) -> None:
     shared_table = table("cdf_table_with_partition")
     token = shared_table.changes("?startingVersion=1&maxFiles=1").end["nextPageToken"]
     mismatch = "Query parameter mismatch detected for the next page query"
@@ -349,14 +351,14 @@ def test_tokens_of_a_feed_belong_to_it(table: Callable[[str], Table]) -> None:
     refused.refused(400, "INVALID_PARAMETER_VALUE", "does not match the table being queried")
 
 
-def test_a_feed_is_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
+def test_a_feed_is_compressed_for_clients_that_accept_it(table: Callable[[str], Table]) -> None:
     parameters: Any = "?startingVersion=0&endingVersion=3"
     packed = table("cdf_table_cdf_enabled").with_capabilities(accept_encoding="gzip,deflate").changes(parameters)
     assert packed.headers["content-encoding"] == "gzip"
     assert story(packed) == story(table("cdf_table_cdf_enabled").changes(parameters))
 
 
-def test_the_refusal_of_a_time_before_the_first_commit_says_which_would_do(table: Callable[[str], Table]) -> None:
+def test_a_time_before_the_first_commit_is_refused_with_the_earliest_time(table: Callable[[str], Table]) -> None:
     shared_table = table("cdf_table_with_partition")
     message = shared_table.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"]
     match = re.search(r"greater than or equal to .* \((\S+Z)\)\.$", message)

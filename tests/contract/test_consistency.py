@@ -43,7 +43,7 @@ def ids(*replies: Reply) -> list[str]:
     return [line["id"] for reply in replies for line in reply.only("file")]
 
 
-def test_a_large_answer_is_whole_in_one_and_in_pages(server: Server) -> None:
+def test_a_large_response_is_complete_with_and_without_pages(server: Server) -> None:
     schema = pa.schema([column("day", pa.string()), column("x", pa.int64())])
     log = server.shelf.log("large", schema, partitions=("day",), timed=False)
     adds = [sketched(number) for number in range(FILES)]
@@ -70,7 +70,7 @@ def test_a_large_answer_is_whole_in_one_and_in_pages(server: Server) -> None:
         assert len(table.query(limitHint=1000).only("file")) == 100
 
 
-def test_each_answer_is_of_the_version_that_it_names(server: Server) -> None:
+def test_each_response_has_the_content_of_its_version(server: Server) -> None:
     """Two writers commit and checkpoint while others read, whole and in pages."""
     log = server.shelf.log("busy", NAMES, timed=False)
     log.create()

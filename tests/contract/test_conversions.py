@@ -167,7 +167,7 @@ def matching_rows(table: Table, kind: str, **hints: Any) -> set[str]:
 
 @pytest.mark.parametrize("shape", OPERATORS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_may_have_been_written_is_kept_and_no_more(typed: Table, kind: str, shape: str) -> None:
+def test_a_converted_predicate_keeps_exactly_the_possible_rows(typed: Table, kind: str, shape: str) -> None:
     kind_, (build, holds) = KINDS[kind], OPERATORS[shape]
     null = {"None"} if shape in NULL_TOO else set()
     for prefix in ("p", "d"):
@@ -184,7 +184,7 @@ def test_what_may_have_been_written_is_kept_and_no_more(typed: Table, kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nulls_are_told_from_values(typed: Table, kind: str) -> None:
+def test_nulls_and_values_are_distinguished(typed: Table, kind: str) -> None:
     everything = {str(value) for value in (*KINDS[kind].values, None)}
     for prefix in ("p", "d"):
         tested = Column((f"{prefix}_{name_of(kind)}",))
@@ -291,7 +291,7 @@ CONVERSIONS: Final[Mapping[str, tuple[str, dict[str, Any], str, set[str]]]] = {
 
 
 @pytest.mark.parametrize("written", CONVERSIONS)
-def test_what_a_conversion_leaves_out_is_not_lost(typed: Table, written: str) -> None:
+def test_rows_of_dropped_conditions_are_not_lost(typed: Table, written: str) -> None:
     _, sent, kind, remaining = CONVERSIONS[written]
     assert matching_rows(typed, kind, jsonPredicateHints=json.dumps(sent)) - {"None"} == remaining - {"None"}
     if "None" in remaining:

@@ -137,7 +137,7 @@ def denied(attempt: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b"", b'{"location":null}', b'{"location":"","other":1}'])
-def test_the_answer_is_one_clouds_credentials_for_the_root(
+def test_the_response_has_credentials_of_one_cloud_for_the_root(
     folder: Callable[[str], Table], root: str, body: bytes
 ) -> None:
     before = time.time()
@@ -153,7 +153,7 @@ def test_the_answer_is_one_clouds_credentials_for_the_root(
     assert before + 44 * 60 < answer["expirationTime"] / 1000 <= time.time() + 3601
 
 
-def test_where_the_store_is_stands_beside_them(server: Server, vend: Vend) -> None:
+def test_credentials_include_the_endpoint_and_region_of_the_store(server: Server, vend: Vend) -> None:
     # Of AWS the region alone: where that answers, every library knows.
     response = vend("in_a_region_of_aws").answer
     assert (response["region"], "endpoint" in response) == ("eu-west-1", False)
@@ -177,7 +177,7 @@ def test_a_request_needs_neither_body_nor_content_type(folder: Callable[[str], T
         pytest.param("table1", "s3://{bucket}/table1/_delta_log", "/_delta_log", id="log"),
     ],
 )
-def test_a_location_of_the_table_is_served(  # noqa: PLR0917 -- three fixtures, one case
+def test_a_location_of_the_table_is_accepted(  # noqa: PLR0917 -- three fixtures, one case
     server: Server, vend: Vend, root: str, name: str, requested: str | None, answered: str
 ) -> None:
     location = requested.format(bucket=server.shelf.bucket) if requested else None
@@ -205,7 +205,7 @@ def test_another_location_is_refused(server: Server, folder: Callable[[str], Tab
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"s3://b"', b'{"location":1}', b"\xff"])
-def test_a_body_that_cannot_be_read_gets_nothing(folder: Callable[[str], Table], body: bytes) -> None:
+def test_an_invalid_body_is_refused(folder: Callable[[str], Table], body: bytes) -> None:
     ask(folder("table1"), body).refused(400, "MALFORMED_REQUEST")
 
 
@@ -227,7 +227,7 @@ def test_a_table_without_directory_access_is_refused(
     assert STATIC.secret_access_key.encode() not in reply.body
 
 
-def test_static_keys_stay_here_where_a_role_can_be_narrowed(vend: Vend, server: Server) -> None:
+def test_static_keys_are_not_returned_if_a_role_can_be_restricted(vend: Vend, server: Server) -> None:
     vended = vend("with_keys_and_a_role")
     assert STATIC.access_key_id not in json.dumps(vended.answer)
     assert len(vended.names(server.shelf.bucket, "table1/_delta_log/")) == 3
@@ -245,7 +245,7 @@ def test_the_delta_library_reads_the_table_with_them(server: Server, vend: Vend)
     assert read.to_pyarrow_table().num_rows == 1
 
 
-def test_the_delta_library_writes_nothing_with_them(server: Server, vend: Vend) -> None:
+def test_the_delta_library_cannot_write_with_them(server: Server, vend: Vend) -> None:
     vended = vend()
     rows = server.shelf.written["table1"].to_pyarrow_table()
     with pytest.raises(DeltaError, match=r"s3:PutObject"):
@@ -258,7 +258,7 @@ def test_the_delta_library_writes_nothing_with_them(server: Server, vend: Vend) 
     assert deltalake.DeltaTable(vended.answer["location"], storage_options=vended.options).version() == 2
 
 
-def test_they_read_and_list_their_folder_and_nothing_else(server: Server, vend: Vend) -> None:
+def test_credentials_of_a_table_can_only_read_and_list_its_folder(server: Server, vend: Vend) -> None:
     bucket, vended = server.shelf.bucket, vend()
     s3, log = vended.s3, "table1/_delta_log/00000000000000000000.json"
     assert vended.names(bucket, "table1/_delta_log/")[0] == log
@@ -285,7 +285,7 @@ def test_they_read_and_list_their_folder_and_nothing_else(server: Server, vend: 
         denied(attempt)
 
 
-def test_those_of_the_log_open_the_log_alone(server: Server, vend: Vend, root: str) -> None:
+def test_credentials_of_the_log_can_only_read_the_log(server: Server, vend: Vend, root: str) -> None:
     bucket, vended = server.shelf.bucket, vend("table1", f"{root}/_delta_log")
     assert len(vended.names(bucket, "table1/_delta_log/")) == 3
     data = server.shelf.written["table1"].file_uris()[0].removeprefix(f"s3://{bucket}/")
@@ -293,7 +293,7 @@ def test_those_of_the_log_open_the_log_alone(server: Server, vend: Vend, root: s
     assert vend().s3.get_object(Bucket=bucket, Key=data)["ContentLength"] > 0
 
 
-def test_each_auxiliary_location_has_its_own(server: Server, vend: Vend, root: str) -> None:
+def test_each_auxiliary_location_has_separate_credentials(server: Server, vend: Vend, root: str) -> None:
     location = f"s3://{OTHER_BUCKET}/clone"
     vended = vend("with_an_auxiliary", location)
     assert vended.answer["location"] == location
@@ -304,14 +304,14 @@ def test_each_auxiliary_location_has_its_own(server: Server, vend: Vend, root: s
     denied(lambda: vend("with_an_auxiliary").names(OTHER_BUCKET, "clone/"))
 
 
-def test_a_folder_may_have_any_name(server: Server, vend: Vend) -> None:
+def test_a_folder_name_can_contain_any_character(server: Server, vend: Vend) -> None:
     bucket, vended = server.shelf.bucket, vend("with_an_odd_name")
     assert vended.answer["location"] == f"s3://{bucket}/{ODD}"
     assert vended.s3.get_object(Bucket=bucket, Key=f"{ODD}/part")["Body"].read() == b"rows"
     assert vended.names(bucket, f"{ODD}/") == [f"{ODD}/part"]
 
 
-def test_a_wildcard_in_a_folders_name_opens_no_other(server: Server, vend: Vend) -> None:
+def test_a_wildcard_in_a_folders_name_opens_no_other_folder(server: Server, vend: Vend) -> None:
     # That it opens its own is IAM's part ("${*}"), which the embedded AWS does not play.
     bucket, vended = server.shelf.bucket, vend("with_a_wildcard")
     assert vended.answer["location"] == f"s3://{bucket}/t*"
@@ -319,11 +319,11 @@ def test_a_wildcard_in_a_folders_name_opens_no_other(server: Server, vend: Vend)
     denied(lambda: vended.names(bucket, "table1/_delta_log/"))
 
 
-def test_they_are_the_recipients(server: Server, vend: Vend) -> None:
+def test_credentials_have_the_recipients_session(server: Server, vend: Vend) -> None:
     identity = vend().client("sts").get_caller_identity()
     role = server.environment["SIGNING_ROLE_ARN"].rpartition("/")[2]
     assert identity["Arn"].endswith(f"assumed-role/{role}/{server.admin.recipients.get('dora').id}")
 
 
-def test_a_table_by_directory_alone_answers_no_query(folder: Callable[[str], Table]) -> None:
+def test_a_table_with_only_directory_access_refuses_queries(folder: Callable[[str], Table]) -> None:
     folder("with_another_scheme").query().refused(400, "UNSUPPORTED_OPERATION", "temporary table credentials")

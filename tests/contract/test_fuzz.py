@@ -123,7 +123,9 @@ def check(reply: Reply, method: str) -> None:
 @given(path=LISTING, query=QUERY | RAW_QUERY, headers=HEADERS)
 @example(path="/shares", query="?pageToken=%00&maxResults=%00", headers={})
 @example(path="/shares", query="?" + "&".join(f"a{number}=1" for number in range(300)), headers={})
-def test_listings(alice: Recipient, path: str, query: str, headers: dict[str, str]) -> None:
+def test_random_listing_requests_cause_no_server_error(
+    alice: Recipient, path: str, query: str, headers: dict[str, str]
+) -> None:
     check(ask(alice, "GET", path + query, None, headers), "GET")
 
 
@@ -146,7 +148,9 @@ def test_listings(alice: Recipient, path: str, query: str, headers: dict[str, st
     query="?startingVersion=9223372036854775807&endingVersion=9223372036854775807",
     headers={},
 )
-def test_reads(alice: Recipient, table: str, call: tuple[str, str], query: str, headers: dict[str, str]) -> None:
+def test_random_read_requests_cause_no_server_error(
+    alice: Recipient, table: str, call: tuple[str, str], query: str, headers: dict[str, str]
+) -> None:
     method, suffix = call
     check(ask(alice, method, table + suffix + query, None, headers), method)
 
@@ -164,13 +168,15 @@ def test_reads(alice: Recipient, table: str, call: tuple[str, str], query: str, 
     body=b'{"maxFiles":1,"jsonPredicateHints":"\\ud800","pageToken":"\\ud800"}',
     headers={},
 )
-def test_queries(alice: Recipient, table: str, body: bytes, headers: dict[str, str]) -> None:
+def test_random_queries_cause_no_server_error(
+    alice: Recipient, table: str, body: bytes, headers: dict[str, str]
+) -> None:
     check(ask(alice, "POST", f"{table}/query", body, headers), "POST")
 
 
 @QUICK
 @given(table=TABLE, query=QUERY_FIELDS, body=BODY, headers=HEADERS)
-def test_submitted_queries(
+def test_random_submitted_queries_cause_no_server_error(
     alice: Recipient, table: str, query: dict[str, Any], body: bytes, headers: dict[str, str]
 ) -> None:
     content = json.dumps({**query, "idempotencyKey": "fuzz"}).encode()
@@ -184,7 +190,9 @@ def test_submitted_queries(
 
 @QUICK
 @given(table=TABLE, query_id=NAMES, body=BODY, headers=HEADERS)
-def test_results(alice: Recipient, table: str, query_id: str, body: bytes, headers: dict[str, str]) -> None:
+def test_random_requests_for_results_cause_no_server_error(
+    alice: Recipient, table: str, query_id: str, body: bytes, headers: dict[str, str]
+) -> None:
     check(ask(alice, "POST", f"{table}/queries/{query_id}", body, headers), "POST")
 
 

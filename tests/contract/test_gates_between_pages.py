@@ -100,7 +100,7 @@ LATEST: dict[str, Callable[[Table], Next]] = {
 
 
 @pytest.mark.parametrize("kind", [*HISTORICAL, *LATEST])
-def test_every_page_passes_the_gate_again(shared: Shared, kind: str) -> None:
+def test_every_page_is_authorized_again(shared: Shared, kind: str) -> None:
     following = (HISTORICAL | LATEST)[kind](shared.table)
     assert following().status == 200
     # The first page saw version 3: commits go on, and the share starts behind what was paged.

@@ -42,7 +42,7 @@ def test_without_a_live_token_every_call_is_401_in_json(
 
 
 @pytest.mark.parametrize("state", ["expired", "revoked"])
-def test_a_dead_token_is_401(server: Server, state: str) -> None:
+def test_an_expired_or_revoked_token_is_401(server: Server, state: str) -> None:
     token = server.expired_token() if state == "expired" else server.revoked_token()
     Recipient(server.stack.endpoint, token).get("/shares").refused(401, "UNAUTHENTICATED")
 
@@ -55,12 +55,12 @@ def test_a_live_token_with_one_character_changed_is_401(alice: Recipient) -> Non
 
 
 @pytest.mark.parametrize("scheme", ["bearer", "Bearer"])
-def test_the_scheme_of_the_header_is_read_in_any_case(alice: Recipient, scheme: str) -> None:
+def test_the_scheme_of_the_header_is_case_insensitive(alice: Recipient, scheme: str) -> None:
     value = Recipient(alice.endpoint, None, {"authorization": f"{scheme} {alice.token}"})
     assert value.get("/shares").status == 200
 
 
-def test_the_refusal_names_the_scheme(server: Server) -> None:
+def test_a_401_names_the_scheme(server: Server) -> None:
     """RFC 6750, section 3: a 401 names what would be accepted."""
     reply = Recipient(server.stack.endpoint, None).get("/shares")
     remapped = reply.headers.get("x-amzn-remapped-www-authenticate")
@@ -95,7 +95,7 @@ def on_table(recipient: Recipient, call: str, share: str, schema: str = "default
     ],
     ids=["no share", "no schema", "no table", "another share's table", "not granted", "odd names"],
 )
-def test_a_table_that_is_not_there_is_404(alice: Recipient, call: str, share: str, schema: str, table: str) -> None:
+def test_a_missing_table_is_404(alice: Recipient, call: str, share: str, schema: str, table: str) -> None:
     reply = on_table(alice, call, share, schema, table)
     reply.refused(404, "RESOURCE_DOES_NOT_EXIST")
     name = f"{share}/{schema}/{table.replace('%20', ' ')}"
@@ -104,7 +104,7 @@ def test_a_table_that_is_not_there_is_404(alice: Recipient, call: str, share: st
     )
 
 
-def test_head_of_a_table_that_is_not_there_is_404_without_a_body(alice: Recipient) -> None:
+def test_head_of_a_missing_table_is_404_without_a_body(alice: Recipient) -> None:
     reply = on_table(alice, "", "nope")
     assert (reply.status, reply.body) == (404, b"")
 
@@ -118,7 +118,7 @@ def unnamed(reply: Reply, name: str) -> tuple[int, bytes, set[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("call", CALLS_ON_A_TABLE)
-def test_an_ungranted_table_looks_like_none(alice: Recipient, server: Server, call: str) -> None:
+def test_an_ungranted_table_looks_like_a_missing_table(alice: Recipient, server: Server, call: str) -> None:
     granted = on_table(server.recipient("bob"), call, "secret_share")
     assert granted.status in {200, 400} or b"The query is unknown" in granted.body
     absent, hidden = on_table(alice, call, "absent_share"), on_table(alice, call, "secret_share")
@@ -127,7 +127,7 @@ def test_an_ungranted_table_looks_like_none(alice: Recipient, server: Server, ca
 
 
 @pytest.mark.parametrize("path", ["", "/schemas", "/all-tables", "/schemas/default/tables", "/schemas/nope/tables"])
-def test_an_ungranted_share_looks_like_none(alice: Recipient, server: Server, path: str) -> None:
+def test_an_ungranted_share_looks_like_a_missing_share(alice: Recipient, server: Server, path: str) -> None:
     if "nope" not in path:
         assert server.recipient("bob").get(f"/shares/secret_share{path}").status == 200
     absent, hidden = alice.get(f"/shares/absent_share{path}"), alice.get(f"/shares/secret_share{path}")
@@ -135,7 +135,7 @@ def test_an_ungranted_share_looks_like_none(alice: Recipient, server: Server, pa
     assert unnamed(absent, "absent_share") == unnamed(hidden, "secret_share")
 
 
-def test_a_refused_parameter_does_not_tell_of_an_ungranted_share(alice: Recipient) -> None:
+def test_a_refused_parameter_does_not_reveal_an_ungranted_share(alice: Recipient) -> None:
     token = alice.get("/shares/share7/all-tables?maxResults=1").json["nextPageToken"]
     for query in ("maxResults=-1", f"pageToken={token}", "pageToken=x"):
         absent, hidden = (alice.get(f"/shares/{name}/all-tables?{query}") for name in ("absent_share", "secret_share"))
@@ -158,7 +158,7 @@ def test_an_unknown_route_is_404_in_json(alice: Recipient, method: str, path: st
     alice.ask(method, path).refused(404, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_no_answer_repeats_the_token(alice: Recipient) -> None:
+def test_no_response_repeats_the_token(alice: Recipient) -> None:
     for _, path in CALLS.values():
         reply = alice.get(path)
         assert (alice.token or "").encode() not in reply.body + json.dumps(dict(reply.headers)).encode()

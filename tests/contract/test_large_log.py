@@ -227,7 +227,7 @@ def repeat(done: threading.Event, ask: Callable[[], Any]) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_every_answer_is_of_one_version(history: tuple[History, Table]) -> None:
+def test_every_response_is_of_one_version(history: tuple[History, Table]) -> None:
     history_, table = history
     done = threading.Event()
 

@@ -44,13 +44,13 @@ def token_of(recipient: Recipient, path: str) -> str:
     return token
 
 
-def test_shares_are_those_granted_in_name_order(alice: Recipient) -> None:
+def test_granted_shares_are_listed_in_name_order(alice: Recipient) -> None:
     reply = alice.get("/shares")
     assert names(reply) == SHARES
     assert list(reply.json) == ["items"]
 
 
-def test_a_share_tells_what_its_provider_said(alice: Recipient, server: Server) -> None:
+def test_a_share_has_the_providers_comment(alice: Recipient, server: Server) -> None:
     items = {item["name"]: item for item in alice.get("/shares").json["items"]}
     shares = {share.name: share for share in server.admin.shares.list()}
     assert items["share1"] == {"name": "share1", "id": shares["share1"].id}
@@ -70,13 +70,13 @@ def test_a_recipient_without_grants_sees_an_empty_list(server: Server) -> None:
     assert (reply.status, reply.json) == (200, {"items": []})
 
 
-def test_schemas_of_a_share(alice: Recipient) -> None:
+def test_schemas_of_a_share_are_listed(alice: Recipient) -> None:
     assert alice.get("/shares/share1/schemas").json == {"items": [{"name": "default", "share": "share1"}]}
     assert names(alice.get("/shares/share7/schemas")) == ["schema1", "schema2"]
     assert alice.get("/shares/share6/schemas").json == {"items": []}
 
 
-def test_tables_of_a_schema(alice: Recipient, server: Server) -> None:
+def test_tables_of_a_schema_are_listed(alice: Recipient, server: Server) -> None:
     share = next(share for share in server.admin.shares.list() if share.name == "share1")
     ids = {table.name: table.id for table in server.admin.tables.list("share1")}
     assert alice.get("/shares/share1/schemas/default/tables").json == {
@@ -95,7 +95,7 @@ def test_tables_of_a_schema(alice: Recipient, server: Server) -> None:
     assert alice.get("/shares/share5/schemas/default/tables").json == {"items": []}
 
 
-def test_a_table_shared_by_directory_says_where_it_lies(alice: Recipient) -> None:
+def test_a_table_with_directory_access_has_its_location(alice: Recipient) -> None:
     tables = alice.get("/shares/share8/all-tables").json["items"]
     (entry,) = [table for table in tables if table["name"] == "directory_only"]
     assert entry["location"] == "s3://deltaic-lake/table1"
@@ -104,7 +104,7 @@ def test_a_table_shared_by_directory_says_where_it_lies(alice: Recipient) -> Non
     assert not any("location" in table for table in tables if table is not entry)
 
 
-def test_all_tables_of_a_share(alice: Recipient) -> None:
+def test_all_tables_of_a_share_are_listed(alice: Recipient) -> None:
     reply = alice.get("/shares/share7/all-tables")
     assert [(item["name"], item["schema"], item["share"]) for item in reply.json["items"]] == [
         ("table8", "schema1", "share7"),
@@ -115,7 +115,7 @@ def test_all_tables_of_a_share(alice: Recipient) -> None:
 
 
 @listings
-def test_pages_of_any_size_join_to_the_whole(alice: Recipient, path: str) -> None:
+def test_pages_of_any_size_join_to_the_complete_result(alice: Recipient, path: str) -> None:
     items = alice.get(path).json["items"]
     for size in range(1, len(items) + 2):
         pages_ = pages(alice, path, size)
@@ -124,7 +124,7 @@ def test_pages_of_any_size_join_to_the_whole(alice: Recipient, path: str) -> Non
 
 
 @listings
-def test_a_page_of_nothing_leads_to_the_same_place(alice: Recipient, path: str) -> None:
+def test_an_empty_page_continues_at_the_same_position(alice: Recipient, path: str) -> None:
     empty = alice.get(f"{path}?maxResults=0").json
     assert empty["items"] == []
     repeated = alice.get(f"{path}?maxResults=0&pageToken={empty['nextPageToken']}").json
@@ -135,31 +135,31 @@ def test_a_page_of_nothing_leads_to_the_same_place(alice: Recipient, path: str) 
 
 @listings
 @pytest.mark.parametrize("size", ["-1", "501", "2147483647"])
-def test_sizes_out_of_range_are_refused(alice: Recipient, path: str, size: str) -> None:
+def test_page_sizes_out_of_range_are_refused(alice: Recipient, path: str, size: str) -> None:
     alice.get(f"{path}?maxResults={size}").refused(*INVALID, "maxResults", "0 to 500")
 
 
 @listings
 @pytest.mark.parametrize("size", ["abc", "", "1.5", "2147483648", "%31%20", "1e2", "%D9%A1"])
-def test_sizes_that_are_no_numbers_are_refused(alice: Recipient, path: str, size: str) -> None:
+def test_page_sizes_that_are_not_numbers_are_refused(alice: Recipient, path: str, size: str) -> None:
     text = "expected a number but the string didn't have the appropriate format"
     alice.get(f"{path}?maxResults={size}").refused(*INVALID, text)
 
 
 @pytest.mark.parametrize("size", [1, 500])
-def test_sizes_in_range_are_taken(alice: Recipient, size: int) -> None:
+def test_page_sizes_in_range_are_accepted(alice: Recipient, size: int) -> None:
     assert names(alice.get(f"/shares?maxResults={size}")) == SHARES[:size]
 
 
 @listings
 @pytest.mark.parametrize("token", [":", "a1b", "%00", "%2B%2F%3D%3D", "x" * 20_000], ids=lambda text: text[:9])
-def test_texts_that_are_no_tokens_are_refused(alice: Recipient, path: str, token: str) -> None:
+def test_texts_that_are_not_tokens_are_refused(alice: Recipient, path: str, token: str) -> None:
     alice.get(f"{path}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
 @pytest.mark.parametrize("issued", LISTINGS)
 @pytest.mark.parametrize("used", LISTINGS)
-def test_a_token_belongs_to_one_listing(alice: Recipient, issued: str, used: str) -> None:
+def test_a_page_token_is_valid_only_for_its_listing(alice: Recipient, issued: str, used: str) -> None:
     reply = alice.get(f"{LISTINGS[used]}?pageToken={token_of(alice, LISTINGS[issued])}")
     if issued == used:
         assert reply.status == 200
@@ -194,16 +194,16 @@ def test_an_expired_token_is_refused(alice: Recipient, path: str, reseal: Callab
     alice.get(f"{path}?pageToken={expired}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
-def test_a_token_made_with_another_key_is_refused(alice: Recipient) -> None:
+def test_a_page_token_with_another_key_is_refused(alice: Recipient) -> None:
     foreign = TokenSigner(b"0" * 64).seal("list", {"listing": {}, "after": None}, ttl=timedelta(days=1), now=2e9)
     alice.get(f"/shares?pageToken={foreign}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
-def test_an_empty_token_is_none(alice: Recipient) -> None:
+def test_an_empty_page_token_is_ignored(alice: Recipient) -> None:
     assert alice.get("/shares?pageToken=").json == alice.get("/shares").json
 
 
-def test_names_match_in_any_case_and_answer_in_their_own(alice: Recipient) -> None:
+def test_names_are_case_insensitive_and_returned_as_stored(alice: Recipient) -> None:
     assert alice.get("/shares/sHare1").json == alice.get("/shares/share1").json
     assert alice.get("/shares/SHARE7/schemas").json == alice.get("/shares/share7/schemas").json
     assert (
@@ -225,7 +225,7 @@ def test_names_match_in_any_case_and_answer_in_their_own(alice: Recipient) -> No
         ("/shares/NoPe", "share 'NoPe' not found"),
     ],
 )
-def test_what_does_not_exist_is_404_by_name(alice: Recipient, path: str, message: str) -> None:
+def test_missing_entries_are_404_with_their_name(alice: Recipient, path: str, message: str) -> None:
     reply = alice.get(path)
     reply.refused(404, "RESOURCE_DOES_NOT_EXIST")
     assert json.loads(reply.body)["message"] == message

@@ -35,7 +35,7 @@ def head(reply: Reply) -> tuple[Line, Line]:
     ],
     ids=str,
 )
-def test_the_format_is_one_that_was_asked_for(
+def test_the_format_is_one_of_the_requested_formats(
     table: Callable[[str], Table], capabilities: str | None, answered: str
 ) -> None:
     reply = table("table1").with_capabilities(capabilities).metadata()
@@ -46,13 +46,13 @@ def test_the_format_is_one_that_was_asked_for(
     assert ("deltaProtocol" in protocol, "deltaMetadata" in metadata) == ((answered == "delta"),) * 2
 
 
-def test_the_end_stream_capability_changes_nothing_here(table: Callable[[str], Table]) -> None:
+def test_the_end_stream_capability_has_no_effect_on_metadata(table: Callable[[str], Table]) -> None:
     reply = table("table1").with_capabilities("responseformat=delta;includeendstreamaction=true").metadata()
     assert reply.headers[CAPABILITIES] == "responseformat=delta"
     assert reply.kinds == ["protocol", "metaData"]
 
 
-def test_metadata_that_is_small_once_compressed_is_answered(server: Server) -> None:
+def test_metadata_that_is_small_after_compression_is_returned(server: Server) -> None:
     """Lambda takes 6 MB, of what leaves a function: 60,000 columns with comments compress to a fraction of that."""
     columns = [column(f"c{number}", pa.int64(), comment="what is measured " * 5) for number in range(60_000)]
     log = server.shelf.log("wide", pa.schema(columns))
@@ -71,7 +71,7 @@ def test_metadata_that_is_small_once_compressed_is_answered(server: Server) -> N
         server.admin.tables.delete("share1", "default", "wide")
 
 
-def test_parquet_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:
+def test_parquet_metadata_of_a_simple_table(table: Callable[[str], Table], server: Server) -> None:
     protocol, metadata = head(table("table1").metadata())
     written = server.shelf.written["table1"]
     assert protocol == {"minReaderVersion": 1}
@@ -89,7 +89,7 @@ def test_parquet_metadata_of_a_plain_table(table: Callable[[str], Table], server
     assert json.loads(metadata["schemaString"]) == json.loads(written.schema().to_json())
 
 
-def test_delta_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:
+def test_delta_metadata_of_a_simple_table(table: Callable[[str], Table], server: Server) -> None:
     protocol, metadata = head(table("table1").with_capabilities("responseformat=delta").metadata())
     written = server.shelf.written["table1"]
     assert protocol == {
@@ -106,19 +106,19 @@ def test_delta_metadata_of_a_plain_table(table: Callable[[str], Table], server: 
     assert metadata["size"] > 0
 
 
-def test_partition_columns_are_told(table: Callable[[str], Table]) -> None:
+def test_partition_columns_are_returned(table: Callable[[str], Table]) -> None:
     for name, columns in {"table2": ["date"], "table1": []}.items():
         assert head(table(name).metadata())[1]["partitionColumns"] == columns
 
 
-def test_a_table_shared_by_directory_says_where_it_lies(table: Callable[[str], Table]) -> None:
+def test_a_table_with_directory_access_has_its_location(table: Callable[[str], Table]) -> None:
     _, metadata = head(table("directory_only").metadata())
     assert metadata["accessModes"] == ["dir"]
     assert metadata["location"] == "s3://deltaic-lake/table1"
     assert metadata["auxiliaryLocations"] == ["s3://elsewhere/more"]
 
 
-def test_the_change_feed_is_announced_where_it_may_be_read(table: Callable[[str], Table]) -> None:
+def test_the_change_feed_is_announced_if_it_can_be_read(table: Callable[[str], Table]) -> None:
     reply = table("cdf_table_cdf_enabled").metadata()
     assert reply.version == 5
     assert head(reply)[1]["configuration"] == {"enableChangeDataFeed": "true"}
@@ -144,7 +144,7 @@ def test_the_change_feed_is_announced_where_it_may_be_read(table: Callable[[str]
         ("?timestamp=2022-11-13T08%3A10%3A48Z", 2, True),
     ],
 )
-def test_metadata_of_a_version_or_a_time(
+def test_metadata_of_a_version_or_a_time_is_returned(
     table: Callable[[str], Table], parameters: str, version: int, *, nullable: bool
 ) -> None:
     reply = table("streaming_notnull_to_null").metadata(parameters)
@@ -166,9 +166,7 @@ def test_metadata_of_a_version_or_a_time(
         ("?timestamp=2024-01-01T00:00:00Z", "MALFORMED_REQUEST", "is after the latest available version"),
     ],
 )
-def test_what_no_version_answers_is_refused(
-    table: Callable[[str], Table], parameters: str, code: str, text: str
-) -> None:
+def test_an_invalid_version_is_refused(table: Callable[[str], Table], parameters: str, code: str, text: str) -> None:
     table("streaming_notnull_to_null").metadata(parameters).refused(400, code, text)
 
 
@@ -188,7 +186,7 @@ def test_metadata_before_the_start_version_is_refused(table: Callable[[str], Tab
 
 @pytest.mark.parametrize("capabilities", ["responseformat=delta;readerFeatures=columnMapping", MAPPING])
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping_goes_out_as_it_is(table: Callable[[str], Table], capabilities: str, mode: str) -> None:
+def test_column_mapping_is_returned_unchanged(table: Callable[[str], Table], capabilities: str, mode: str) -> None:
     reply = table(f"table_with_cm_{mode}").with_capabilities(capabilities).metadata()
     protocol, metadata = head(reply)
     assert reply.headers[CAPABILITIES] == "responseformat=delta"
@@ -205,14 +203,14 @@ def test_column_mapping_goes_out_as_it_is(table: Callable[[str], Table], capabil
     [None, "responseformat=parquet", "responseformat=delta", "responseformat=delta,parquet", "readerfeatures=x"],
     ids=str,
 )
-def test_column_mapping_is_refused_to_who_cannot_read_it(
+def test_column_mapping_is_refused_to_clients_that_cannot_read_it(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
     reply = table("table_with_cm_id").with_capabilities(capabilities).metadata()
     reply.refused(400, "UNSUPPORTED_OPERATION", "Unsupported Delta Table Properties", "columnMapping", "readerfeatures")
 
 
-def test_deletion_vectors_go_out_as_they_are(table: Callable[[str], Table]) -> None:
+def test_deletion_vectors_are_returned_unchanged(table: Callable[[str], Table]) -> None:
     name = "deletion_vectors_with_dvs_dv_property_on"
     capabilities = "responseformat=delta,parquet;readerfeatures=deletionVectors"
     protocol, metadata = head(table(name).with_capabilities(capabilities).metadata())
@@ -233,21 +231,21 @@ def test_an_unknown_reader_feature_is_refused_by_name(table: Callable[[str], Tab
     reply.refused(400, "UNSUPPORTED_OPERATION", "timeTravelledFromTheFuture")
 
 
-def test_a_log_without_metadata_is_no_server_error(table: Callable[[str], Table]) -> None:
+def test_a_log_without_metadata_is_not_a_server_error(table: Callable[[str], Table]) -> None:
     table("table_with_no_metadata").metadata().refused(400, "RESOURCE_DOES_NOT_EXIST", "metaData")
 
 
-def test_no_known_format_is_refused(table: Callable[[str], Table]) -> None:
+def test_a_request_without_a_known_format_is_refused(table: Callable[[str], Table]) -> None:
     reply = table("table1").with_capabilities("responseformat=iceberg").metadata()
     reply.refused(400, "INVALID_PARAMETER_VALUE", "iceberg", "parquet, delta")
 
 
-def test_names_match_in_any_case(server: Server) -> None:
+def test_names_are_case_insensitive(server: Server) -> None:
     reply = server.alice.get("/shares/sHare1/schemas/deFault/tables/taBle3/metadata")
     assert reply.body == server.table("table3").metadata().body
 
 
-def test_file_id_schemes_are_checked_and_echoed(table: Callable[[str], Table]) -> None:
+def test_file_id_schemes_are_validated_and_returned(table: Callable[[str], Table]) -> None:
     reply = table("table1").with_capabilities(fileidhash="Delta").metadata()
     assert (reply.status, reply.headers["fileidhash"]) == (200, "delta")
     refused = table("table1").with_capabilities(fileidhash="md5").metadata()

@@ -37,7 +37,7 @@ def first_token(table: Table, **body: Any) -> str:
 @pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
 @pytest.mark.parametrize("body", [{}, HINTS], ids=["all", "hints"])
 @pytest.mark.parametrize("name", ["table1", "table2"])
-def test_a_page_for_each_file(
+def test_each_file_can_be_on_a_separate_page(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str | None
 ) -> None:
     shared_table = table(name).with_capabilities(capabilities)
@@ -57,7 +57,9 @@ def test_a_page_for_each_file(
     "body", [{}, {"limitHint": 5}, {"jsonPredicateHints": '{"op":"not","children":[]}'}, {"version": 1}], ids=str
 )
 @pytest.mark.parametrize("size", range(1, 11))
-def test_pages_of_any_size_join_to_the_whole(table: Callable[[str], Table], size: int, body: Mapping[str, Any]) -> None:
+def test_pages_of_any_size_join_to_the_complete_result(
+    table: Callable[[str], Table], size: int, body: Mapping[str, Any]
+) -> None:
     replies = pages(table("partition_values"), maxFiles=size, **body)
     complete = table("partition_values").query(body)
     assert ids(*replies) == ids(complete)
@@ -65,7 +67,7 @@ def test_pages_of_any_size_join_to_the_whole(table: Callable[[str], Table], size
     assert all(line in page.lines for page in replies for line in complete.lines[:2])
 
 
-def test_the_page_size_may_change_and_the_token_alone_asks_for_the_rest(table: Callable[[str], Table]) -> None:
+def test_the_page_size_can_change_and_a_token_is_enough_for_the_rest(table: Callable[[str], Table]) -> None:
     complete = table("partition_values").query()
     first = table("partition_values").query(maxFiles=2)
     second = table("partition_values").query(maxFiles=3, pageToken=first.end["nextPageToken"])
@@ -75,18 +77,18 @@ def test_the_page_size_may_change_and_the_token_alone_asks_for_the_rest(table: C
     assert "nextPageToken" not in rest.end
 
 
-def test_a_page_larger_than_the_table_is_the_last(table: Callable[[str], Table]) -> None:
+def test_a_page_larger_than_the_table_is_the_last_page(table: Callable[[str], Table]) -> None:
     reply = table("table1").query(maxFiles=2_147_483_647)
     assert reply.kinds == ["protocol", "metaData", "file", "file", "endStreamAction"]
     assert "nextPageToken" not in reply.end
 
 
-def test_nobody_gets_pages_who_did_not_ask(table: Callable[[str], Table]) -> None:
+def test_without_a_page_size_there_are_no_pages(table: Callable[[str], Table]) -> None:
     assert table("partition_values").query().kinds[-1] == "file"
 
 
 @pytest.mark.parametrize("token", ["randomPageToken", "x" * 20_000, "\u00e9", "a b"], ids=lambda text: text[:15])
-def test_texts_that_are_no_tokens_are_refused(table: Callable[[str], Table], token: str) -> None:
+def test_texts_that_are_not_tokens_are_refused(table: Callable[[str], Table], token: str) -> None:
     reply = table("table1").query(maxFiles=1, pageToken=token)
     reply.refused(*BAD, "Error decoding the page token")
     assert len(reply.body) < 1000
@@ -127,18 +129,18 @@ def test_a_token_of_another_table_is_refused(table: Callable[[str], Table]) -> N
     ],
     ids=str,
 )
-def test_what_a_query_asks_may_not_change(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
+def test_a_page_token_refuses_a_changed_query(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
     reply = table("table1").query(maxFiles=1, pageToken=first_token(table("table1")), **changed)
     reply.refused(*BAD, MISMATCH)
 
 
 @pytest.mark.parametrize("changed", [{"version": 1}, {"startingVersion": 1}, {"timestamp": "2030-01-01T00:00:00Z"}])
-def test_a_snapshot_may_not_change(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
+def test_a_page_token_refuses_a_changed_snapshot(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
     shared_table = table("cdf_table_cdf_enabled")
     shared_table.query(maxFiles=1, pageToken=first_token(shared_table), **changed).refused(*BAD, MISMATCH)
 
 
-def test_the_format_and_the_ids_may_not_change(table: Callable[[str], Table]) -> None:
+def test_a_page_token_refuses_changed_formats_and_ids(table: Callable[[str], Table]) -> None:
     """The reference lets both change, and a file then has two ids."""
     token = first_token(table("table1"))
     for shared_table in (
@@ -148,7 +150,7 @@ def test_the_format_and_the_ids_may_not_change(table: Callable[[str], Table]) ->
         shared_table.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
 
 
-def test_what_the_client_reads_was_settled_with_the_first_page(table: Callable[[str], Table]) -> None:
+def test_the_capabilities_of_the_first_page_apply_to_all_pages(table: Callable[[str], Table]) -> None:
     shared_table = table("deletion_vectors_with_dvs_dv_property_on")
     first = shared_table.with_capabilities("responseformat=delta;readerfeatures=deletionvectors").query(maxFiles=1)
     later = shared_table.with_capabilities("responseformat=delta").query(
@@ -161,7 +163,7 @@ def test_what_the_client_reads_was_settled_with_the_first_page(table: Callable[[
     )
 
 
-def test_a_token_ends(table: Callable[[str], Table], reseal: Reseal) -> None:
+def test_a_page_token_expires(table: Callable[[str], Table], reseal: Reseal) -> None:
     token = first_token(table("table1"))
     assert table("table1").query(maxFiles=1, pageToken=reseal("page", token, timedelta(minutes=1))).status == 200
     expired = reseal("page", token, timedelta(seconds=-1))
@@ -184,7 +186,7 @@ def test_a_refresh_signs_the_same_files_again(table: Callable[[str], Table], cap
     assert all(download(data_url(line)).status == 200 for line in last.only("file"))
 
 
-def test_a_refresh_and_its_pages_hold_the_version_through_new_commits(server: Server) -> None:
+def test_a_refresh_and_its_pages_keep_the_version_despite_new_commits(server: Server) -> None:
     """The reference forgets the version where no SQL hints are given: Spark then misses files."""
     log = server.shelf.log("growing", PEOPLE)
     adds = [log.add([{"name": str(number), "age": number}]) for number in range(4)]
@@ -213,11 +215,11 @@ def test_a_refresh_and_its_pages_hold_the_version_through_new_commits(server: Se
 
 
 @pytest.mark.parametrize("token", ["foo", "x" * 20_000], ids=["foo", "long"])
-def test_texts_that_are_no_refresh_tokens_are_refused(table: Callable[[str], Table], token: str) -> None:
+def test_texts_that_are_not_refresh_tokens_are_refused(table: Callable[[str], Table], token: str) -> None:
     table("table1").query(refreshToken=token).refused(*BAD, "Error decoding refresh token")
 
 
-def test_refresh_tokens_of_others_are_refused(server: Server, reseal: Reseal) -> None:
+def test_refresh_tokens_of_other_recipients_are_refused(server: Server, reseal: Reseal) -> None:
     token = server.table("table2").query(includeRefreshToken=True).end["refreshToken"]
     reply = server.table("table1").query(refreshToken=token)
     reply.refused(*BAD, "The table specified in the refresh token does not match the table being queried")
@@ -257,11 +259,11 @@ ORDER: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 @pytest.mark.parametrize(("body", "text"), ORDER.values(), ids=ORDER)
 @pytest.mark.parametrize("name", ["table1", "cdf_table_cdf_enabled"], ids=["no history", "history"])
-def test_tokens_that_exclude_each_other(
+def test_a_page_token_and_a_refresh_token_exclude_each_other(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], text: str
 ) -> None:
     table(name).query(body).refused(*BAD, text)
 
 
-def test_a_refresh_token_is_not_asked_for_by_false(table: Callable[[str], Table]) -> None:
+def test_includerefreshtoken_false_returns_no_token(table: Callable[[str], Table]) -> None:
     assert table("cdf_table_cdf_enabled").query(version=1, includeRefreshToken=False).kinds[-1] == "file"

@@ -161,7 +161,7 @@ EVERYTHING: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize(("node", "files"), JSON_CASES.values(), ids=JSON_CASES)
-def test_json_hints(truth: Table, node: Node, files: set[str]) -> None:
+def test_json_hints_select_files(truth: Table, node: Node, files: set[str]) -> None:
     kind = next((name.split()[0] for name in sorted(files)), "bool")
     assert matching_rows(truth, kind, jsonPredicateHints=json.dumps(node)) == files
     # Where nothing is known of a file, only a hint that holds nowhere drops it.
@@ -169,7 +169,7 @@ def test_json_hints(truth: Table, node: Node, files: set[str]) -> None:
 
 
 @pytest.mark.parametrize("hint", EVERYTHING.values(), ids=EVERYTHING)
-def test_a_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
+def test_an_invalid_json_hint_keeps_all_files(truth: Table, hint: str) -> None:
     assert matching_rows(truth, "", jsonPredicateHints=hint) == set(FILES)
 
 
@@ -190,18 +190,18 @@ SQL_CASES: Mapping[str, tuple[str, set[str]]] = {
 
 
 @pytest.mark.parametrize(("hint", "files"), SQL_CASES.values(), ids=SQL_CASES)
-def test_sql_hints(truth: Table, hint: str, files: set[str]) -> None:
+def test_sql_hints_select_files(truth: Table, hint: str, files: set[str]) -> None:
     assert matching_rows(truth, next(iter(files)).split()[0], predicateHints=[hint]) == files
 
 
 @pytest.mark.parametrize(
     "hint", ["", "int = 0 +", "int = 0 + 1", "int ~ 7", "SELECT 1; DROP TABLE x", "nope = 3", "((((", "int = 'x'"]
 )
-def test_a_sql_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
+def test_an_invalid_sql_hint_keeps_all_files(truth: Table, hint: str) -> None:
     assert matching_rows(truth, "", predicateHints=[hint]) == set(FILES)
 
 
-def test_hints_are_conjunctive(truth: Table) -> None:
+def test_hints_are_combined_with_and(truth: Table) -> None:
     assert matching_rows(truth, "int", predicateHints=["int > 1", "int < 5", "garbage ("]) == rows_of(
         "int", "2..5", "2..10", "null..3"
     )
@@ -257,7 +257,7 @@ PEOPLE_CASES: Mapping[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
 @pytest.mark.parametrize(("hint", "birthdays"), PEOPLE_CASES.values(), ids=PEOPLE_CASES)
-def test_json_hints_on_partitions_and_statistics(
+def test_json_hints_use_partitions_and_statistics(
     table: Callable[[str], Table], hint: str, birthdays: list[str], capabilities: str | None
 ) -> None:
     reply = table("cdf_table_with_partition").with_capabilities(capabilities).query(jsonPredicateHints=hint)
@@ -265,14 +265,14 @@ def test_json_hints_on_partitions_and_statistics(
     assert sorted(action["partitionValues"]["birthday"] for action in actions) == birthdays
 
 
-def test_a_hint_and_a_page(table: Callable[[str], Table]) -> None:
+def test_hints_apply_to_pages(table: Callable[[str], Table]) -> None:
     hint = PEOPLE_CASES["equal"][0]
     reply = table("cdf_table_with_partition").query(jsonPredicateHints=hint, maxFiles=1)
     assert reply.kinds == ["protocol", "metaData", "file", "endStreamAction"]
     assert reply.end == {"minUrlExpirationTimestamp": reply.only("file")[0]["expirationTimestamp"]}
 
 
-def test_a_limit_counts_what_the_hints_left(truth: Table) -> None:
+def test_a_limit_counts_files_after_hints(truth: Table) -> None:
     """The reference ignores the limit where there are hints."""
     lines = truth.query(predicateHints=["file >= 'int'"], limitHint=1).only("file")
     assert len(lines) == 1

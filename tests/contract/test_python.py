@@ -67,7 +67,7 @@ def formats_of(reply: Reply) -> str:
         ("deletion_vector_kinds", "delta"),
     ],
 )
-def test_load_without_a_format(table: Callable[[str], Table], name: str, answered: str) -> None:
+def test_loading_without_a_format_works(table: Callable[[str], Table], name: str, answered: str) -> None:
     python = Python(table(name))
     resolved = python.ask("GET", "/metadata", capabilities=RESOLVES)
     assert len(python.lines(resolved)) == 2
@@ -101,7 +101,7 @@ def test_load_without_a_format(table: Callable[[str], Table], name: str, answere
     ids=str,
 )
 @pytest.mark.parametrize("capabilities", [None, DELTA], ids=["parquet", "delta"])
-def test_a_query_has_file_lines_only(
+def test_a_query_without_capabilities_has_only_file_lines(
     table: Callable[[str], Table], body: Mapping[str, Any], capabilities: str | None
 ) -> None:
     python = Python(table("table2"))
@@ -112,7 +112,9 @@ def test_a_query_has_file_lines_only(
 
 @pytest.mark.parametrize("body", [{"version": 1}, {"timestamp": iso(VERSION_1)}], ids=["version", "timestamp"])
 @pytest.mark.parametrize("capabilities", [None, DELTA], ids=["parquet", "delta"])
-def test_time_travel(table: Callable[[str], Table], body: Mapping[str, Any], capabilities: str | None) -> None:
+def test_earlier_versions_can_be_read(
+    table: Callable[[str], Table], body: Mapping[str, Any], capabilities: str | None
+) -> None:
     python = Python(table("cdf_table_cdf_enabled"))
     reply = python.ask("POST", "/query", body, capabilities)
     assert reply.version == 1
@@ -120,7 +122,7 @@ def test_time_travel(table: Callable[[str], Table], body: Mapping[str, Any], cap
 
 
 @pytest.mark.parametrize("flag", ["", "&includeHistoricalMetadata=False"], ids=["plain", "False"])
-def test_changes_in_parquet_format(table: Callable[[str], Table], flag: str) -> None:
+def test_changes_can_be_read_in_parquet_format(table: Callable[[str], Table], flag: str) -> None:
     python = Python(table("cdf_table_cdf_enabled"))
     reply = python.ask("GET", f"/changes?startingVersion=0&endingVersion=3{flag}")
     lines = python.lines(reply)
@@ -130,7 +132,7 @@ def test_changes_in_parquet_format(table: Callable[[str], Table], flag: str) -> 
 
 
 @pytest.mark.parametrize("name", ["cdf_table_cdf_enabled", "deletion_vector_kinds", "streaming_notnull_to_null"])
-def test_changes_in_delta_format(table: Callable[[str], Table], name: str) -> None:
+def test_changes_can_be_read_in_delta_format(table: Callable[[str], Table], name: str) -> None:
     """The flag comes with a capital T; the client writes a log of its own from what it gets."""
     python = Python(table(name))
     parameters = "?startingVersion=0&endingVersion=3&includeHistoricalMetadata=True"
@@ -153,7 +155,7 @@ def test_changes_in_delta_format(table: Callable[[str], Table], name: str) -> No
     ("which", "timestamp"),
     [("startingTimestamp", iso(VERSION_1)), ("startingTimestamp", "2022-04-29T22:50:35.000Z")],
 )
-def test_timestamps_are_quoted(table: Callable[[str], Table], which: str, timestamp: str) -> None:
+def test_timestamps_in_quotes_are_accepted(table: Callable[[str], Table], which: str, timestamp: str) -> None:
     python = Python(table("cdf_table_cdf_enabled"))
     quoted = quote(timestamp)
     assert "%3A" in quoted
@@ -161,7 +163,7 @@ def test_timestamps_are_quoted(table: Callable[[str], Table], which: str, timest
     assert python.ask("GET", f"/changes?{which}={quoted}&endingVersion=3").version == 1
 
 
-def test_listings_are_read_by_their_first_line(alice: Recipient) -> None:
+def test_the_client_reads_the_first_line_of_listings(alice: Recipient) -> None:
     headers = {"user_agent": AGENT, "accept_encoding": "gzip, deflate"}
     for path in ("/shares", "/shares/share7/schemas", "/shares/share8/all-tables?maxResults=2"):
         reply = alice.get(path, **headers)
@@ -175,7 +177,7 @@ def test_listings_are_read_by_their_first_line(alice: Recipient) -> None:
 @pytest.mark.parametrize(
     "name", ["plus+sign", "quote's", "(brackets)", "tilde~star*", "comma,semi;colon:at@", "a=b&c$"]
 )
-def test_path_components_are_not_encoded(server: Server, name: str) -> None:
+def test_path_components_without_encoding_are_accepted(server: Server, name: str) -> None:
     """Of what names may hold, the client encodes only what cannot stand in a URL."""
     server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
     try:
@@ -186,7 +188,7 @@ def test_path_components_are_not_encoded(server: Server, name: str) -> None:
         server.admin.tables.delete("share1", "default", name)
 
 
-def test_unicode_and_percent_signs_in_names(server: Server) -> None:
+def test_names_can_contain_unicode_and_percent_signs(server: Server) -> None:
     """`requests` percent-encodes both; what arrives is decoded once."""
     for name, sent in {"\u6771\u4eac": "%E6%9D%B1%E4%BA%AC", "100%25": "100%2525", "t\u2028x": "t%E2%80%A8x"}.items():
         server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
@@ -199,7 +201,7 @@ def test_unicode_and_percent_signs_in_names(server: Server) -> None:
             server.admin.tables.delete("share1", "default", name)
 
 
-def test_every_kind_of_text_leaves_as_ascii(server: Server) -> None:
+def test_all_text_is_sent_as_ascii(server: Server) -> None:
     """Separators that JSON may leave as they are would split a line for this client."""
     odd = "\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e\u00e9\U0001f600"
     log = server.shelf.log("odd_texts", server.shelf.logs["partition_values"].schema, partitions=("c2",), timed=False)
@@ -222,7 +224,7 @@ def test_every_kind_of_text_leaves_as_ascii(server: Server) -> None:
         server.admin.tables.delete("share1", "default", "odd_texts")
 
 
-def test_errors_reach_the_user_in_json(table: Callable[[str], Table]) -> None:
+def test_errors_are_sent_as_json(table: Callable[[str], Table]) -> None:
     reply = Python(table("table2")).ask("POST", "/query", {"version": 1})
     reply.refused(400, "INVALID_PARAMETER_VALUE", "history sharing is not enabled")
 
@@ -230,7 +232,7 @@ def test_errors_reach_the_user_in_json(table: Callable[[str], Table]) -> None:
 @pytest.mark.parametrize(
     ("method", "call", "body"), [("POST", "/query", {}), ("GET", "/changes?startingVersion=1", None)]
 )
-def test_a_release_without_delta_format_is_told_which_has_it(
+def test_a_client_without_delta_format_is_told_which_release_has_it(
     table: Callable[[str], Table], method: str, call: str, body: Any
 ) -> None:
     shared = table("deletion_vector_kinds")

@@ -35,7 +35,7 @@ def pages(table: Table, **body: Any) -> list[Reply]:
 
 
 @formats
-def test_inserts_compaction_and_rewrites(
+def test_a_range_has_inserts_compaction_and_rewrites(
     table: Callable[[str], Table], server: Server, capabilities: str | None
 ) -> None:
     """OPTIMIZE changes no data, so version 4 says nothing; a rewrite removes before it adds, as the log does."""
@@ -60,7 +60,7 @@ def test_inserts_compaction_and_rewrites(
         assert ("stats" in action) is (kind == "add")
 
 
-def test_a_range_in_pages(table: Callable[[str], Table]) -> None:
+def test_a_range_can_be_read_in_pages(table: Callable[[str], Table]) -> None:
     shared_table = table("streaming_table_with_optimize")
     replies = pages(shared_table, startingVersion=6, maxFiles=1)
     assert [story(page)[1:3] for page in replies] == [[("metaData", 6), ("remove", 6)], [("metaData", 6), ("add", 6)]]
@@ -76,7 +76,7 @@ def test_a_range_in_pages(table: Callable[[str], Table]) -> None:
 
 @formats
 @pytest.mark.parametrize("size", range(1, 9))
-def test_pages_of_any_size_join_to_the_whole(
+def test_pages_of_any_size_join_to_the_complete_result(
     table: Callable[[str], Table], size: int, capabilities: str | None
 ) -> None:
     for name in ("streaming_table_with_optimize", "streaming_table_metadata_protocol", "streaming_null_to_notnull"):
@@ -141,7 +141,7 @@ METADATA_CASES: Mapping[str, tuple[str, dict[str, Any], list[tuple[str, int]]]] 
 
 @formats
 @pytest.mark.parametrize(("name", "body", "lines"), METADATA_CASES.values(), ids=METADATA_CASES)
-def test_metadata_stands_where_it_changed(
+def test_metadata_lines_are_at_the_versions_of_their_changes(
     table: Callable[[str], Table],
     name: str,
     body: Mapping[str, Any],
@@ -151,7 +151,7 @@ def test_metadata_stands_where_it_changed(
     assert story(table(name).with_capabilities(capabilities).query(body)) == HEAD + lines
 
 
-def test_each_metadata_is_that_of_its_version(table: Callable[[str], Table]) -> None:
+def test_each_metadata_line_is_of_its_version(table: Callable[[str], Table]) -> None:
     reply = table("streaming_table_metadata_protocol").query(startingVersion=0)
     flags = [line["configuration"].get("enableChangeDataFeed") for line in reply.only("metaData")]
     assert flags == [None, "true", None]
@@ -160,7 +160,7 @@ def test_each_metadata_is_that_of_its_version(table: Callable[[str], Table]) -> 
     assert [fields[0]["nullable"] for fields in schemas] == [False, True]
 
 
-def test_metadata_leaves_with_the_page_before_the_next_file(table: Callable[[str], Table]) -> None:
+def test_metadata_is_sent_on_the_page_before_the_next_file(table: Callable[[str], Table]) -> None:
     first, second = pages(table("streaming_table_metadata_protocol"), startingVersion=0, maxFiles=1)
     expected = [*HEAD, ("metaData", 0), ("add", 1), ("metaData", 2), ("metaData", 3), ("endStreamAction", None)]
     assert story(first) == expected
@@ -183,7 +183,7 @@ PROTOCOLS: Mapping[str, tuple[dict[str, Any], list[tuple[int | None, tuple[int, 
 
 
 @pytest.mark.parametrize(("body", "protocols"), PROTOCOLS.values(), ids=PROTOCOLS)
-def test_historical_protocols(
+def test_historical_protocols_can_be_included(
     table: Callable[[str], Table], body: Mapping[str, Any], protocols: list[tuple[int | None, tuple[int, int]]]
 ) -> None:
     lines = table("protocol_evolution").with_capabilities("responseformat=delta").query(body).only("protocol")
@@ -195,7 +195,7 @@ def test_historical_protocols(
     assert parquet.only("protocol") == [{"minReaderVersion": 1}]
 
 
-def test_deletion_vectors_in_a_range(table: Callable[[str], Table], server: Server) -> None:
+def test_a_range_can_have_deletion_vectors(table: Callable[[str], Table], server: Server) -> None:
     """The reference has no ranges of such tables."""
     reply = table("deletion_vector_kinds").with_capabilities(READS_ALL).query(startingVersion=1)
     assert story(reply)[2:] == [("add", 1)] * 3 + [(kind, v) for v in (2, 3, 4) for kind in ("remove", "add")]
@@ -218,7 +218,7 @@ def test_deletion_vectors_in_a_range(table: Callable[[str], Table], server: Serv
 
 
 @pytest.mark.parametrize("capabilities", [None, "responseformat=parquet", "responseformat=delta"], ids=str)
-def test_deletion_vectors_in_a_range_are_refused_to_who_would_misread_them(
+def test_deletion_vectors_in_a_range_are_refused_to_clients_that_misread_them(
     table: Callable[[str], Table], capabilities: str | None
 ) -> None:
     shared_table = table("deletion_vector_kinds").with_capabilities(capabilities)
@@ -301,7 +301,7 @@ def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_no_range_answers_is_refused(
+def test_invalid_requests_for_a_range_are_refused(
     table: Callable[[str], Table],
     *,
     name: str,
@@ -313,7 +313,7 @@ def test_what_no_range_answers_is_refused(
     table(name).with_capabilities(capabilities).query(body).refused(400, code, text)
 
 
-def test_tokens_of_a_range_belong_to_it(table: Callable[[str], Table]) -> None:
+def test_page_tokens_are_valid_only_for_their_range(table: Callable[[str], Table]) -> None:
     shared_table = table("streaming_table_with_optimize")
     token = shared_table.query(startingVersion=1, maxFiles=1).end["nextPageToken"]
     mismatch = "Query parameter mismatch detected for the next page query"
@@ -322,7 +322,7 @@ def test_tokens_of_a_range_belong_to_it(table: Callable[[str], Table]) -> None:
     shared_table.changes(f"?startingVersion=1&maxFiles=1&pageToken={token}").refused(400, "INVALID_PARAMETER_VALUE")
 
 
-def test_end_stream_action_is_for_who_asked(table: Callable[[str], Table]) -> None:
+def test_the_end_stream_action_is_sent_only_on_request(table: Callable[[str], Table]) -> None:
     shared_table = table("streaming_notnull_to_null")
     assert shared_table.query(startingVersion=0).kinds[-1] == "add"
     reply = shared_table.with_capabilities("responseformat=parquet;includeendstreamaction=true").query(

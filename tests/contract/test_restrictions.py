@@ -70,7 +70,7 @@ CALLS = {
 }
 
 
-def test_every_endpoint_is_asked() -> None:
+def test_the_requests_of_this_module_cover_every_endpoint() -> None:
     routes = load_template().routes
     table = RouteTable(routes)
     matches = [table.match(method, path.partition("?")[0]) for path, method in CALLS.items()]
@@ -84,7 +84,7 @@ def answers(recipient: Recipient) -> set[tuple[int, bytes]]:
     return {(reply.status, reply.body) for reply in replies}
 
 
-def test_from_elsewhere_every_endpoint_says_the_same(server: FilledServer) -> None:
+def test_from_a_denied_address_every_endpoint_returns_the_same_error(server: FilledServer) -> None:
     server.admin.recipients.update("there", add_addresses=["203.0.113.0/24"])
     value = server.recipient("there")
     [(status, body)] = answers(value)
@@ -98,7 +98,7 @@ def test_from_elsewhere_every_endpoint_says_the_same(server: FilledServer) -> No
     assert value.get("/shares/lent").status == 200
 
 
-def test_too_many_requests_are_told_when_to_come_again(server: FilledServer) -> None:
+def test_too_many_requests_get_the_time_to_retry(server: FilledServer) -> None:
     server.admin.recipients.update("often", requests_per_minute=3)
     replies = [server.recipient("often").get("/shares") for _ in range(9)]  # of two minutes, at the most
     refused = [reply for reply in replies if reply.status != 200]
@@ -108,7 +108,7 @@ def test_too_many_requests_are_told_when_to_come_again(server: FilledServer) -> 
         assert 1 <= int(reply.headers["retry-after"]) <= 60
 
 
-def test_signed_bytes_are_counted_when_the_answer_has_ended(server: FilledServer) -> None:
+def test_signed_bytes_are_counted_at_the_end_of_the_response(server: FilledServer) -> None:
     server.admin.recipients.update("much", bytes_per_day=1)
     table = orders(server, "much")
     first = table.query()
@@ -122,7 +122,7 @@ def test_signed_bytes_are_counted_when_the_answer_has_ended(server: FilledServer
     assert table.query().status == 200
 
 
-def test_files_that_are_signed_count_too_and_where_bytes_count_there_are_no_credentials(server: FilledServer) -> None:
+def test_signed_files_count_and_a_byte_limit_excludes_credentials(server: FilledServer) -> None:
     server.admin.recipients.create("careful")
     server.admin.recipients.update("careful", bytes_per_day=10)
     server.admin.grants.create("careful", "lent")
@@ -145,7 +145,7 @@ def command(server: FilledServer, line: str) -> str:
     return result.output
 
 
-def test_a_cut_off_ends_what_is_out_and_restoring_gives_back_what_can_be(server: FilledServer) -> None:
+def test_a_cut_off_invalidates_keys_and_a_restore_returns_access(server: FilledServer) -> None:
     table, free = orders(server, "cut"), orders(server, "free")
     urls = [each.query().only("file")[0]["url"] for each in (table, free)]
     files = [
@@ -168,7 +168,7 @@ def test_a_cut_off_ends_what_is_out_and_restoring_gives_back_what_can_be(server:
     assert Recipient(server.endpoint, new.secret).get("/shares/lent").status == 200
 
 
-def test_what_cannot_be_ended_is_named_with_its_end(server: FilledServer) -> None:
+def test_keys_that_cannot_be_revoked_are_listed_with_their_expiry(server: FilledServer) -> None:
     admin = server.admin
     admin.recipients.create("out")
     keys = AccessKeys("AKIDEXAMPLE", "secret")
@@ -186,7 +186,7 @@ def test_what_cannot_be_ended_is_named_with_its_end(server: FilledServer) -> Non
     assert "keyed" in static
 
 
-def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: FilledServer) -> None:
+def test_the_doctor_finds_cut_offs_without_a_denial_and_denials_without_a_cut_off(server: FilledServer) -> None:
     iam: Any = server.client("iam")
     role = server.environment["SIGNING_ROLE_ARN"]
     marked, free = (server.admin.recipients.create(name) for name in ("marked", "unmarked"))
@@ -206,7 +206,7 @@ def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: Fi
         Denials(iam, role).allow(recipient.id)
 
 
-def test_whoever_is_marked_is_denied_again_with_the_next(server: FilledServer) -> None:
+def test_a_missing_denial_is_added_again_with_the_next_cut_off(server: FilledServer) -> None:
     """As where IAM told a list from before the last Deny, which would then be written back without it."""
     admin, iam, role = server.admin, server.client("iam"), server.environment["SIGNING_ROLE_ARN"]
     first, second = (admin.recipients.create(name) for name in ("first_cut", "second_cut"))
@@ -223,7 +223,7 @@ def test_whoever_is_marked_is_denied_again_with_the_next(server: FilledServer) -
     assert first.id not in Denials(iam, role).denied()
 
 
-def test_one_policy_holds_all_who_are_cut_off_until_it_is_full(server: FilledServer) -> None:
+def test_one_policy_denies_all_cut_off_recipients_until_it_is_full(server: FilledServer) -> None:
     iam: Any = server.client("iam")
     iam.create_role(RoleName="narrow", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
     denials = Denials(iam, "arn:aws:iam::000000000000:role/narrow")

@@ -30,7 +30,7 @@ def reader(server: Server) -> CatalogReader:
     return CatalogReader(server.environment["CATALOG_TABLE"], dynamo_of(server.environment))
 
 
-def test_access_says_yes_where_the_server_answers(server: Server, reader: CatalogReader) -> None:
+def test_access_allows_exactly_what_the_server_returns(server: Server, reader: CatalogReader) -> None:
     decisions: list[bool] = []
     for recipient, name in product(RECIPIENTS, NAMES):
         request = Asked(server.admin.recipients.get(recipient), name, datetime.now(UTC))
@@ -44,9 +44,7 @@ def test_access_says_yes_where_the_server_answers(server: Server, reader: Catalo
 
 
 @pytest.mark.parametrize("recipient", RECIPIENTS)
-def test_the_tables_that_are_shown_are_those_that_are_listed(
-    server: Server, reader: CatalogReader, recipient: str
-) -> None:
+def test_access_lists_the_same_tables_as_the_server(server: Server, reader: CatalogReader, recipient: str) -> None:
     tables = []
     for share in server.recipient(recipient).get("/shares").json["items"]:
         token = ""

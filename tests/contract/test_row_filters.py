@@ -216,9 +216,7 @@ def played(state: set[int], reply: Reply) -> set[int]:
 
 @formats
 @pytest.mark.parametrize("version", STATES)
-def test_every_version_holds_the_partition_and_counts_nothing_else(
-    shared: FilteredShare, capabilities: str, version: int
-) -> None:
+def test_every_version_has_only_files_of_the_partition(shared: FilteredShare, capabilities: str, version: int) -> None:
     reply = shared.table(capabilities=capabilities).query(version=version)
     files = reply.only("file")
     assert ids_of(reply) == STATES[version]
@@ -242,7 +240,9 @@ def test_every_version_holds_the_partition_and_counts_nothing_else(
     ],
     ids=["no property", "other case", "no list", "no list beside OR", "a list", "a text", "both", "grant"],
 )
-def test_who_sees_what(shared: FilteredShare, capabilities: str, recipient: str, name: str, expected: set[int]) -> None:
+def test_each_recipient_sees_the_expected_rows(
+    shared: FilteredShare, capabilities: str, recipient: str, name: str, expected: set[int]
+) -> None:
     reply = shared.table(name, recipient, capabilities).query()
     assert ids_of(reply) == expected
     assert totals(reply)[0] == len(reply.only("file"))
@@ -250,7 +250,7 @@ def test_who_sees_what(shared: FilteredShare, capabilities: str, recipient: str,
 
 @pytest.mark.parametrize("reader_name", ["eva", "leo", "nina", "granted"])
 @pytest.mark.parametrize("name", ["orders", "hidden", "listed"])
-def test_the_operator_counts_what_is_answered(shared: FilteredShare, reader_name: str, name: str) -> None:
+def test_the_operators_counts_equal_the_response(shared: FilteredShare, reader_name: str, name: str) -> None:
     environment, admin = shared.server.environment, shared.server.admin
     keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
     region, endpoint = environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"]
@@ -268,7 +268,7 @@ def test_the_operator_counts_what_is_answered(shared: FilteredShare, reader_name
 
 
 @formats
-def test_limits_and_hints_work_within_what_is_seen(shared: FilteredShare, capabilities: str) -> None:
+def test_limits_and_hints_apply_to_visible_files(shared: FilteredShare, capabilities: str) -> None:
     table = shared.table(capabilities=capabilities)
     assert ids_of(table.query(predicateHints=["id > 100"])) == {101}
     assert ids_of(table.query(predicateHints=[f"region = '{CANARY}'"])) == set()
@@ -279,7 +279,7 @@ def test_limits_and_hints_work_within_what_is_seen(shared: FilteredShare, capabi
 
 
 @formats
-def test_pages_are_the_whole_and_tell_no_place(shared: FilteredShare, capabilities: str) -> None:
+def test_filtered_pages_are_complete_and_reveal_no_positions(shared: FilteredShare, capabilities: str) -> None:
     table = shared.table(capabilities=capabilities)
     lines_, token, tokens = [], None, set()
     while True:
@@ -297,14 +297,16 @@ def test_pages_are_the_whole_and_tell_no_place(shared: FilteredShare, capabiliti
 
 @formats
 @pytest.mark.parametrize("first", range(1, 8))
-def test_the_feed_from_any_version_leads_to_the_last(shared: FilteredShare, capabilities: str, first: int) -> None:
+def test_a_filtered_feed_from_any_version_leads_to_the_latest_state(
+    shared: FilteredShare, capabilities: str, first: int
+) -> None:
     reply = shared.table(capabilities=capabilities).changes(f"?startingVersion={first}")
     assert played(STATES[first - 1], reply) == STATES[7]
     assert totals(reply) == totals(shared.table(capabilities=capabilities).query())
 
 
 @formats
-def test_a_row_that_moves_is_a_delete_and_an_insert(shared: FilteredShare, capabilities: str) -> None:
+def test_a_row_that_changes_partition_is_a_delete_and_an_insert(shared: FilteredShare, capabilities: str) -> None:
     for version, before in ((3, STATES[2]), (4, STATES[3])):
         reply = shared.table(capabilities=capabilities).changes(f"?startingVersion={version}&endingVersion={version}")
         assert played(before, reply) == STATES[version]
@@ -312,7 +314,7 @@ def test_a_row_that_moves_is_a_delete_and_an_insert(shared: FilteredShare, capab
 
 
 @formats
-def test_a_delete_stays_as_exact_as_it_was_recorded(shared: FilteredShare, capabilities: str) -> None:
+def test_a_visible_delete_is_unchanged(shared: FilteredShare, capabilities: str) -> None:
     reply = shared.table(capabilities=capabilities).changes("?startingVersion=5&endingVersion=5")
     ((line),) = [line_ for line_ in reply.lines if next(iter(line_)) in {"cdf", "file"}]
     assert [row["id"] for row in rows_behind(next(iter(line.values())))] == [1]
@@ -320,14 +322,14 @@ def test_a_delete_stays_as_exact_as_it_was_recorded(shared: FilteredShare, capab
 
 
 @formats
-def test_a_commit_of_others_is_empty(shared: FilteredShare, capabilities: str) -> None:
+def test_a_commit_without_visible_changes_is_empty(shared: FilteredShare, capabilities: str) -> None:
     reply = shared.table(capabilities=capabilities).changes("?startingVersion=6&endingVersion=7")
     assert set(reply.kinds) == {"protocol", "metaData"}
 
 
 @formats
 @pytest.mark.parametrize("first", range(7))
-def test_a_query_since_a_version_has_the_adds_and_removes_of_the_partition(
+def test_a_range_has_the_adds_and_removes_of_the_partition(
     shared: FilteredShare, capabilities: str, first: int
 ) -> None:
     reply = shared.table(capabilities=capabilities).query(startingVersion=first)
@@ -348,7 +350,9 @@ def test_a_query_since_a_version_has_the_adds_and_removes_of_the_partition(
 
 
 @formats
-def test_history_that_begins_later_begins_with_files_of_the_partition(shared: FilteredShare, capabilities: str) -> None:
+def test_history_from_a_later_version_starts_with_files_of_the_partition(
+    shared: FilteredShare, capabilities: str
+) -> None:
     table = shared.table("since_3", capabilities=capabilities)
     reply = table.query(startingVersion=3)
     assert {row["id"] for line in reply.only("file", "add") for row in rows_behind(line)} <= {1, 2, 3, 5, 101}
@@ -356,7 +360,7 @@ def test_history_that_begins_later_begins_with_files_of_the_partition(shared: Fi
 
 
 @formats
-def test_a_hidden_column_is_gone(shared: FilteredShare, capabilities: str) -> None:
+def test_a_hidden_column_is_not_returned(shared: FilteredShare, capabilities: str) -> None:
     table = shared.table("hidden", capabilities=capabilities)
     for reply in (table.query(), table.metadata(), table.changes("?startingVersion=1"), table.query(startingVersion=0)):
         (metadata,) = reply.only("metaData")[:1]
@@ -381,7 +385,7 @@ def test_directory_access_is_refused_with_the_reason(shared: FilteredShare) -> N
     reply.refused(*UNSUPPORTED, "Not all of the table", "Read it with a query")
 
 
-def test_tokens_end_with_the_rights_that_they_were_made_for(shared: FilteredShare) -> None:
+def test_tokens_become_invalid_when_rights_change(shared: FilteredShare) -> None:
     table, admin = shared.table(recipient="changing"), shared.server.admin
     page = table.query(maxFiles=1).end["nextPageToken"]
     refresh = table.query(includeRefreshToken=True).end["refreshToken"]
@@ -413,7 +417,7 @@ def test_tokens_end_with_the_rights_that_they_were_made_for(shared: FilteredShar
     assert ids_of(table.query()) == STATES[7]
 
 
-def test_vectors_come_inline_and_alone(shared: FilteredShare) -> None:
+def test_deletion_vectors_are_inline_and_of_one_file(shared: FilteredShare) -> None:
     replies = [
         shared.table("vectors", capabilities=DELTA).query(),
         shared.table("vectors", capabilities=DELTA).query(startingVersion=2),
@@ -451,7 +455,7 @@ def every_answer(shared: FilteredShare, reader_name: str) -> Iterator[Reply]:
             yield table.query(predicateHints=[f"region = '{CANARY}'"], limitHint=3)
 
 
-def test_a_canary_is_in_no_answer_and_behind_no_url(shared: FilteredShare) -> None:
+def test_foreign_rows_are_in_no_response_and_in_no_downloaded_file(shared: FilteredShare) -> None:
     answers, urls = 0, set()
     for reply in every_answer(shared, "eva"):
         answers += reply.status == 200
@@ -467,7 +471,7 @@ def test_a_canary_is_in_no_answer_and_behind_no_url(shared: FilteredShare) -> No
         assert CANARY not in str(pq.read_table(io.BytesIO(body), partitioning=None).to_pylist())
 
 
-def test_the_canary_is_there_for_whoever_may_see_it(shared: FilteredShare) -> None:
+def test_foreign_rows_are_visible_to_their_recipient(shared: FilteredShare) -> None:
     """The test above would pass on an empty table as well."""
     assert any(CANARY.encode() in reply.body for reply in every_answer(shared, "leo"))
     assert CAPABILITIES in shared.table("listed", "leo").query().headers

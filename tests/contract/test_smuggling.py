@@ -75,7 +75,7 @@ def send_lines(server: Server, lines: Sequence[bytes]) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_bearer_is_read_or_none(server: Server, case: str) -> None:
+def test_ambiguous_authorization_headers_are_refused(server: Server, case: str) -> None:
     lines, expected = CASES[case]
     status, body = send_lines(server, lines)
     if isinstance(expected, str):

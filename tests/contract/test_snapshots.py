@@ -33,7 +33,9 @@ def logged(server: Server, name: str) -> list[Action]:
 
 @pytest.mark.parametrize("response_format", ["parquet", "delta", "parquet,delta", "delta,parquet"])
 @pytest.mark.parametrize("ends", [True, False], ids=["end stream", "no end stream"])
-def test_formats_and_the_end_of_the_stream(table: Callable[[str], Table], response_format: str, *, ends: bool) -> None:
+def test_formats_and_the_end_of_the_stream_are_negotiated(
+    table: Callable[[str], Table], response_format: str, *, ends: bool
+) -> None:
     capabilities = f"responseformat={response_format}" + (";includeendstreamaction=true" if ends else "")
     reply = table("table1").with_capabilities(capabilities).query(HINTS)
     answered = "delta" if response_format == "delta" else "parquet"
@@ -47,7 +49,7 @@ def test_formats_and_the_end_of_the_stream(table: Callable[[str], Table], respon
         assert reply.end == {"minUrlExpirationTimestamp": min(expiry)}
 
 
-def test_end_stream_capability_with_other_values_is_not_asked(table: Callable[[str], Table]) -> None:
+def test_end_stream_capability_with_other_values_is_ignored(table: Callable[[str], Table]) -> None:
     """The reference answers 500 for a value that is neither true nor false."""
     for value in ("false", "yes", ""):
         reply = table("table1").with_capabilities(f"includeendstreamaction={value}").query()
@@ -55,7 +57,7 @@ def test_end_stream_capability_with_other_values_is_not_asked(table: Callable[[s
         assert reply.kinds[-1] == "file"
 
 
-def test_file_lines_in_parquet_format(table: Callable[[str], Table], server: Server) -> None:
+def test_file_lines_have_parquet_format(table: Callable[[str], Table], server: Server) -> None:
     files = {line["id"]: line for line in table("table2").query({**HINTS, "limitHint": 123}).only("file")}
     adds = logged(server, "table2")
     assert set(files) == {file_id(add["path"], "parquet") for add in adds}
@@ -67,7 +69,7 @@ def test_file_lines_in_parquet_format(table: Callable[[str], Table], server: Ser
         assert set(line) == {"url", "id", "partitionValues", "size", "stats", "expirationTimestamp"}
 
 
-def test_file_lines_in_delta_format(table: Callable[[str], Table], server: Server) -> None:
+def test_file_lines_have_delta_format(table: Callable[[str], Table], server: Server) -> None:
     files = {
         line["id"]: line for line in table("table2").with_capabilities("responseformat=delta").query().only("file")
     }
@@ -83,9 +85,7 @@ def test_file_lines_in_delta_format(table: Callable[[str], Table], server: Serve
 
 
 @pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
-def test_urls_give_the_bytes_and_live_for_most_of_an_hour(
-    table: Callable[[str], Table], capabilities: str | None
-) -> None:
+def test_urls_return_the_file_for_most_of_an_hour(table: Callable[[str], Table], capabilities: str | None) -> None:
     for line in table("table1").with_capabilities(capabilities).query().only("file"):
         url = data_url(line)
         size = line.get("size") or line["deltaSingleAction"]["add"]["size"]
@@ -101,7 +101,7 @@ def test_urls_give_the_bytes_and_live_for_most_of_an_hour(
 
 
 @pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
-def test_file_id_schemes(table: Callable[[str], Table], capabilities: str | None) -> None:
+def test_file_id_schemes_are_supported(table: Callable[[str], Table], capabilities: str | None) -> None:
     ids: dict[str | None, list[str]] = {}
     for scheme in ("parquet", "delta", None):
         headers = {} if scheme is None else {"fileidhash": scheme.upper()}
@@ -120,7 +120,7 @@ def test_unknown_file_id_schemes_are_refused(table: Callable[[str], Table], sche
     )
 
 
-def test_a_limit_ends_with_the_file_that_reaches_it(table: Callable[[str], Table]) -> None:
+def test_a_limit_includes_the_file_that_reaches_it(table: Callable[[str], Table]) -> None:
     complete = table("table3").query().only("file")
     assert len(complete) == 3
     for limit, count in {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, "2": 2}.items():
@@ -142,7 +142,7 @@ def test_a_limit_counts_each_partition_in_delta_format(table: Callable[[str], Ta
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping_keeps_physical_names(table: Callable[[str], Table], server: Server, mode: str) -> None:
+def test_column_mapping_returns_physical_names(table: Callable[[str], Table], server: Server, mode: str) -> None:
     log = server.shelf.logs[f"table_with_cm_{mode}"]
     adds = {file_id(action["add"]["path"], "delta"): action["add"] for action in log.commits[1]}
     lines = table(f"table_with_cm_{mode}").with_capabilities(READS_ALL).query().only("file")
@@ -186,7 +186,7 @@ def test_deletion_vectors_are_signed_and_counted(
     table(name).query(body).refused(400, "UNSUPPORTED_OPERATION", "deletionVectors", "responseformat=delta")
 
 
-def test_deletion_vectors_of_every_kind(table: Callable[[str], Table], server: Server) -> None:
+def test_every_kind_of_deletion_vector_is_returned(table: Callable[[str], Table], server: Server) -> None:
     """Inline vectors and absolute paths are a 500 and a refusal in the reference."""
     log = server.shelf.logs["deletion_vector_kinds"]
     logged_vectors = {
@@ -219,7 +219,7 @@ def test_deletion_vectors_of_every_kind(table: Callable[[str], Table], server: S
     ],
     ids=str,
 )
-def test_time_travel(table: Callable[[str], Table], body: Mapping[str, Any]) -> None:
+def test_earlier_versions_can_be_read(table: Callable[[str], Table], body: Mapping[str, Any]) -> None:
     reply = table("cdf_table_cdf_enabled").query(body)
     assert reply.version == 1
     assert reply.kinds == ["protocol", "metaData", "file", "file", "file"]
@@ -228,12 +228,12 @@ def test_time_travel(table: Callable[[str], Table], body: Mapping[str, Any]) -> 
     assert {(line["version"], line["timestamp"]) for line in reply.only("file")} == {(1, VERSION_1)}
 
 
-def test_the_latest_snapshot_says_neither_version_nor_timestamp(table: Callable[[str], Table]) -> None:
+def test_the_latest_snapshot_has_neither_version_nor_timestamp(table: Callable[[str], Table]) -> None:
     for line in table("cdf_table_cdf_enabled").query().only("file"):
         assert not {"version", "timestamp"} & set(line)
 
 
-def test_partition_values_of_every_kind_are_found(table: Callable[[str], Table], server: Server) -> None:
+def test_every_kind_of_partition_value_is_returned(table: Callable[[str], Table], server: Server) -> None:
     log = server.shelf.logs["partition_values"]
     contents = {json.dumps(add["add"]["partitionValues"]): log.content(add) for add in log.commits[1]}
     for capabilities in (None, "responseformat=delta"):
@@ -244,7 +244,7 @@ def test_partition_values_of_every_kind_are_found(table: Callable[[str], Table],
             assert download(data_url(line)).body == contents[json.dumps(action["partitionValues"])]
 
 
-def test_metadata_lines_are_those_of_the_metadata_call(table: Callable[[str], Table]) -> None:
+def test_metadata_lines_equal_the_metadata_endpoint(table: Callable[[str], Table]) -> None:
     """Spark compares the schemas of both answers as texts."""
     for name in ("table1", "cdf_table_cdf_enabled", "dv_and_cm_table"):
         shared_table = table(name).with_capabilities(READS_ALL)
@@ -256,7 +256,7 @@ def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) 
 
 
 @pytest.mark.parametrize("accepted", ["gzip", "gzip, deflate", "gzip,deflate", "deflate, GZIP;q=0.5"])
-def test_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table], accepted: str) -> None:
+def test_responses_are_compressed_for_clients_that_accept_it(table: Callable[[str], Table], accepted: str) -> None:
     uncompressed = table("table1").query()
     packed = table("table1").with_capabilities(accept_encoding=accepted).query()
     assert packed.headers["content-encoding"] == "gzip"
@@ -266,7 +266,7 @@ def test_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table], ac
 
 
 @pytest.mark.parametrize("refused", ["identity", "gzip;q=0", "br", ""])
-def test_answers_are_plain_for_who_does_not(table: Callable[[str], Table], refused: str) -> None:
+def test_responses_are_not_compressed_for_other_clients(table: Callable[[str], Table], refused: str) -> None:
     assert "content-encoding" not in table("table1").with_capabilities(accept_encoding=refused).query().headers
 
 
@@ -307,7 +307,9 @@ def test_bad_bodies_are_refused(table: Callable[[str], Table], name: str, body: 
     ],
     ids=" and ".join,
 )
-def test_one_of_version_timestamp_and_starting_version(table: Callable[[str], Table], chosen: tuple[str, ...]) -> None:
+def test_version_timestamp_and_starting_version_exclude_each_other(
+    table: Callable[[str], Table], chosen: tuple[str, ...]
+) -> None:
     for value in ("3", "-3"):
         reply = table("table2").query(dict.fromkeys(chosen, value))
         reply.refused(*BAD, "Please only provide one of: version,timestamp,startingVersion")
@@ -358,30 +360,30 @@ def test_one_of_version_timestamp_and_starting_version(table: Callable[[str], Ta
     ],
     ids=str,
 )
-def test_what_a_table_cannot_answer_is_refused(
+def test_unsupported_queries_of_a_table_are_refused(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], code: str, text: str
 ) -> None:
     table(name).query(body).refused(400, code, text)
 
 
 @pytest.mark.parametrize("body", [{}, {"version": "2"}], ids=["latest", "version 2"])
-def test_a_checkpoint_makes_up_for_a_lost_commit(table: Callable[[str], Table], body: Mapping[str, Any]) -> None:
+def test_a_checkpoint_replaces_a_lost_commit(table: Callable[[str], Table], body: Mapping[str, Any]) -> None:
     reply = table("table_data_loss_with_checkpoint").query(body)
     assert reply.version == 2
     assert reply.kinds == ["protocol", "metaData", "file", "file"]
 
 
-def test_a_raised_reader_version_alone_refuses_nobody(table: Callable[[str], Table]) -> None:
+def test_a_higher_reader_version_without_features_is_accepted(table: Callable[[str], Table]) -> None:
     reply = table("table_reader_version_increased").query()
     assert reply.kinds == ["protocol", "metaData", "file", "file"]
 
 
-def test_unknown_fields_and_snake_case_are_taken(table: Callable[[str], Table]) -> None:
+def test_unknown_fields_and_snake_case_are_accepted(table: Callable[[str], Table]) -> None:
     reply = table("table3").query({"limit_hint": "2", "queryDeltaLog": True, "requested_columns": ["x"], "new": {}})
     assert len(reply.only("file")) == 2
 
 
-def test_fields_are_ids(server: Server) -> None:
+def test_fields_are_matched_by_id(server: Server) -> None:
     """Ids are hashes of the path as logged, so two files never share one."""
     lines: list[Line] = server.table("partition_values").query().only("file")
     adds = server.shelf.logs["partition_values"].commits[1]

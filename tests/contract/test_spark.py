@@ -112,7 +112,7 @@ AUTO: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize(("name", "answered"), AUTO.items(), ids=AUTO)
-def test_load_without_a_format(table: Callable[[str], Table], name: str, answered: str) -> None:
+def test_loading_without_a_format_works(table: Callable[[str], Table], name: str, answered: str) -> None:
     first = Spark(table(name), f"responseformat=parquet,delta;{RF}").metadata()
     assert first.headers[CAPABILITIES] == f"responseformat={answered}"
     chosen = "responseformat=parquet" if answered == "parquet" else f"responseformat=delta;{RF}"
@@ -133,7 +133,7 @@ def test_load_without_a_format(table: Callable[[str], Table], name: str, answere
 
 
 @pytest.mark.parametrize("answered", ["parquet", "delta"])
-def test_load_with_a_format(table: Callable[[str], Table], answered: str) -> None:
+def test_loading_with_a_format_works(table: Callable[[str], Table], answered: str) -> None:
     spark = Spark(table("table1"), f"responseformat={answered}" + (f";{RF}" if answered == "delta" else ""))
     metadata, reply = spark.metadata(), spark.query(LATEST)
     assert {answer.headers[CAPABILITIES] for answer in (metadata, reply)} == {f"responseformat={answered}"}
@@ -143,7 +143,7 @@ def test_load_with_a_format(table: Callable[[str], Table], answered: str) -> Non
     assert [line["id"] for line in refreshed.only("file")] == [line["id"] for line in reply.only("file")]
 
 
-def test_a_deletion_vector_is_read_by_range(table: Callable[[str], Table]) -> None:
+def test_a_deletion_vector_is_read_with_a_range_request(table: Callable[[str], Table]) -> None:
     spark = Spark(table("deletion_vector_kinds"), f"responseformat=delta;{RF}")
     lines = spark.query(LATEST).only("file")
     vectors = [(line, line["deltaSingleAction"]["add"]["deletionVector"]) for line in lines]
@@ -156,7 +156,7 @@ def test_a_deletion_vector_is_read_by_range(table: Callable[[str], Table]) -> No
             assert int.from_bytes(reply.body[:4], "big") == vector["sizeInBytes"]
 
 
-def test_a_filter(table: Callable[[str], Table]) -> None:
+def test_a_filter_reduces_files(table: Callable[[str], Table]) -> None:
     def column(name: str, kind: str) -> dict[str, Any]:
         return {"op": "column", "name": name, "valueType": kind}
 
@@ -186,7 +186,7 @@ def test_a_filter(table: Callable[[str], Table]) -> None:
         ends_with_refresh(reply)
 
 
-def test_a_limit(table: Callable[[str], Table]) -> None:
+def test_a_limit_reduces_files(table: Callable[[str], Table]) -> None:
     reply = Spark(table("table3"), "responseformat=parquet").query({**LATEST, "limitHint": 1})
     assert len(reply.only("file")) == 1
 
@@ -202,7 +202,7 @@ def test_a_limit(table: Callable[[str], Table]) -> None:
     ],
     ids=["versionAsOf", "timestampAsOf"],
 )
-def test_time_travel(
+def test_earlier_versions_can_be_read(
     table: Callable[[str], Table], capabilities: str, parameters: str, body: Mapping[str, Any]
 ) -> None:
     spark = Spark(table("cdf_table_cdf_enabled"), capabilities)
@@ -216,7 +216,7 @@ def test_time_travel(
         read_like_spark(line)
 
 
-def test_a_change_feed_in_parquet_format(table: Callable[[str], Table]) -> None:
+def test_a_change_feed_can_be_read_in_parquet_format(table: Callable[[str], Table]) -> None:
     spark = Spark(table("cdf_table_cdf_enabled"), "responseformat=parquet")
     metadata = spark.metadata()
     reply = spark.changes("?startingVersion=0&readChangeFeed=true&endingVersion=3")
@@ -229,7 +229,7 @@ def test_a_change_feed_in_parquet_format(table: Callable[[str], Table]) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "&endingVersion=3"], ids=["open", "closed"])
-def test_a_change_feed_in_delta_format(table: Callable[[str], Table], end: str) -> None:
+def test_a_change_feed_can_be_read_in_delta_format(table: Callable[[str], Table], end: str) -> None:
     """The head describes the first version, and every change names its version and time."""
     name = "deletion_vector_kinds" if not end else "cdf_table_cdf_enabled"
     spark = Spark(table(name), f"responseformat=delta;{RF}")
@@ -247,9 +247,7 @@ def test_a_change_feed_in_delta_format(table: Callable[[str], Table], end: str) 
 @pytest.mark.parametrize(
     "name", ["deletion_vector_kinds", "deletion_vectors_with_dvs_dv_property_on", "table_with_cm_name"]
 )
-def test_parquet_without_resolving_is_refused_where_it_would_read_wrong_rows(
-    table: Callable[[str], Table], name: str
-) -> None:
+def test_parquet_format_is_refused_where_it_returns_wrong_rows(table: Callable[[str], Table], name: str) -> None:
     """Streams, and change feeds without a format, ask for parquet outright and would return deleted rows."""
     spark = Spark(table(name), "responseformat=parquet", STREAM_AGENT)
     replies = [spark.metadata(), spark.query(LATEST)]
@@ -265,7 +263,7 @@ def test_parquet_without_resolving_is_refused_where_it_would_read_wrong_rows(
 @pytest.mark.parametrize(
     "capabilities", ["responseformat=parquet", f"responseformat=delta;{RF}"], ids=["parquet", "delta"]
 )
-def test_a_stream_from_a_snapshot_on(table: Callable[[str], Table], capabilities: str) -> None:
+def test_a_stream_can_start_with_a_snapshot(table: Callable[[str], Table], capabilities: str) -> None:
     """Two metadata calls, the version, its snapshot, and then windows of versions."""
     spark = Spark(table("streaming_null_to_notnull"), capabilities, STREAM_AGENT)
     first, second = spark.metadata(), spark.metadata()
@@ -286,7 +284,7 @@ def test_a_stream_from_a_snapshot_on(table: Callable[[str], Table], capabilities
             read_like_spark(line)
 
 
-def test_a_stream_from_a_version_or_a_time_on(table: Callable[[str], Table]) -> None:
+def test_a_stream_can_start_at_a_version_or_a_time(table: Callable[[str], Table]) -> None:
     spark = Spark(table("streaming_table_with_optimize"), "responseformat=parquet", STREAM_AGENT)
     body = {"predicateHints": [], "startingVersion": 1, "endingVersion": 6}
     reply = spark.query(body)
@@ -295,7 +293,7 @@ def test_a_stream_from_a_version_or_a_time_on(table: Callable[[str], Table]) -> 
     assert times.version(f"?startingTimestamp={iso(VERSION_1 + 1).replace(':', '%3A')}") == 2
 
 
-def test_a_stream_of_changes(table: Callable[[str], Table]) -> None:
+def test_a_stream_can_read_changes(table: Callable[[str], Table]) -> None:
     spark = Spark(table("streaming_notnull_to_null"), "responseformat=parquet", STREAM_AGENT)
     assert spark.metadata().body == spark.metadata().body
     latest = spark.version()
@@ -303,7 +301,7 @@ def test_a_stream_of_changes(table: Callable[[str], Table]) -> None:
     assert spark.changes(parameters).kinds == ["protocol", "metaData", "add", "metaData", "add"]
 
 
-def test_a_submitted_query_and_its_pages(table: Callable[[str], Table]) -> None:
+def test_a_submitted_query_can_be_read_in_pages(table: Callable[[str], Table]) -> None:
     """It polls by the id, takes the answer without a status for the result, and asks for later pages by the id too."""
     spark = Spark(table("partition_values"), "responseformat=parquet;asyncquery=true")
     body = {"predicateHints": [], "includeRefreshToken": True, "maxFiles": 2, "idempotency_key": str(uuid.uuid4())}
@@ -333,7 +331,7 @@ def test_the_status_of_a_query_that_cannot_be_answered_is_an_error(table: Callab
     spark.result({"queryId": "x"}).refused(404, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_a_stream_with_async_allowed(table: Callable[[str], Table]) -> None:
+def test_a_stream_works_with_async_queries(table: Callable[[str], Table]) -> None:
     """Ranges carry no key, and without pages their lines are read from the answer itself."""
     spark = Spark(table("streaming_table_with_optimize"), "responseformat=parquet;asyncquery=true", STREAM_AGENT)
     window = spark.query({"predicateHints": [], "startingVersion": 1, "endingVersion": 6})
@@ -348,7 +346,7 @@ def test_async_without_an_idempotency_key_is_refused(table: Callable[[str], Tabl
     assert spark.query({**LATEST, "idempotencyKey": "x"}).status == 200
 
 
-def test_pages_of_changes_with_the_end_of_the_stream_negotiated(table: Callable[[str], Table]) -> None:
+def test_pages_of_changes_work_with_the_end_stream_action(table: Callable[[str], Table]) -> None:
     """The token is appended un-encoded, so it must be safe in a query string."""
     spark = Spark(table("cdf_table_cdf_enabled"), "responseformat=parquet;asyncquery=true;includeendstreamaction=true")
     parameters = "?startingVersion=0&endingVersion=3&readChangeFeed=true&maxFiles=2"
@@ -364,7 +362,7 @@ def test_pages_of_changes_with_the_end_of_the_stream_negotiated(table: Callable[
 @pytest.mark.parametrize(
     "capabilities", ["responseformat=parquet", f"responseformat=delta;{RF}"], ids=["parquet", "delta"]
 )
-def test_the_end_of_the_stream_negotiated_on_a_query(table: Callable[[str], Table], capabilities: str) -> None:
+def test_a_query_works_with_the_end_stream_action(table: Callable[[str], Table], capabilities: str) -> None:
     spark = Spark(table("table1"), f"{capabilities};includeendstreamaction=true")
     answered = capabilities.split(";", maxsplit=1)[0]
     reply = spark.query({"predicateHints": [], "includeRefreshToken": False})
@@ -372,7 +370,7 @@ def test_the_end_of_the_stream_negotiated_on_a_query(table: Callable[[str], Tabl
     assert set(reply.end) == {"minUrlExpirationTimestamp"}
 
 
-def test_names_are_encoded_as_java_does(server: Server) -> None:
+def test_names_with_javas_encoding_are_accepted(server: Server) -> None:
     """URLEncoder writes a space as `+`, which no name has; everything else is percent-encoded once."""
     name = "tab-\u00fc(1)+x"
     server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
@@ -385,7 +383,7 @@ def test_names_are_encoded_as_java_does(server: Server) -> None:
         server.admin.tables.delete("share1", "default", name)
 
 
-def test_listings_with_the_connectors_headers(alice: Recipient) -> None:
+def test_listings_work_with_the_connectors_headers(alice: Recipient) -> None:
     headers = {"user_agent": AGENT, "accept_encoding": "gzip,deflate", CAPABILITIES: "responseformat=parquet"}
     for path in ("/shares", "/shares/share1/schemas", "/shares/share8/all-tables", "/shares/share1"):
         assert alice.get(path, **headers).json == alice.get(path).json

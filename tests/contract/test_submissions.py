@@ -63,7 +63,7 @@ def same(fetched: Reply, expected: Reply) -> None:
 
 
 @pytest.mark.parametrize("key", ["idempotencyKey", "idempotency_key"])
-def test_a_submission_is_answered_by_one_line(table: Callable[[str], Table], key: str) -> None:
+def test_a_submission_returns_one_line(table: Callable[[str], Table], key: str) -> None:
     reply = table("table1").with_capabilities("responseformat=parquet;asyncquery=true").query({key: "x"})
     assert reply.kinds == ["queryStatus"]
     [status] = reply.only("queryStatus")
@@ -78,12 +78,12 @@ def test_without_a_key_a_snapshot_is_refused(table: Callable[[str], Table]) -> N
         shared_table.query(body).refused(*BAD, "idempotency_key is required for async query.")
 
 
-def test_a_key_alone_submits_nothing(table: Callable[[str], Table]) -> None:
+def test_an_idempotency_key_without_the_capability_submits_nothing(table: Callable[[str], Table]) -> None:
     for capabilities in (PARQUET, "responseformat=parquet;asyncquery=false"):
         assert table("table1").with_capabilities(capabilities).query(idempotencyKey="x").kinds[-1] == "file"
 
 
-def test_the_reference_s_own_test(table: Callable[[str], Table]) -> None:
+def test_the_test_of_the_reference_server_passes(table: Callable[[str], Table]) -> None:
     shared_table = table("table1").with_capabilities("responseformat=parquet;asyncquery=true")
     query_id = shared_table.query(idempotency_key="random key").only("queryStatus")[0]["queryId"]
     reply = result(shared_table, query_id, maxFiles=1)
@@ -105,7 +105,7 @@ SNAPSHOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
 @pytest.mark.parametrize(("name", "body"), SNAPSHOTS.values(), ids=SNAPSHOTS)
-def test_the_result_is_what_the_query_answers(
+def test_the_result_equals_the_query(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
     shared_table = table(name).with_capabilities(capabilities)
@@ -121,7 +121,7 @@ def test_the_result_is_what_the_query_answers(
 
 
 @pytest.mark.parametrize("name", ["table_with_cm_name", "table_with_cm_id", "dv_and_cm_table", "deletion_vector_kinds"])
-def test_the_result_is_in_the_format_that_was_negotiated(table: Callable[[str], Table], name: str) -> None:
+def test_the_result_has_the_negotiated_format(table: Callable[[str], Table], name: str) -> None:
     """Whatever the later request says or does not say of formats."""
     both_formats = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
     reply = submit(table(name), both_formats)
@@ -147,7 +147,7 @@ RANGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 @pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
 @pytest.mark.parametrize(("name", "body"), RANGES.values(), ids=RANGES)
-def test_the_result_of_a_range_is_what_the_range_answers(
+def test_the_result_of_a_range_equals_the_range(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
     shared_table = table(name).with_capabilities(capabilities)
@@ -157,7 +157,7 @@ def test_the_result_of_a_range_is_what_the_range_answers(
     assert len(ids(direct)) > 0
 
 
-def test_a_range_without_a_key_is_answered_at_once(table: Callable[[str], Table]) -> None:
+def test_a_range_without_a_key_is_returned_at_once(table: Callable[[str], Table]) -> None:
     """Spark sends the capability with every call, gives ranges no key, and reads files from their answer."""
     shared_table = table("cdf_table_cdf_enabled")
     reply = shared_table.with_capabilities("responseformat=parquet;asyncquery=true").query(startingVersion=0)
@@ -195,9 +195,7 @@ def test_a_repeated_submission_is_the_same_query(server: Server) -> None:
     ],
     ids=str,
 )
-def test_what_asks_for_something_else_is_another_query(
-    table: Callable[[str], Table], changed: Mapping[str, Any]
-) -> None:
+def test_different_parameters_are_another_query(table: Callable[[str], Table], changed: Mapping[str, Any]) -> None:
     body = {key: value for key, value in changed.items() if key not in {"key", "name", "capabilities", "headers"}}
     shared_table = table(changed.get("name", "table1"))
     shared_table = shared_table.with_capabilities(**changed.get("headers", {}))
@@ -234,7 +232,7 @@ def test_another_version_or_range_is_another_query(table: Callable[[str], Table]
     ],
     ids=["snapshot", "limit", "range"],
 )
-def test_pages_of_a_result_join_to_the_whole(
+def test_pages_of_a_result_join_to_the_complete_result(
     table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
 ) -> None:
     shared_table = table(name).with_capabilities(capabilities)
@@ -250,7 +248,7 @@ def test_pages_of_a_result_join_to_the_whole(
     assert {page.version for page in pages} == {complete.version}
 
 
-def test_the_page_size_of_the_submission_holds_where_no_other_is_said(table: Callable[[str], Table]) -> None:
+def test_the_page_size_of_the_submission_is_the_default(table: Callable[[str], Table]) -> None:
     shared_table = table("partition_values")
     query_id = submitted(shared_table, maxFiles=4, includeRefreshToken=True)
     first = result(shared_table, query_id)
@@ -261,7 +259,7 @@ def test_the_page_size_of_the_submission_holds_where_no_other_is_said(table: Cal
     assert ["refreshToken" in page.end for page in (first, second, third)] == [True, False, False]
 
 
-def test_a_page_token_belongs_to_its_query(table: Callable[[str], Table], reseal: Callable[..., str]) -> None:
+def test_a_page_token_is_valid_only_for_its_query(table: Callable[[str], Table], reseal: Callable[..., str]) -> None:
     shared_table = table("table1")
     first, second = submitted(shared_table), submitted(shared_table, key="other")
     token = result(shared_table, first, maxFiles=1).end["nextPageToken"]
@@ -276,7 +274,7 @@ def test_a_page_token_belongs_to_its_query(table: Callable[[str], Table], reseal
     )
 
 
-def test_pages_of_an_answer_that_came_at_once_come_at_once(table: Callable[[str], Table]) -> None:
+def test_pages_of_an_immediate_response_are_immediate(table: Callable[[str], Table]) -> None:
     shared_table = table("table1").with_capabilities(PARQUET)
     token = shared_table.query(maxFiles=1).end["nextPageToken"]
     assert submit(shared_table, maxFiles=1, pageToken=token).kinds == [
@@ -299,7 +297,7 @@ def growing(server: Server, name: str, **options: Any) -> Iterator[tuple[TableLo
         server.admin.tables.delete("share1", "default", name)
 
 
-def test_a_query_keeps_its_version_while_commits_arrive(server: Server) -> None:
+def test_a_submitted_query_keeps_its_version_despite_new_commits(server: Server) -> None:
     with growing(server, "submitted_snapshot") as (log, shared_table):
         query_id = submitted(shared_table)
         before = shared_table.query()
@@ -318,7 +316,7 @@ def test_a_query_keeps_its_version_while_commits_arrive(server: Server) -> None:
         assert ids(shared_table.query()) != ids(before)
 
 
-def test_a_range_keeps_its_end_while_commits_arrive(server: Server) -> None:
+def test_a_submitted_range_keeps_its_end_despite_new_commits(server: Server) -> None:
     with growing(server, "submitted_range", history=True) as (log, shared_table):
         query_id = submitted(shared_table, startingVersion=0)
         before = shared_table.query(startingVersion=0)
@@ -330,7 +328,7 @@ def test_a_range_keeps_its_end_while_commits_arrive(server: Server) -> None:
         assert len(ids(shared_table.query(startingVersion=0))) == len(ids(before)) + 1
 
 
-def test_a_refresh_is_submitted_for_the_version_of_its_token(server: Server) -> None:
+def test_a_submitted_refresh_has_the_version_of_its_token(server: Server) -> None:
     """Spark refreshes URLs by another submission, with a new key."""
     with growing(server, "submitted_refresh") as (log, shared_table):
         first = result(shared_table, submitted(shared_table, includeRefreshToken=True))
@@ -346,7 +344,7 @@ def test_a_refresh_is_submitted_for_the_version_of_its_token(server: Server) -> 
         )
 
 
-def test_a_table_that_was_made_anew_is_not_the_one_that_was_queried(server: Server) -> None:
+def test_a_recreated_table_is_not_the_queried_table(server: Server) -> None:
     with growing(server, "submitted_anew", history=True) as (log, shared_table):
         snapshot, span = submitted(shared_table), submitted(shared_table, startingVersion=0)
         (log.commits, log.times) = [], []
@@ -357,7 +355,7 @@ def test_a_table_that_was_made_anew_is_not_the_one_that_was_queried(server: Serv
             result(shared_table, query_id).refused(*BAD, "log has been rewritten since this query began")
 
 
-def test_submitted_query_of_a_rewritten_version_is_refused(server: Server) -> None:
+def test_a_submitted_query_of_a_rewritten_version_is_refused(server: Server) -> None:
     with growing(server, "submitted_rewritten", history=True) as (log, shared_table):
         log.commit(log.add([{"name": "in the last commit"}]))
         snapshot, span = submitted(shared_table), submitted(shared_table, startingVersion=0)
@@ -368,7 +366,7 @@ def test_submitted_query_of_a_rewritten_version_is_refused(server: Server) -> No
             result(shared_table, query_id).refused(*BAD, "log has been rewritten since this query began")
 
 
-def test_a_version_that_was_cleaned_up_is_a_refusal_and_no_status(server: Server) -> None:
+def test_a_deleted_version_is_refused_without_a_status(server: Server) -> None:
     """Spark asks again and again for what is answered with a status, `failed` included, until its time is over."""
     with growing(server, "submitted_lost") as (log, shared_table):
         query_id = submitted(shared_table)
@@ -388,11 +386,11 @@ def unknown(reply: Reply) -> None:
 @pytest.mark.parametrize(
     "query_id", ["x", "AAAAAAAAAAAAAAAAAAAAAA", "x" * 3000, "\u00e9", "a b", "..", "%00", "\ud800"], ids=ascii
 )
-def test_an_id_that_was_never_given_is_404(table: Callable[[str], Table], query_id: str) -> None:
+def test_an_unknown_id_is_404(table: Callable[[str], Table], query_id: str) -> None:
     unknown(result(table("table1"), quote(query_id.encode("utf-8", "surrogatepass"), safe="")))
 
 
-def test_a_query_is_its_recipient_s_and_its_table_s(server: Server) -> None:
+def test_a_query_is_valid_only_for_its_recipient_and_table(server: Server) -> None:
     mine = submitted(server.table("table2"))
     assert result(server.table("table2"), mine).status == 200
     unknown(result(server.table("table2", "bob"), mine))
@@ -401,7 +399,7 @@ def test_a_query_is_its_recipient_s_and_its_table_s(server: Server) -> None:
     assert submitted(server.table("table2", "bob")) != mine
 
 
-def test_names_are_in_any_case_and_ids_are_not(table: Callable[[str], Table]) -> None:
+def test_names_are_case_insensitive_and_ids_are_not(table: Callable[[str], Table]) -> None:
     shared_table = table("table1")
     query_id = submitted(shared_table)
     upper = Table(shared_table.recipient, "SHARE1", "Default", "TABLE1")
@@ -418,7 +416,7 @@ def queries(server: Server) -> list[dict[str, Any]]:
     return sorted((item for item in items if item["pk"]["S"].startswith("query/")), key=lambda item: item["sk"]["S"])
 
 
-def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> None:
+def test_an_expired_query_is_404_and_can_be_submitted_again(server: Server) -> None:
     with growing(server, "submitted_expired") as (log, shared_table):
         query_id = submitted(shared_table)
         entry = server.admin.tables.get("share1", "default", "submitted_expired")
@@ -437,7 +435,7 @@ def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> No
         assert result(shared_table, query_id).version == 1
 
 
-def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
+def test_a_recipient_who_lost_the_table_cannot_read_its_queries(server: Server) -> None:
     server.admin.shares.create("lent")
     server.admin.schemas.create("lent", "default")
     server.admin.tables.create(
@@ -486,7 +484,7 @@ REFUSED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "capabilities", "body"), REFUSED.values(), ids=REFUSED)
-def test_what_the_query_refuses_its_submission_refuses(
+def test_a_submission_is_refused_like_the_query(
     server: Server, name: str, capabilities: str, body: Mapping[str, Any]
 ) -> None:
     shared_table = Table(server.alice, "share1", "default", name) if name == "nope" else server.table(name)
@@ -500,7 +498,7 @@ def test_what_the_query_refuses_its_submission_refuses(
     assert queries(server) == stored
 
 
-def test_parameters_that_are_too_large_to_keep_are_refused_with_the_remedy(table: Callable[[str], Table]) -> None:
+def test_parameters_that_are_too_large_to_store_are_refused_with_a_remedy(table: Callable[[str], Table]) -> None:
     hints = [f"date = '{number:0400d}'" for number in range(1000)]
     reply = submit(table("table1"), predicateHints=hints)
     reply.refused(*BAD, "shorten the predicate hints, or ask without asyncquery=true")
@@ -518,7 +516,7 @@ def test_parameters_that_are_too_large_to_keep_are_refused_with_the_remedy(table
     ],
     ids=["page size", "no JSON", "no text"],
 )
-def test_a_request_for_a_result_can_be_wrong(
+def test_invalid_requests_for_a_result_are_refused(
     table: Callable[[str], Table], content: bytes, code: str, text: str
 ) -> None:
     shared_table = table("table1")
@@ -526,14 +524,14 @@ def test_a_request_for_a_result_can_be_wrong(
     reply.refused(400, code, text)
 
 
-def test_the_body_of_a_request_for_a_result_may_be_empty(table: Callable[[str], Table]) -> None:
+def test_the_body_of_a_request_for_a_result_can_be_empty(table: Callable[[str], Table]) -> None:
     shared_table = table("table1")
     same(
         shared_table.recipient.post(f"{shared_table.path}/queries/{submitted(shared_table)}", b""), shared_table.query()
     )
 
 
-def test_each_answer_says_what_it_is(table: Callable[[str], Table]) -> None:
+def test_each_response_has_its_capabilities_header(table: Callable[[str], Table]) -> None:
     """A pending answer has no last line of the stream to promise; a result has what its own request asks for."""
     shared_table = table("table1").with_capabilities(
         "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
@@ -550,7 +548,7 @@ def test_each_answer_says_what_it_is(table: Callable[[str], Table]) -> None:
     assert without_end.kinds == ["protocol", "metaData", "file", "file"]
 
 
-def test_the_file_ids_of_the_submission_hold_where_no_others_are_asked_for(table: Callable[[str], Table]) -> None:
+def test_the_file_ids_of_the_submission_are_the_default(table: Callable[[str], Table]) -> None:
     """Spark checks the echo of the submission and sends the header again with later pages only."""
     shared_table = table("table1")
     hashed = shared_table.with_capabilities("responseformat=parquet;asyncquery=true", fileidhash="delta")
@@ -566,7 +564,7 @@ def test_the_file_ids_of_the_submission_hold_where_no_others_are_asked_for(table
     result(shared_table.with_capabilities(fileidhash="md5"), query_id).refused(*BAD, "Unsupported fileidhash")
 
 
-def test_both_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
+def test_both_responses_are_compressed_for_clients_that_accept_it(table: Callable[[str], Table]) -> None:
     shared_table = table("partition_values").with_capabilities(
         "responseformat=parquet;asyncquery=true", accept_encoding="gzip"
     )

@@ -26,11 +26,11 @@ def changed(text: str, at: int) -> str:
     return text[:at] + ("1" if text[at] == "0" else "0") + text[at + 1 :]
 
 
-def test_the_url_is_for_whoever_holds_it(url: str) -> None:
+def test_a_signed_url_needs_no_other_credentials(url: str) -> None:
     assert download(url).status == 200
 
 
-def test_the_url_of_one_file_opens_no_other(table: Callable[[str], Table]) -> None:
+def test_a_signed_url_opens_no_other_file(table: Callable[[str], Table]) -> None:
     first, second = (data_url(line) for line in table("table1").query().only("file"))
     assert download(first.replace(".parquet?", ".orc?")).status == 403
     borrowed = f"{urlsplit(second)._replace(query=urlsplit(first).query).geturl()}"
@@ -40,7 +40,7 @@ def test_the_url_of_one_file_opens_no_other(table: Callable[[str], Table]) -> No
 
 
 @pytest.mark.parametrize("part", ["path", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature"])
-def test_one_changed_character_is_refused(url: str, part: str) -> None:
+def test_a_signed_url_with_one_changed_character_is_refused(url: str, part: str) -> None:
     address = urlsplit(url)
     if part == "path":
         end = len(address.path) - len(".parquet")
@@ -60,14 +60,14 @@ def test_every_character_of_the_signature_counts(url: str) -> None:
         assert download(changed(url, at)).status == 403
 
 
-def test_the_url_without_its_signature_or_token_is_refused(url: str) -> None:
+def test_a_url_without_its_signature_or_token_is_refused(url: str) -> None:
     address = urlsplit(url)
     assert download(address._replace(query="").geturl()).status in {400, 403}
     pairs = [pair for pair in address.query.split("&") if not pair.startswith("X-Amz-Security-Token")]
     assert download(address._replace(query="&".join(pairs)).geturl()).status in {400, 403}
 
 
-def test_the_url_reads_and_does_nothing_else(url: str) -> None:
+def test_a_signed_url_can_only_read(url: str) -> None:
     address = urlsplit(url)
     for method in ("PUT", "DELETE", "POST"):
         reply = fetch(
@@ -97,7 +97,7 @@ def signer(server: Server, life: timedelta, age: timedelta = timedelta(0)) -> Ur
     return UrlSigner(session(server), storage, root, ttl=life, now=datetime.now(UTC) - age)
 
 
-def test_the_url_ends_when_it_says(server: Server) -> None:
+def test_a_signed_url_expires_at_its_announced_time(server: Server) -> None:
     server.shelf.s3.put_object(Bucket=server.shelf.bucket, Key=KEY, Body=b"rows")
     ends_soon = signer(server, timedelta(seconds=60), age=timedelta(seconds=20))
     assert ends_soon.expires_at_ms / 1000 > time.time()
@@ -107,7 +107,7 @@ def test_the_url_ends_when_it_says(server: Server) -> None:
     assert download(ended.url(KEY)).status == 403
 
 
-def test_each_recipient_signs_with_its_own_session(server: Server) -> None:
+def test_urls_of_each_recipient_have_a_separate_session(server: Server) -> None:
     tokens = {}
     for name in ("alice", "bob"):
         urls = [data_url(server.table("table2", name).query().only("file")[0]) for _ in range(3)]
@@ -117,7 +117,7 @@ def test_each_recipient_signs_with_its_own_session(server: Server) -> None:
     assert tokens["alice"].isdisjoint(tokens["bob"])
 
 
-def test_the_announced_end_is_that_of_the_url(table: Callable[[str], Table]) -> None:
+def test_the_announced_expiry_is_that_of_the_url(table: Callable[[str], Table]) -> None:
     for line in table("table1").query(maxFiles=5).only("file"):
         parameters = parse_qs(urlsplit(line["url"]).query)
         signed = datetime.strptime(parameters["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

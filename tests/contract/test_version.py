@@ -55,14 +55,14 @@ def test_the_first_version_at_or_after_a_time(
 
 
 @calls
-def test_history_is_asked_before_the_timestamp_is_read(table: Callable[[str], Table], call: Call) -> None:
+def test_history_is_checked_before_the_timestamp(table: Callable[[str], Table], call: Call) -> None:
     reply = version(table("table2"), call, "?startingTimestamp=abc")
     check(reply, call, "INVALID_PARAMETER_VALUE", f"{NO_HISTORY}share2.default.table2")
 
 
 @calls
 @pytest.mark.parametrize("text", ["abc", "", "2022-04-29", "2022-04-29T22:51:12", "2022-13-01T00:00:00Z", "0"])
-def test_a_text_that_is_no_timestamp_is_refused(table: Callable[[str], Table], call: Call, text: str) -> None:
+def test_an_invalid_timestamp_is_refused(table: Callable[[str], Table], call: Call, text: str) -> None:
     reply = version(table("cdf_table_cdf_enabled"), call, f"?startingTimestamp={text}")
     check(reply, call, "INVALID_PARAMETER_VALUE", "Invalid startingTimestamp")
 
@@ -82,13 +82,13 @@ def test_a_version_before_the_start_version_is_refused(table: Callable[[str], Ta
 
 
 @calls
-def test_a_broken_log_is_no_server_error(table: Callable[[str], Table], call: Call) -> None:
+def test_a_broken_log_is_not_a_server_error(table: Callable[[str], Table], call: Call) -> None:
     """The reference answers 500, which clients repeat for minutes."""
     check(version(table("table_data_loss_no_checkpoint"), call), call, "RESOURCE_DOES_NOT_EXIST")
 
 
 @calls
-def test_what_is_wrong_inside_a_commit_is_not_looked_for(table: Callable[[str], Table], call: Call) -> None:
+def test_the_content_of_commits_is_not_checked(table: Callable[[str], Table], call: Call) -> None:
     """Streams poll the version, so it costs one listing; metadata and query say what is wrong."""
     reply = version(table("table_with_no_metadata"), call)
     assert (reply.status, reply.version) == (200, 1)

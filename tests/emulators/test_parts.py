@@ -18,7 +18,7 @@ from emulators.parts.streams import CHUNKS, Broken, Stream, Streams
 PRELUDE = json.dumps({"statusCode": 206, "headers": {"X-A": "b"}}).encode() + b"\0" * 8
 
 
-def test_what_the_parts_share_with_the_local_gateway_needs_no_layer() -> None:
+def test_modules_shared_with_the_local_gateway_need_no_layer() -> None:
     """They run in the emulator's environment, which has none."""
     shared = ("deploy.api", "local.authorizer", "local.proxy_event")
     modules = ", ".join(["emulators.parts.streams", *(f"deltaic_ops.{name}" for name in shared)])
@@ -36,14 +36,14 @@ def filled(*chunks: bytes, failed: bool = False) -> Stream:
 
 
 @pytest.mark.parametrize("cut", [1, 10, len(PRELUDE) - 1, len(PRELUDE), len(PRELUDE) + 2])
-def test_a_stream_gives_head_and_bytes_wherever_it_was_cut(cut: int) -> None:
+def test_a_stream_is_parsed_with_any_chunk_boundaries(cut: int) -> None:
     stream = PRELUDE + b"rows"
     status, headers, body = read_head(filled(stream[:cut], stream[cut:]))
     assert (status, b"".join(body)) == (206, b"rows")
     assert ("X-A", "b") in headers
 
 
-def test_a_stream_that_failed_never_looks_whole() -> None:
+def test_a_failed_stream_never_looks_complete() -> None:
     with pytest.raises(Broken):
         read_head(filled(failed=True))
     with pytest.raises(MalformedResponse):
@@ -54,7 +54,7 @@ def test_a_stream_that_failed_never_looks_whole() -> None:
         next(body)
 
 
-def test_a_reader_that_leaves_ends_the_function_that_waits_for_it() -> None:
+def test_a_client_that_disconnects_ends_the_waiting_function() -> None:
     stream = Stream()
     stream.take(PRELUDE)
     _, _, body = read_head(stream)
@@ -78,7 +78,7 @@ def test_a_reader_that_leaves_ends_the_function_that_waits_for_it() -> None:
         stream.take(b"more")
 
 
-def test_a_stream_is_found_by_its_request_while_it_is_open() -> None:
+def test_an_open_stream_is_found_by_its_request() -> None:
     streams = Streams()
     event = {"requestContext": {"requestId": "r"}}
     stream = streams.open("r")
@@ -89,7 +89,7 @@ def test_a_stream_is_found_by_its_request_while_it_is_open() -> None:
     assert streams.stream_of(event) is None
 
 
-def test_an_answer_over_6_mb_fails_and_a_streamed_one_may_be_longer() -> None:
+def test_a_buffered_response_over_6_mb_fails_and_a_streamed_one_does_not() -> None:
     fits, long = (Outcome("whole", b"x" * size) for size in (ANSWER_LIMIT, ANSWER_LIMIT + 1))
     assert limited(fits, b"") is fits
     refused = limited(long, b"")
@@ -114,7 +114,7 @@ def test_the_gateways_templates_are_rendered(template: str, text: str) -> None:
     assert rendered(template, variables) == text
 
 
-def test_an_authorizer_is_read_as_api_gateway_describes_it() -> None:
+def test_an_authorizer_is_read_from_its_description_in_api_gateway() -> None:
     uri = "arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:x:live/invocations"
     description = {"type": "TOKEN", "authorizerUri": uri, "identitySource": "method.request.header.X-Token"}
     read = token_authorizer({**description, "identityValidationExpression": "^a+$", "authorizerResultTtlInSeconds": 0})

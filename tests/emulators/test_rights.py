@@ -53,12 +53,12 @@ OTHER_KEY = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
         pytest.param({"TableName": "t"}, [], id="scan"),
     ],
 )
-def test_the_keys_that_a_request_names_are_known(request: dict[str, Any], keys: list[str]) -> None:
+def test_the_keys_of_a_request_are_extracted(request: dict[str, Any], keys: list[str]) -> None:
     assert list(leading_keys(request, lambda _: "pk")) == keys
     assert set(tables_of(request)) == {"t"}
 
 
-def test_a_key_of_another_name_is_the_tables_own() -> None:
+def test_keys_with_other_names_are_taken_from_the_table() -> None:
     request = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
     assert list(leading_keys(request, lambda _: "hash")) == ["a"]
 
@@ -87,7 +87,7 @@ class Client:
         return {"ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:key-a1B2c3"}
 
 
-def test_tables_and_secrets_are_looked_up_and_what_is_not_there_stays() -> None:
+def test_arns_of_tables_and_secrets_are_resolved_if_they_exist() -> None:
     client = Client()
     assert (partition_key(client, "t"), partition_key(client, "no")) == ("pk", "")
     assert secret_arn(client, "key").endswith(":secret:key-a1B2c3")

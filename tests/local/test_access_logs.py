@@ -46,14 +46,14 @@ def lines_of(method: str = "GET", *, target: str = "/lake/t/a%20b", arn: str | N
     return written
 
 
-def test_a_fetch_is_told_with_its_bytes_and_its_session() -> None:
+def test_a_download_is_logged_with_its_bytes_and_session() -> None:
     [line] = lines_of()
     assert line.split(" ")[5:9] == [ARN, "R1", "REST.GET.OBJECT", "t/a%2520b"]
     assert '"GET /lake/t/a%20b HTTP/1.1" 200 - 8 - ' in line
     assert "\n" not in line
 
 
-def test_what_makes_a_url_valid_is_left_out() -> None:
+def test_signatures_and_session_tokens_are_not_logged() -> None:
     signed = "X-Amz-Date=20261122T075816Z&X-Amz-Security-Token=geheim&X-Amz-Signature=0abc"
     [line] = lines_of(target=f"/lake/t/a?{signed}")
     assert "20261122T075816Z" in line
@@ -65,24 +65,24 @@ def test_what_makes_a_url_valid_is_left_out() -> None:
     ("code", "requester"),
     [("AccessDenied", ARN), ("SignatureDoesNotMatch", "-"), ("InvalidAccessKeyId", "-")],
 )
-def test_a_signature_that_proves_nobody_is_nobodys(code: str, requester: str) -> None:
+def test_an_invalid_signature_is_logged_without_a_requester(code: str, requester: str) -> None:
     [line] = lines_of(status=403, bodies=[f"<Error><Code>{code}</Code></Error>".encode()])
     assert line.split(" ")[5] == requester
     assert f'" 403 {code} ' in line
 
 
-def test_a_head_sends_nothing_and_a_listing_has_no_key() -> None:
+def test_a_head_has_no_bytes_and_a_listing_has_no_key() -> None:
     [head] = lines_of("HEAD")
     assert '" 200 - - - ' in head
     [listing] = lines_of(target="/lake?list-type=2")
     assert listing.split(" ")[7:9] == ["REST.GET.BUCKET", "-"]
 
 
-def test_what_is_not_s3_is_not_logged() -> None:
+def test_requests_to_other_services_are_not_logged() -> None:
     assert lines_of(arn=None) == []
 
 
-def test_a_disk_that_takes_no_line_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_written_does_not_fail_requests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "logs").write_text("a file where the folder would be")
     with fetch_log(tmp_path / "logs") as write:
         write("one")
@@ -91,7 +91,7 @@ def test_a_disk_that_takes_no_line_stops_nobody(tmp_path: Path, caplog: pytest.L
     assert "some lines are lost" in caplog.text
 
 
-def test_the_log_is_its_owners_and_bounded(tmp_path: Path) -> None:
+def test_the_log_is_private_and_of_limited_size(tmp_path: Path) -> None:
     with fetch_log(tmp_path / "logs") as write:
         for _ in range(150):
             write("x" * (1 << 20))

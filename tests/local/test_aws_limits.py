@@ -42,7 +42,7 @@ class Reader:
 
 
 @given(pieces=st.lists(st.tuples(st.integers(0, 5 * MB), st.floats(0, 3)), max_size=8))
-def test_beyond_the_burst_nothing_is_faster_than_the_pace(pieces: list[tuple[int, float]]) -> None:
+def test_after_the_burst_a_response_has_lambdas_rate(pieces: list[tuple[int, float]]) -> None:
     reader = Reader()
     answer = reader.answer()
     working = 0.0
@@ -63,13 +63,13 @@ def test_beyond_the_burst_nothing_is_faster_than_the_pace(pieces: list[tuple[int
     assert reader.now - 100.0 <= working + paced / BYTES_PER_SECOND + 1e-6
 
 
-def test_what_fits_the_burst_leaves_at_once() -> None:
+def test_a_response_within_the_burst_is_sent_at_once() -> None:
     reader = Reader()
     reader.answer().send(bytes(FREE_BURST_BYTES))
     assert (reader.now, reader.total) == (100.0, FREE_BURST_BYTES)
 
 
-def test_at_its_end_an_answer_is_cut() -> None:
+def test_a_response_over_the_maximum_size_is_cut() -> None:
     reader = Reader()
     answer = reader.answer()
     for _ in range(STREAMED_BYTES // 10_000_000 - 1):
@@ -80,7 +80,7 @@ def test_at_its_end_an_answer_is_cut() -> None:
 
 
 @pytest.mark.parametrize(("limits", "status"), [("none", 200), ("aws", 504)])
-def test_a_function_out_of_its_time_is_not_waited_for(limits: Limits, status: int) -> None:
+def test_a_function_over_its_timeout_is_not_waited_for(limits: Limits, status: int) -> None:
     template = load_template(TEMPLATE, {})
     functions = {**template.functions, "Echo": replace(template.functions["Echo"], timeout=0)}
     with Gateway(template, Functions(functions, template.environment), limits=limits) as gateway:

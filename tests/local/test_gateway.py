@@ -87,7 +87,7 @@ def test_the_event_is_a_rest_proxy_event(client: httpx.Client) -> None:
     ["a%20b", "a%2Fb", "100%25", "%C3%A9", "a+b=c", "..", "%2e%2e", "a;b", "%7Bname%7D"],
     ids=["space", "slash", "percent", "unicode", "plus", "dots", "encoded dots", "semicolon", "braces"],
 )
-def test_path_and_parameters_arrive_as_they_were_sent(gateway: Gateway, segment: str) -> None:
+def test_path_and_parameters_are_not_decoded(gateway: Gateway, segment: str) -> None:
     status, body = raw(gateway, f"/small/echo/{segment}")
     event = json.loads(body)["event"]
     assert status == 200
@@ -96,7 +96,7 @@ def test_path_and_parameters_arrive_as_they_were_sent(gateway: Gateway, segment:
     assert event["requestContext"]["path"] == f"/small/echo/{segment}"
 
 
-def test_a_fixed_segment_goes_before_a_parameter(client: httpx.Client) -> None:
+def test_a_static_segment_has_precedence_over_a_parameter(client: httpx.Client) -> None:
     assert client.get("/echo/fixed").json()["event"]["resource"] == "/echo/fixed"
     assert client.get("/echo/fixed/").json()["event"]["resource"] == "/echo/fixed"
 
@@ -117,7 +117,7 @@ def test_a_fixed_segment_goes_before_a_parameter(client: httpx.Client) -> None:
     ],
     ids=lambda value: value,
 )
-def test_an_unknown_route_is_404_in_the_templates_shape(gateway: Gateway, method: str, target: str) -> None:
+def test_an_unknown_route_is_404_in_the_templates_format(gateway: Gateway, method: str, target: str) -> None:
     status, body = raw(gateway, target, method=method)
     assert status == 404
     if method != "HEAD":
@@ -146,7 +146,7 @@ def test_a_head_route_has_headers_and_no_body(client: httpx.Client) -> None:
     ],
     ids=["none", "empty", "other scheme", "invalid", "unknown", "authorizer fails", "no policy"],
 )
-def test_a_token_that_is_not_accepted_ends_at_the_gateway(
+def test_a_token_in_another_format_is_refused_by_the_gateway(
     gateway: Gateway, token: str | None, status: int, code: str
 ) -> None:
     answer = httpx.get(f"{gateway.endpoint}/echo/a", headers={} if token is None else {"Authorization": token})
@@ -155,7 +155,7 @@ def test_a_token_that_is_not_accepted_ends_at_the_gateway(
     assert ("www-authenticate" in answer.headers) is (status == 401)
 
 
-def test_policies_are_obeyed_also_from_the_cache(gateway: Gateway) -> None:
+def test_cached_policies_are_enforced(gateway: Gateway) -> None:
     def ask(token: str, path: str) -> int:
         return httpx.get(gateway.endpoint + path, headers={"Authorization": f"Bearer {token}"}).status_code
 
@@ -170,7 +170,7 @@ def calls(gateway: Gateway, token: str) -> int:
     return int(answer.json()["event"]["requestContext"]["authorizer"]["calls"])
 
 
-def test_a_verdict_is_kept_for_its_token_and_time() -> None:
+def test_a_policy_is_cached_for_its_token_and_time_to_live() -> None:
     with serve(Ttl="3") as gateway:
         first, second, repeated = calls(gateway, "one"), calls(gateway, "two"), calls(gateway, "one")
         assert first == repeated != second
@@ -178,7 +178,7 @@ def test_a_verdict_is_kept_for_its_token_and_time() -> None:
         assert calls(gateway, "one") > second
 
 
-def test_without_a_time_to_live_every_request_asks() -> None:
+def test_without_a_time_to_live_every_request_calls_the_authorizer() -> None:
     with serve(Ttl="0") as gateway:
         assert calls(gateway, "one") < calls(gateway, "one")
 
@@ -195,13 +195,13 @@ def test_without_a_time_to_live_every_request_asks() -> None:
     ],
     ids=["raises", "extra key", "body no string", "null", "header list", "above 6 MB"],
 )
-def test_an_answer_that_lambda_or_the_gateway_refuses_is_502(client: httpx.Client, result: Any) -> None:
+def test_an_invalid_result_of_a_function_is_502(client: httpx.Client, result: Any) -> None:
     answer = client.post("/answer", content=json.dumps(result))
     assert (answer.status_code, answer.json()) == (502, {"errorCode": "INTERNAL_ERROR", "message": ""})
     assert "secret-of-the-function" not in answer.text
 
 
-def test_answers_are_sent_by_the_proxy_rules(client: httpx.Client) -> None:
+def test_responses_follow_the_proxy_rules(client: httpx.Client) -> None:
     answer = client.post(
         "/answer", json={"multiValueHeaders": {"X-A": ["1", "2"]}, "headers": {"X-A": "0", "X-B": "3"}}
     )
@@ -213,7 +213,7 @@ def test_answers_are_sent_by_the_proxy_rules(client: httpx.Client) -> None:
     assert client.post("/answer", json={"body": "eA==", "isBase64Encoded": True}).text == "eA=="
 
 
-def test_large_buffered_answers_are_compressed_for_those_who_accept_it(client: httpx.Client) -> None:
+def test_large_buffered_responses_are_compressed_for_clients_that_accept_it(client: httpx.Client) -> None:
     body = {"body": "x", "repeat": 2000}
     packed = client.post("/answer", json=body)
     assert (packed.headers["content-encoding"], packed.text) == ("gzip", "x" * 2000)
@@ -222,13 +222,13 @@ def test_large_buffered_answers_are_compressed_for_those_who_accept_it(client: h
     assert "content-encoding" not in client.post("/answer", json={"body": "x"}).headers
 
 
-def test_a_packed_request_is_unpacked(client: httpx.Client) -> None:
+def test_a_gzip_request_is_unpacked(client: httpx.Client) -> None:
     body = client.post("/echo/a", content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}).json()
     assert body["event"]["body"] == "{}"
     assert client.post("/echo/a", content=b"no gzip", headers={"Content-Encoding": "gzip"}).status_code == 400
 
 
-def test_packed_members_are_one_body(client: httpx.Client) -> None:
+def test_gzip_members_are_joined_to_one_body(client: httpx.Client) -> None:
     packed = gzip.compress(b"{") + gzip.compress(b"}") + b"\0" * 8
     answer = client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"})
     assert answer.json()["event"]["body"] == "{}"
@@ -240,7 +240,7 @@ def test_trace_is_not_allowed(client: httpx.Client, path: str) -> None:
     assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "GET, HEAD, POST", b"")
 
 
-def test_bodies_are_base64_for_an_api_of_binary_media_types() -> None:
+def test_bodies_are_base64_for_an_api_with_binary_media_types() -> None:
     template = replace(load_template(TEMPLATE), binary_media_types=("*/*",))
     with (
         Gateway(template, Functions(template.functions, template.environment)) as running,
@@ -254,19 +254,19 @@ def test_bodies_are_base64_for_an_api_of_binary_media_types() -> None:
 
 
 @pytest.mark.parametrize("cut", [3, 10, -1], ids=["head", "data", "checksum"])
-def test_a_packed_request_that_is_cut_is_400(client: httpx.Client, cut: int) -> None:
+def test_a_truncated_gzip_request_is_400(client: httpx.Client, cut: int) -> None:
     packed = gzip.compress(b"a request that was sent in part")[:cut]
     assert client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"}).status_code == 400
 
 
-def test_a_request_of_very_many_packed_parts_is_answered(client: httpx.Client) -> None:
+def test_a_request_with_very_many_gzip_members_is_accepted(client: httpx.Client) -> None:
     """Where each part costs a copy of all that follow, this takes minutes, and every other client waits with it."""
     packed = gzip.compress(b"", mtime=0) * 250_000 + gzip.compress(b"{}")
     answer = client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"}, timeout=30)
     assert answer.json()["event"]["body"] == "{}"
 
 
-def test_a_request_that_unpacks_to_more_than_10_mb_is_413_and_is_not_unpacked(client: httpx.Client) -> None:
+def test_a_gzip_request_of_more_than_10_mb_is_413_and_is_not_unpacked(client: httpx.Client) -> None:
     """A thousand members of 10 MB each, in 10 MB, are as little to unpack as one."""
     packed = gzip.compress(b"\0" * (10 * 1024 * 1024)) * 1000
     assert len(packed) < 11_000_000
@@ -287,7 +287,7 @@ def test_a_request_for_another_host_is_refused(client: httpx.Client, host: str) 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "lake.localhost:80"])
-def test_a_request_for_this_host_is_answered(client: httpx.Client, host: str) -> None:
+def test_a_request_for_this_host_is_accepted(client: httpx.Client, host: str) -> None:
     assert client.get("/echo/a", headers={"Host": host}).status_code == 200
 
 
@@ -303,7 +303,7 @@ def invocation(url: str, keys: Credentials = CREDENTIALS, body: bytes = EVENT) -
     return dict(request.headers)
 
 
-def test_a_function_is_started_only_by_who_signs_with_the_keys_of_this_process(
+def test_a_function_is_started_only_for_requests_signed_with_this_processs_keys(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in KEYS.items():
@@ -331,7 +331,7 @@ def test_a_function_is_started_only_by_who_signs_with_the_keys_of_this_process(
     assert httpx.post(unknown, content=EVENT, headers=invocation(unknown)).status_code == 404
 
 
-def test_without_keys_of_its_own_nobody_starts_functions(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_no_function_can_be_started(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KEYS:
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -340,13 +340,13 @@ def test_without_keys_of_its_own_nobody_starts_functions(gateway: Gateway, monke
 
 
 @pytest.mark.parametrize("target", ["http://[", "http://[::1", "http://[x]/small/echo/a"])
-def test_a_target_that_is_no_url_is_400(gateway: Gateway, target: str) -> None:
+def test_an_invalid_request_target_is_400(gateway: Gateway, target: str) -> None:
     assert raw(gateway, target)[0] == 400
     assert raw(gateway, "/small/echo/a")[0] == 200
 
 
 @pytest.mark.parametrize("chunks", [b"-1\r\n", b"zz\r\n", b"ffffffffffffffffffffff\r\n", b"2\r\nabXX"])
-def test_a_body_in_chunks_that_are_none_is_400(gateway: Gateway, chunks: bytes) -> None:
+def test_a_body_with_invalid_chunks_is_400(gateway: Gateway, chunks: bytes) -> None:
     host, port = gateway.endpoint.split("/")[2].split(":")
     with socket.create_connection((host, int(port)), timeout=10) as sock:
         sock.sendall(CHUNKED + chunks)
@@ -354,7 +354,7 @@ def test_a_body_in_chunks_that_are_none_is_400(gateway: Gateway, chunks: bytes) 
     assert received.startswith(b"HTTP/1.1 400")
 
 
-def test_a_body_without_end_is_answered_and_not_read_on(gateway: Gateway) -> None:
+def test_an_endless_body_is_refused_and_not_read_on(gateway: Gateway) -> None:
     host, port = gateway.endpoint.split("/")[2].split(":")
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     sent = 0
@@ -386,24 +386,24 @@ def test_a_streams_first_byte_arrives_long_before_its_last(client: httpx.Client)
     assert times[-1] - times[0] > 0.25
 
 
-def test_whole_bytes_of_a_streaming_function_are_the_same_answer(client: httpx.Client) -> None:
+def test_a_streaming_function_can_return_all_bytes_at_once(client: httpx.Client) -> None:
     streamed, buffered = client.post("/lines/many", content=b"{}\n"), client.post("/lines/whole", content=b"{}\n")
     assert streamed.content == buffered.content == b"{}\n" * 40_000
     assert streamed.headers["content-type"] == buffered.headers["content-type"] == "application/x-ndjson"
 
 
-def test_a_stream_that_fails_is_seen_to_be_broken(client: httpx.Client) -> None:
+def test_a_failed_stream_is_detected_by_the_client(client: httpx.Client) -> None:
     with pytest.raises(httpx.RemoteProtocolError):
         client.post("/lines/fails", content=b"{}\n")
 
 
 @pytest.mark.parametrize("kind", ["late", "plain"])
-def test_a_stream_that_never_begins_is_a_clean_error(client: httpx.Client, kind: str) -> None:
+def test_a_stream_without_a_start_is_an_error_response(client: httpx.Client, kind: str) -> None:
     answer = client.post(f"/lines/{kind}", content=b"{}\n")
     assert (answer.status_code, answer.json()["errorCode"]) == (502, "INTERNAL_ERROR")
 
 
-def test_a_reader_that_leaves_stops_the_function(client: httpx.Client) -> None:
+def test_a_client_that_disconnects_stops_the_function(client: httpx.Client) -> None:
     with client.stream("POST", "/lines/endless", content=b"x" * 100) as answer:
         next(answer.iter_raw())
     deadline = time.monotonic() + 5
@@ -412,7 +412,7 @@ def test_a_reader_that_leaves_stops_the_function(client: httpx.Client) -> None:
     assert int(answer.content) > 0
 
 
-def test_concurrent_answers_are_not_mixed_up(gateway: Gateway) -> None:
+def test_concurrent_responses_are_not_mixed_up(gateway: Gateway) -> None:
     barrier = threading.Barrier(8)
 
     def ask(number: int) -> bool:
@@ -431,11 +431,11 @@ def test_concurrent_answers_are_not_mixed_up(gateway: Gateway) -> None:
         assert all(pool.map(ask, range(8)))
 
 
-def test_it_listens_on_loopback_only(gateway: Gateway) -> None:
+def test_the_gateway_listens_only_on_loopback(gateway: Gateway) -> None:
     assert gateway.endpoint.startswith("http://127.0.0.1:")
 
 
-def test_functions_whose_environment_is_not_set_are_not_loaded() -> None:
+def test_functions_without_their_environment_are_not_loaded() -> None:
     template = load_template(TEMPLATE)
     with pytest.raises(RuntimeError, match="SMALL_TABLE"):
         Functions(template.functions, ["SMALL_TABLE"])

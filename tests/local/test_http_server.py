@@ -71,7 +71,7 @@ def request(target: str, *headers: str, method: str = "GET", version: str = "1.1
     return "\r\n".join([f"{method} {target} HTTP/{version}", "Host: h", *headers, *closing, "", ""]).encode()
 
 
-def test_several_requests_take_one_connection(server: HttpServer) -> None:
+def test_several_requests_can_use_one_connection(server: HttpServer) -> None:
     more = request("/echo", last=False)
     received = talk(server, more + more, request("/stream", last=False), request("/echo"))
     assert received.count(b"HTTP/1.1 200") == 4
@@ -87,25 +87,25 @@ def test_several_requests_take_one_connection(server: HttpServer) -> None:
     ],
     ids=["length", "chunked", "continue"],
 )
-def test_a_body_is_read_however_it_is_sent(server: HttpServer, headers: list[str], body: list[bytes]) -> None:
+def test_a_body_is_read_in_any_transfer_encoding(server: HttpServer, headers: list[str], body: list[bytes]) -> None:
     received = talk(server, request("/echo", *headers, method="POST"), *body)
     assert received.endswith(b"\r\n\r\nabcd")
     assert (b"HTTP/1.1 100" in received) == ("Expect: 100-continue" in headers)
 
 
-def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(server: HttpServer) -> None:
+def test_an_unread_body_does_not_affect_the_next_request(server: HttpServer) -> None:
     unread = request("/unread", "Content-Length: 4", method="POST", last=False)
     two = talk(server, unread + b"abcd" + request("/echo"))
     assert two.count(b"HTTP/1.1 200") == 2
 
 
-def test_a_head_answer_tells_a_length_and_sends_nothing(server: HttpServer) -> None:
+def test_a_head_response_has_a_length_and_no_body(server: HttpServer) -> None:
     received = talk(server, request("/unread", method="HEAD"))
     assert b"\r\nContent-Length: 4\r\n" in received
     assert received.endswith(b"\r\n\r\n")
 
 
-def test_an_old_client_gets_its_stream_until_the_end_of_the_connection(server: HttpServer) -> None:
+def test_an_http_1_0_client_gets_a_stream_until_the_connection_closes(server: HttpServer) -> None:
     received = talk(server, request("/stream", version="1.0"))
     assert received.endswith(b"\r\n\r\n012")
 
@@ -118,14 +118,14 @@ def test_what_is_not_http_is_refused(server: HttpServer, garbage: bytes) -> None
 
 
 @pytest.mark.parametrize("target", ["/fails", "/forgotten", "/lies"])
-def test_an_answer_that_is_not_whole_is_not_ended(server: HttpServer, target: str) -> None:
+def test_an_incomplete_response_is_not_ended(server: HttpServer, target: str) -> None:
     received = talk(server, request(target))
     assert received.startswith(b"HTTP/1.1 200")
     assert not received.endswith(b"0\r\n\r\n")
     assert talk(server, request("/unread")).endswith(b"done")
 
 
-def test_an_answer_under_way_outlives_the_stop() -> None:
+def test_a_current_response_is_completed_after_the_stop() -> None:
     received: list[bytes] = []
     with HttpServer(answer) as stopping:
         client = threading.Thread(target=lambda: received.append(talk(stopping, request("/slow"))))
@@ -145,7 +145,7 @@ def test_an_idle_connection_does_not_delay_the_stop() -> None:
     assert time.monotonic() - started < 2
 
 
-def test_a_port_is_held_from_the_start_and_open_only_within() -> None:
+def test_a_port_is_bound_from_the_start_and_open_only_within_the_block() -> None:
     with bind_port() as listener:
         server = HttpServer(answer, listener)
         with pytest.raises(ConnectionRefusedError):
@@ -156,7 +156,7 @@ def test_a_port_is_held_from_the_start_and_open_only_within() -> None:
                 bind_port(server.address[1])
 
 
-def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
+def test_of_two_servers_on_a_port_the_first_to_open_it_keeps_it() -> None:
     with bind_port() as listener, bind_port(listener.getsockname()[1]) as late, HttpServer(answer, listener) as server:
         with pytest.raises(OSError, match="in use"), HttpServer(answer, late):
             pass
@@ -173,7 +173,7 @@ def test_requests_beyond_the_limit_of_connections_are_503(server: HttpServer) ->
         assert time.monotonic() < deadline
 
 
-def test_without_a_file_left_it_waits_and_serves_on() -> None:
+def test_without_free_file_descriptors_the_server_waits_and_continues() -> None:
     """`accept` fails with EMFILE: the connection stays in the backlog and is taken when a file is free again."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with HttpServer(answer) as server, socket.create_connection(server.address, 20) as first, ExitStack() as files:

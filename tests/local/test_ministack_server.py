@@ -96,7 +96,7 @@ def is_refused(write: Callable[[], object]) -> bool:
     return False
 
 
-def test_what_was_saved_outlives_a_kill(tmp_path: Path) -> None:
+def test_saved_state_survives_a_kill(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as first:
         make_table(first)
         put(first, "a")
@@ -139,7 +139,7 @@ def send(aws: EmbeddedAws, item: bytes) -> int:
     return httpx.post(f"{aws.endpoint}/", content=item, headers=dict(request.headers)).status_code
 
 
-def test_a_write_that_failed_fails_again_and_one_in_other_letters_is_kept(tmp_path: Path) -> None:
+def test_a_failed_write_fails_again_and_other_encodings_are_saved(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as first:
         make_table(first)
         # Neither half of a surrogate pair nor a byte that is no UTF-8 can be a key: MiniStack fails over them.
@@ -198,7 +198,7 @@ def bodies(aws: EmbeddedAws) -> dict[str, bytes]:
     return {item["Key"]: s3.get_object(Bucket="lake", Key=item["Key"])["Body"].read() for item in objects}
 
 
-def test_on_a_full_disk_writes_are_refused_and_what_was_answered_is_kept(small_disk: Path) -> None:
+def test_on_a_full_disk_writes_are_refused_and_acknowledged_writes_are_kept(small_disk: Path) -> None:
     state = small_disk / "state"
     answered: dict[str, bytes] = {}
     with EmbeddedAws(state) as aws:
@@ -238,7 +238,7 @@ def test_on_a_full_disk_writes_are_refused_and_what_was_answered_is_kept(small_d
         assert roles(later) == []
 
 
-def test_what_is_unpacked_for_functions_is_gone_with_the_process_or_when_the_next_one_starts(tmp_path: Path) -> None:
+def test_unpacked_layers_are_removed_at_the_end_or_at_the_next_start(tmp_path: Path) -> None:
     scratch, package = tmp_path / "tmp", BytesIO()
     with ZipFile(package, "w") as archive:
         archive.writestr("app.py", "def handler(event, context):\n    return __file__\n")
@@ -262,7 +262,7 @@ def test_what_is_unpacked_for_functions_is_gone_with_the_process_or_when_the_nex
     assert not scratch.exists()
 
 
-def test_writes_at_once_are_all_kept(tmp_path: Path) -> None:
+def test_concurrent_writes_are_all_saved(tmp_path: Path) -> None:
     names = [f"key {number}" for number in range(40)]
     with EmbeddedAws(tmp_path) as aws:
         make_table(aws)
@@ -283,9 +283,7 @@ def test_writes_at_once_are_all_kept(tmp_path: Path) -> None:
         (b'{"format":2,"services":{"iam":{"version":99,"payload":{}}}}', "newer Deltaic"),
     ],
 )
-def test_a_state_that_cannot_be_read_is_refused_by_name_and_left_as_it_is(
-    tmp_path: Path, content: bytes, refusal: str
-) -> None:
+def test_an_unreadable_state_is_refused_by_name_and_not_changed(tmp_path: Path, content: bytes, refusal: str) -> None:
     with EmbeddedAws(tmp_path) as aws:
         make_table(aws)
     path = tmp_path / "aws" / "state.json"
@@ -307,7 +305,7 @@ def test_a_state_of_an_earlier_version_is_refused(tmp_path: Path, older: str) ->
     assert [path.name for path in (tmp_path / "aws").iterdir()] == [older]
 
 
-def test_nothing_in_the_folder_is_for_others_and_the_secret_is_its_own(tmp_path: Path) -> None:
+def test_the_state_folder_is_private_and_has_its_own_secret(tmp_path: Path) -> None:
     secrets: list[str] = []
     for name in ("one", "two"):
         state = tmp_path / name
@@ -348,14 +346,16 @@ def test_nothing_in_the_folder_is_for_others_and_the_secret_is_its_own(tmp_path:
         ("OPTIONS", "/lake/a", {"Origin": "https://page.example", "Access-Control-Request-Method": "PUT"}),
     ],
 )
-def test_strangers_are_refused(embedded_aws: EmbeddedAws, method: str, path: str, headers: dict[str, str]) -> None:
+def test_requests_of_web_pages_and_unsigned_requests_are_refused(
+    embedded_aws: EmbeddedAws, method: str, path: str, headers: dict[str, str]
+) -> None:
     answer = httpx.request(method, embedded_aws.endpoint + path, headers=headers)
     assert answer.status_code == 403
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
 @pytest.mark.parametrize("origin", [None, "http://127.0.0.1:3000", "http://localhost"])
-def test_programs_on_this_machine_are_answered_and_no_page_is_allowed_more(
+def test_local_programs_are_accepted_without_cors_headers_for_pages(
     embedded_aws: EmbeddedAws, origin: str | None
 ) -> None:
     answer = httpx.get(f"{embedded_aws.endpoint}/_ministack/health", headers={"Origin": origin} if origin else {})
@@ -363,7 +363,7 @@ def test_programs_on_this_machine_are_answered_and_no_page_is_allowed_more(
     assert "*" not in [value for name, value in answer.headers.items() if name.startswith("access-control-")]
 
 
-def test_signals_during_the_end_lose_no_write(tmp_path: Path) -> None:
+def test_signals_during_the_shutdown_lose_no_write(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as aws:
         iam = client(aws, "iam")
         for number in range(20):

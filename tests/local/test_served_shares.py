@@ -54,7 +54,7 @@ def client(server: FilledServer) -> Iterator[httpx.Client]:
         yield ready
 
 
-def test_the_share_is_listed_and_its_version_told(client: httpx.Client) -> None:
+def test_the_share_is_listed_with_its_version(client: httpx.Client) -> None:
     assert [item["name"] for item in client.get("/shares").json()["items"]] == ["lake"]
     assert client.get(f"{TABLE}/version").headers["delta-table-version"] == "0"
     head = client.head(TABLE)
@@ -62,7 +62,7 @@ def test_the_share_is_listed_and_its_version_told(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["a%20b", "100%25", "%C3%A9", "a%2Fb"], ids=["space", "percent", "unicode", "slash"])
-def test_names_are_decoded_once_by_the_function(client: httpx.Client, name: str) -> None:
+def test_names_are_decoded_only_by_the_function(client: httpx.Client, name: str) -> None:
     answer = client.get(f"/shares/{name}")
     assert (answer.status_code, answer.json()["errorCode"]) in {
         (404, "RESOURCE_DOES_NOT_EXIST"),
@@ -87,7 +87,7 @@ def test_a_query_is_streamed(client: httpx.Client) -> None:
     assert b"".join(chunks).count(b"\n") == FILES + 2
 
 
-def test_queries_at_once_are_not_mixed_up(server: FilledServer, client: httpx.Client) -> None:
+def test_concurrent_queries_are_not_mixed_up(server: FilledServer, client: httpx.Client) -> None:
     expected = ids(client.post(f"{TABLE}/query", json={}))
     assert len(set(expected)) == FILES
 
@@ -100,7 +100,7 @@ def test_queries_at_once_are_not_mixed_up(server: FilledServer, client: httpx.Cl
 
 
 @pytest.mark.slow
-def test_an_answer_over_the_limit_ends_as_failed(server: FilledServer, client: httpx.Client, tmp_path: Path) -> None:
+def test_a_response_over_the_limit_ends_as_failed(server: FilledServer, client: httpx.Client, tmp_path: Path) -> None:
     """The limit is the smallest that the server accepts; the same answer fits compressed, or in pages."""
     headers = {"Accept-Encoding": "identity"}
     with (

@@ -52,7 +52,7 @@ def test_requests_reach_the_real_authorizer(stack: Stack) -> None:
     assert (answer.status_code, answer.json()["errorCode"]) == (404, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_the_templates_resources_are_there(stack: Stack) -> None:
+def test_the_templates_resources_exist(stack: Stack) -> None:
     environment = stack.environment
     dynamodb = client("dynamodb", environment)
     for name in (environment["CATALOG_TABLE"], environment["TOKENS_TABLE"]):
@@ -70,7 +70,7 @@ def test_the_templates_resources_are_there(stack: Stack) -> None:
     )
 
 
-def test_the_signing_role_reads_and_does_nothing_else(stack: Stack) -> None:
+def test_the_signing_role_can_only_read(stack: Stack) -> None:
     environment = stack.environment
     client("s3", environment).put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"rows")
     response = client("sts", environment).assume_role(
@@ -89,13 +89,13 @@ def test_the_signing_role_reads_and_does_nothing_else(stack: Stack) -> None:
         s3.put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"other")
 
 
-def test_its_folder_serves_nobody_else(stack: Stack, state: Path) -> None:
+def test_a_second_server_cannot_use_the_state_folder(stack: Stack, state: Path) -> None:
     assert stack.embedded
     with pytest.raises(StateInUse), local_stack(state):
         pass
 
 
-def test_everything_listens_on_loopback_only(stack: Stack) -> None:
+def test_all_processes_listen_only_on_loopback(stack: Stack) -> None:
     mine = {str(pid) for pid in stack.processes.values()}
     links = {str(entry.readlink()) for pid in mine for entry in Path(f"/proc/{pid}/fd").iterdir()}
     sockets = {name[8:-1] for name in links if name.startswith("socket:")}
@@ -164,7 +164,7 @@ def answers(endpoint: str) -> bool:
     return True
 
 
-def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: Path) -> None:
+def test_serve_is_announced_survives_a_kill_and_stops_in_order(tmp_path: Path) -> None:
     served = Served(tmp_path, {})
     assert httpx.get(f"{served.endpoint}/shares").status_code == 401
     variables = running_environment(tmp_path)
@@ -224,5 +224,5 @@ def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path
     ],
     ids=["none", "region only", "profile", "endpoint", "empty"],
 )
-def test_variables_name_an_aws_or_not(variables: dict[str, str], *, expected: bool) -> None:
+def test_selects_aws_checks_the_standard_variables(variables: dict[str, str], *, expected: bool) -> None:
     assert selects_aws(variables) is expected

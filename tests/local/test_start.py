@@ -130,7 +130,7 @@ def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPCo
         yield connection
 
 
-def test_whoever_is_let_in_finds_the_server_announced_and_answering(state_folder: StateFolder) -> None:
+def test_the_port_opens_after_the_server_is_announced_and_ready(state_folder: StateFolder) -> None:
     port = free_port()
     with started(*serving(state_folder.state, port)) as server, first_connection(port, server) as connection:
         environment = running_environment(state_folder.state)  # at once: before anything is asked
@@ -139,7 +139,7 @@ def test_whoever_is_let_in_finds_the_server_announced_and_answering(state_folder
         assert state_folder.shares(connection) == ["kept"]
 
 
-def test_a_named_aws_is_served_likewise(state_folder: StateFolder, tmp_path: Path) -> None:
+def test_a_selected_aws_is_ready_before_the_port_opens(state_folder: StateFolder, tmp_path: Path) -> None:
     port = free_port()
     with (
         local_stack(state_folder.state) as stack,
@@ -149,7 +149,7 @@ def test_a_named_aws_is_served_likewise(state_folder: StateFolder, tmp_path: Pat
         assert state_folder.shares(connection) == ["kept"]
 
 
-def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told_to(tmp_path: Path) -> None:
+def test_the_gateway_opens_its_port_on_request_after_its_functions_are_loaded(tmp_path: Path) -> None:
     template = shutil.copytree(SMALL, tmp_path / "small") / "template.yaml"
     go = tmp_path / "go"
     wait = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.01)\n"
@@ -175,7 +175,7 @@ def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told
     assert gateway.returncode == 0
 
 
-def test_a_function_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+def test_a_function_that_cannot_be_loaded_is_reported(tmp_path: Path) -> None:
     template = shutil.copytree(SMALL, tmp_path / "small") / "template.yaml"
     (template.parent / "echo" / "app.py").write_text("import nothing_like_it")
     with bind_port() as listener:
@@ -205,7 +205,7 @@ def refused(address: tuple[str, int]) -> None:
         socket.create_connection(address)
 
 
-def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_anything_starts(tmp_path: Path) -> None:
     with bind_port() as listener:
         listener.listen()
         port = listener.getsockname()[1]
@@ -219,7 +219,7 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
 
 
-def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> None:
+def test_a_port_that_another_server_opens_in_the_meantime_ends_the_start(tmp_path: Path) -> None:
     with bind_port() as listener:
         port = listener.getsockname()[1]
         with started(*serving(tmp_path, port)) as server:
@@ -231,7 +231,7 @@ def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> 
     assert wait_for_environment(tmp_path) is None
 
 
-def test_commands_wait_for_the_server_that_is_starting(state_folder: StateFolder) -> None:
+def test_commands_wait_for_a_starting_server(state_folder: StateFolder) -> None:
     command = [*DELTAIC, "--state", str(state_folder.state)]
     with (
         stopped_while_starting(state_folder) as server,
@@ -253,7 +253,7 @@ def test_commands_wait_for_the_server_that_is_starting(state_folder: StateFolder
         assert json.loads(ended[2][1])["name"] == "late"
 
 
-def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(state_folder: StateFolder) -> None:
+def test_commands_report_a_failed_start_and_the_next_command_gets_the_folder(state_folder: StateFolder) -> None:
     command = [*DELTAIC, "--state", str(state_folder.state)]
     with (
         stopped_while_starting(state_folder) as server,
@@ -282,7 +282,7 @@ def stopped_while_starting(state_folder: StateFolder) -> Iterator[Process]:
         yield server
 
 
-def test_commands_that_nobody_serves_take_turns(state_folder: StateFolder) -> None:
+def test_commands_without_a_server_run_one_after_another(state_folder: StateFolder) -> None:
     command = [*DELTAIC, "--state", str(state_folder.state), "share", "list", "--json"]
     with started(*command) as first, started(*command) as two, ThreadPoolExecutor(2) as pool:
         ended = list(pool.map(done, [first, two]))
@@ -290,7 +290,7 @@ def test_commands_that_nobody_serves_take_turns(state_folder: StateFolder) -> No
     assert [[share["name"] for share in json.loads(output)] for _, output, _ in ended] == [["kept"]] * 2
 
 
-def test_a_server_that_waits_or_starts_is_stopped_at_once(state_folder: StateFolder) -> None:
+def test_a_waiting_or_starting_server_stops_at_once(state_folder: StateFolder) -> None:
     with lock_state(state_folder.state), started(*serving(state_folder.state)) as server:
         message = line(server)
         for number in range(50):
@@ -306,7 +306,7 @@ def test_a_server_that_waits_or_starts_is_stopped_at_once(state_folder: StateFol
         assert running_environment(state_folder.state) is None
 
 
-def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(state_folder: StateFolder) -> None:
+def test_a_server_that_is_killed_at_its_start_releases_the_folder(state_folder: StateFolder) -> None:
     port = free_port()
     reached: list[Callable[[Process], object]] = [
         lambda server: len(children(server)) >= 1,

@@ -31,7 +31,7 @@ from deltaic_ops.localstack.instance import running_emulator as localstack_runni
 ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 
 
-def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -> None:
+def test_a_server_locks_its_folder_and_announces_its_environment(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with (
         lock_state(state, to_serve=True),
@@ -46,7 +46,7 @@ def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe starting", b"0 starting", b"-1"])
-def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, content: bytes) -> None:
+def test_a_lock_without_a_valid_process_is_reported(tmp_path: Path, content: bytes) -> None:
     with lock_state(tmp_path):
         (tmp_path / LOCK).write_bytes(content)
         with (
@@ -56,7 +56,7 @@ def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, content: b
             pass
 
 
-def test_a_secret_is_drawn_once_and_is_closed_to_others(tmp_path: Path) -> None:
+def test_a_secret_is_generated_once_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "root-secret"
     secret = folder_secret(path)
     path.chmod(0o644)
@@ -65,7 +65,7 @@ def test_a_secret_is_drawn_once_and_is_closed_to_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"two\nlines", b"zero\0"])
-def test_a_secret_that_is_none_is_refused_by_its_file(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_secret_is_refused_with_its_file(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "root-secret").write_bytes(content)
     with pytest.raises(StateUnusable, match="root-secret contains no valid secret: remove it"):
         folder_secret(tmp_path / "root-secret")
@@ -78,7 +78,7 @@ def test_a_secret_behind_a_link_is_not_read(tmp_path: Path) -> None:
         folder_secret(tmp_path / "root-secret")
 
 
-def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Path) -> None:
+def test_waiting_for_a_locked_folder_has_a_limit(tmp_path: Path) -> None:
     with (
         lock_state(tmp_path),
         pytest.raises(StateInUse, match=f"process {os.getpid()}") as refused,
@@ -88,7 +88,7 @@ def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Pat
     assert refused.value.environment is None
 
 
-def test_a_server_that_was_just_called_is_waited_for(tmp_path: Path) -> None:
+def test_a_server_that_was_just_started_is_waited_for(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with ThreadPoolExecutor(1) as pool:
         environment = pool.submit(wait_for_environment, state, appear_seconds=60)
@@ -98,7 +98,7 @@ def test_a_server_that_was_just_called_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("saved", [None, "", "port", "99999999999", "-1"])
-def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, saved: str | None) -> None:
+def test_the_embedded_aws_of_a_folder_keeps_its_port(tmp_path: Path, saved: str | None) -> None:
     if saved is not None:
         write_private(tmp_path / "port", saved)
     port = EmbeddedAws(tmp_path).port
@@ -110,7 +110,7 @@ def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, saved: 
     assert EmbeddedAws(tmp_path).port == second_port
 
 
-def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
+def test_a_folder_can_be_locked_after_the_previous_process(tmp_path: Path) -> None:
     def have() -> bool:
         with lock_state(tmp_path):
             return True
@@ -122,7 +122,7 @@ def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
         assert had.result(30)
 
 
-def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
+def test_a_starting_server_is_waited_for(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool, lock_state(tmp_path, to_serve=True):
         future = pool.submit(wait_for_environment, tmp_path)
         assert not future.done()
@@ -130,7 +130,7 @@ def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
             assert future.result(30) == ENVIRONMENT
 
 
-def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> None:
+def test_a_failed_start_is_reported_except_to_another_server(tmp_path: Path) -> None:
     def serve() -> bool:
         with lock_state(tmp_path, to_serve=True):
             return True
@@ -149,7 +149,7 @@ def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> 
     assert output.getvalue() == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
 
 
-def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path: Path) -> None:
+def test_a_killed_server_releases_the_folder_when_its_processes_have_ended(tmp_path: Path) -> None:
     part = "import sys; sys.stdin.read()"
     program = f"""
 import subprocess, sys
@@ -173,12 +173,12 @@ with lock_state(Path({str(tmp_path)!r}), to_serve=True) as lock:
         assert wait_for_environment(tmp_path) is None
 
 
-def test_a_folder_that_nobody_uses_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_unused_folder_is_not_changed(tmp_path: Path) -> None:
     assert wait_for_environment(tmp_path / "state") is None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(StateUnusable, match=r"cannot use the state folder .*file .*--state"),
@@ -187,7 +187,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_running_aws_is_told_and_forgotten(tmp_path: Path) -> None:
+def test_a_running_aws_is_announced_until_it_ends(tmp_path: Path) -> None:
     assert running_environment(tmp_path) is None
     with announce_server(tmp_path, "http://127.0.0.1:1", os.getpid(), ENVIRONMENT):
         assert running_environment(tmp_path) == ENVIRONMENT
@@ -197,7 +197,7 @@ def test_a_running_aws_is_told_and_forgotten(tmp_path: Path) -> None:
     assert running_environment(tmp_path) is None
 
 
-def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
+def test_an_aws_whose_process_has_died_is_ignored(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     with announce_server(tmp_path, "http://127.0.0.1:1", child.pid, {}):
@@ -220,7 +220,7 @@ def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
         "\udcff",
     ],
 )
-def test_a_broken_announcement_is_none(tmp_path: Path, text: str) -> None:
+def test_an_invalid_announcement_is_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / RUNNING).write_bytes(text.encode(errors="surrogateescape"))
     assert running_environment(tmp_path) is None
 
@@ -232,7 +232,7 @@ def announcement(folder: Path, **environment: str) -> Path:
     return folder / RUNNING
 
 
-def test_an_announcement_sets_nothing_by_which_programs_would_run_others_code(tmp_path: Path) -> None:
+def test_an_announcement_sets_no_variables_that_could_run_other_code(tmp_path: Path) -> None:
     announcement(tmp_path / "state", LD_PRELOAD="x", PATH="x", AWS_CONFIG_FILE="x", CATALOG_TABLE="c")
     assert running_environment(tmp_path / "state") == {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
@@ -252,13 +252,13 @@ def test_an_announcement_sets_nothing_by_which_programs_would_run_others_code(tm
         "http://[",
     ],
 )
-def test_an_announcement_that_leads_to_another_machine_is_refused(tmp_path: Path, endpoint: str) -> None:
+def test_an_announcement_of_another_machine_is_refused(tmp_path: Path, endpoint: str) -> None:
     announcement(tmp_path / "state", AWS_ENDPOINT_URL=endpoint)
     with pytest.raises(StateUnusable, match="points to another machine: remove the file"):
         running_environment(tmp_path / "state")
 
 
-def test_an_announcement_that_others_may_have_written_is_refused(tmp_path: Path) -> None:
+def test_an_announcement_that_other_users_can_write_is_refused(tmp_path: Path) -> None:
     file = announcement(tmp_path / "state")
     assert running_environment(tmp_path / "state") is not None
     for path, mode in ((file, 0o622), (file, 0o600), (file.parent, 0o733)):
@@ -273,7 +273,7 @@ def test_an_announcement_that_others_may_have_written_is_refused(tmp_path: Path)
             running_environment(tmp_path / "state")
 
 
-def test_an_announcement_is_not_read_through_a_link(tmp_path: Path) -> None:
+def test_an_announcement_is_not_read_through_a_symbolic_link(tmp_path: Path) -> None:
     file = announcement(tmp_path / "state")
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
@@ -281,7 +281,7 @@ def test_an_announcement_is_not_read_through_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("endpoint", "mode"), [("http://192.0.2.1:4566", 0o600), ("http://127.0.0.1:4566", 0o602)])
-def test_localstack_of_somebody_else_gets_no_commands(tmp_path: Path, endpoint: str, mode: int) -> None:
+def test_a_localstack_of_another_user_is_refused(tmp_path: Path, endpoint: str, mode: int) -> None:
     folder = tmp_path / "localstack"
     folder.mkdir(mode=0o700)
     emulator = Running("localemu", "1", endpoint, "test", "test", os.getpid(), process_start(os.getpid()))

@@ -31,7 +31,7 @@ def here(pid: int) -> Running:
     return Running("localemu", "1.3.2", "http://127.0.0.1:9", "id", "secret", pid, process_start(pid))
 
 
-def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
+def test_deploy_without_a_running_localstack_is_refused(tmp_path: Path) -> None:
     refused = deltaic(tmp_path / "s", "localstack", "deploy")
     assert refused.exit_code == 1
     assert "no LocalStack is up" in refused.stderr
@@ -40,7 +40,7 @@ def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
     assert json.loads(deltaic(tmp_path / "s", "localstack", "status", "--json").stdout) == {"up": False}
 
 
-def test_a_port_in_use_is_named_before_docker_is_asked(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_docker_is_called(tmp_path: Path) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -51,7 +51,7 @@ def test_a_port_in_use_is_named_before_docker_is_asked(tmp_path: Path) -> None:
     assert "--port" in refused.stderr
 
 
-def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
+def test_down_without_a_running_localstack_is_reported(tmp_path: Path) -> None:
     ended = deltaic(tmp_path / "s", "localstack", "down")
     assert ended.exit_code == 0
     assert "nothing was up; the build stays" in ended.stderr
@@ -59,12 +59,12 @@ def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
-def test_what_an_emulator_runs_with_is_listed_in_its_version(engine: engines.Engine) -> None:
+def test_the_packages_of_an_emulator_include_its_version(engine: engines.Engine) -> None:
     packages = Path(engines.__file__).with_name(f"{engine.name}.txt").read_text()
     assert f"\n{engine.name}=={engine.version} " in packages
 
 
-def test_two_commands_do_not_meet(tmp_path: Path) -> None:
+def test_two_localstack_commands_cannot_run_at_once(tmp_path: Path) -> None:
     with (
         instance.lock_folder(tmp_path / "s"),
         pytest.raises(Conflict, match="another `deltaic localstack` command is running"),
@@ -72,7 +72,7 @@ def test_two_commands_do_not_meet(tmp_path: Path) -> None:
         instance.lock_folder(tmp_path / "s").__enter__()
 
 
-def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_use_the_running_emulator_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # nobody answers at the address below, however often it is asked
@@ -97,7 +97,7 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
     assert (instance.running_emulator(state), deployed_stack(state)) == (None, None)
 
 
-def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) -> None:
+def test_a_process_with_a_reused_id_is_not_the_emulator(tmp_path: Path) -> None:
     with instance.lock_folder(tmp_path / "s"):
         write_record(
             tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day")
@@ -114,16 +114,16 @@ def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) 
         ("http://127.0.0.1:4566/", "http://127.0.0.1:4566/_aws/execute-api/a1/delta-sharing"),
     ],
 )
-def test_the_endpoint_of_a_stack_on_an_emulator_is_a_path_of_it(aws: str, host: str) -> None:
+def test_the_endpoint_of_a_stack_is_a_path_on_the_emulator(aws: str, host: str) -> None:
     assert reachable("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == host
 
 
-def test_a_domain_of_its_own_stays() -> None:
+def test_a_custom_domain_is_not_changed() -> None:
     endpoint = "https://shares.example/delta-sharing"
     assert reachable(endpoint, "http://127.0.0.1:4566") == endpoint
 
 
-def test_the_container_is_pinned_and_on_loopback() -> None:
+def test_the_container_is_pinned_and_listens_on_loopback() -> None:
     document = yaml.safe_load(containers.COMPOSE.read_text())
     [service] = document["services"].values()
     assert service["image"].endswith(f":{containers.VERSION}")
@@ -157,7 +157,7 @@ def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
     json.dumps(template)  # as it is written
 
 
-def test_an_emulator_keeps_to_its_folder_and_to_loopback(tmp_path: Path) -> None:
+def test_an_emulator_uses_only_its_folder_and_loopback(tmp_path: Path) -> None:
     environment = starting.environment(LOCALEMU, tmp_path, 4570, "key")
     assert {Path(environment[name]).parent for name in ("HOME", "TMPDIR", "FILESYSTEM_ROOT")} == {tmp_path}
     assert (environment["GATEWAY_SERVER"], environment["GATEWAY_LISTEN"]) == ("hypercorn", "127.0.0.1:4570")
