@@ -1,4 +1,4 @@
-"""Settings for Spark in a process of its own that handles a few rows, as the session of the tests has them."""
+"""Spark settings for a separate process that handles a few rows, as in the tests' session."""
 
 from collections.abc import Mapping
 from pathlib import Path

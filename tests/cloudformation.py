@@ -12,7 +12,7 @@ from deltaic_ops.deploy.sam_template import TEMPLATE
 
 
 class _Symbolic(Resolver):
-    """Resolves a name that the template does not set to itself, as `${LogicalId.Attribute}`."""
+    """Resolver that resolves an unknown name to itself, as `${LogicalId.Attribute}`."""
 
     def reference(self, name: str) -> Any:
         try:

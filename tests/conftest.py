@@ -1,4 +1,4 @@
-"""Fixtures that every test may use: the embedded AWS, once a session."""
+"""Fixtures for all tests: the embedded AWS, once per session."""
 
 import os
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ STARTING = {path.parent.name for path in Path(__file__).parent.glob("*/conftest.
 
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each folder of STARTING to one worker, so that its server or its Spark session starts once.
+    """Assign each folder of STARTING to one worker, so that its server or Spark session starts once.
 
     The files of the other folders, and of a folder that is tested alone, are spread over the workers.
     """

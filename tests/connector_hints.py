@@ -1,4 +1,4 @@
-"""Decides what Spark's sharing connector makes of a filter before it sends it: its conversion, written anew.
+"""Convert filters to hints as Spark's sharing connector does: a reimplementation for tests.
 
 Spark has resolved the types, coerced the literals and folded them in the session's time zone; then `OpConverter` of the
 connector's client (1.3.10; 1.4.1 with partial filters) writes the JSON hint. What it cannot write is left out of an

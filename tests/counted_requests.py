@@ -1,10 +1,10 @@
-"""Counts the requests of a store of objects."""
+"""Count the requests of an object store."""
 
 from deltaic.storage.objects import ObjectTableStore
 
 
 def count_requests(store: ObjectTableStore) -> list[str]:
-    """Return a list that grows by the bucket of each request from now on; pages of one listing count as one."""
+    """Return a list that grows by the bucket of each request; pages of a listing count once."""
     requests: list[str] = []
     connect = store._store
 

@@ -1,4 +1,4 @@
-"""Decides how many examples a law is tried with: what it wants, by as much more or fewer as the profile says."""
+"""Set the number of examples of a property test: its own number, scaled by the profile."""
 
 from hypothesis import settings
 

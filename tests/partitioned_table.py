@@ -24,7 +24,7 @@ OTHER_COLUMNS = {"weight": "double", "ratio": "float", "code": "binary"}
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a filter needs of a table."""
+    """Metadata of a table, as filters need it."""
 
     schema_string: str
     partition_columns: Sequence[str]

@@ -1,4 +1,4 @@
-"""Runs a test's own HTTP server on a free port of this machine for as long as a block lasts."""
+"""Run a test's HTTP server on a free port of this machine while a block runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What functions really ask of AWS: each runs in a process of its own, with a proxy before its AWS that writes down."""
+"""Record the requests of functions to AWS: each runs in a process with a recording proxy."""
 
 import json
 import os
@@ -30,7 +30,7 @@ ACCOUNT = "us-east-1:000000000000"
 
 @dataclass(frozen=True)
 class Used:
-    """One thing that was done: an action on a resource and, of DynamoDB, the partition key."""
+    """An action on a resource and, for DynamoDB, its partition key."""
 
     action: str
     resource: str
@@ -39,7 +39,7 @@ class Used:
 
 @dataclass
 class Record(Plan):
-    """Plays no fault: it writes every request down."""
+    """Proxy play without faults that records every request."""
 
     requests: list[Request] = field(default_factory=list)
 

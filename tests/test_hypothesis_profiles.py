@@ -1,4 +1,4 @@
-"""No run of the property tests depends on how fast the machine is."""
+"""Property tests do not depend on the speed of the machine."""
 
 import pytest
 from hypothesis import HealthCheck, settings

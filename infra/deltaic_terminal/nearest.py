@@ -8,7 +8,7 @@ SHORTEST = 3
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return `: did you mean NAME?` with the name of `names` that is nearest to `name`; empty if none is near.
+    """Return `: did you mean NAME?` with the nearest of `names`, or an empty string.
 
     Two names are also near if one is a prefix of the other: `separator` and `sep`.
     """

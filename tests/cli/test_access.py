@@ -1,4 +1,4 @@
-"""What a recipient sees is told by the code that answers it, and each rule that says no has words of its own."""
+"""Access reports use the code that answers recipients, and each denial has its own message."""
 
 from __future__ import annotations
 

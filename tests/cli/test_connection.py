@@ -1,4 +1,4 @@
-"""Which AWS and which tables are meant: told, running in the state folder, kept there, or none."""
+"""Commands select an AWS and its tables by options, by a running server or by the state folder."""
 
 from __future__ import annotations
 

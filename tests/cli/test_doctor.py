@@ -1,4 +1,4 @@
-"""What `deltaic doctor` says where no stack is deployed, and what it makes of an answer that streams or does not."""
+"""`deltaic doctor` on a local server without a stack, and for streamed and buffered responses."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -100,7 +100,7 @@ def test_the_doctor_names_a_missing_table(doctor: Callable[..., Result]) -> None
 
 @pytest.fixture
 def parted(provider: Provider, tmp_path: Path) -> Iterator[str]:
-    """Return the name of a table by p (text) and n (whole numbers), with a filter and a hidden column that fit it."""
+    """Return the name of a table with columns p (text) and n (integer), a filter and a hidden column."""
     (tmp_path / "_delta_log").mkdir()
     fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in COLUMNS.items()]
     schema = json.dumps({"type": "struct", "fields": fields})

@@ -1,4 +1,4 @@
-"""What ends soon is told, the first first, and nothing that has ended or was taken away."""
+"""`deltaic expiring` lists what ends soon in order, without expired and revoked entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schema has the Delta tables of a folder or of a Glue database: they come, break, come back and are excluded."""
+"""A schema follows a folder or a Glue database: tables are added, hidden, listed again and excluded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables that are open to Iceberg's clients, by command: what is refused, what is warned of, what profiles say."""
+"""Commands for tables that Iceberg clients can read: refusals, warnings and profiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invitations by the command line: the link is shown once or written as a mail, listed without it, and ended."""
+"""Commands for invitations: a link is shown once or written as a mail, listed and canceled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a key or a table was used last is told by the usage table: by whatever kind of key, and checks aside."""
+"""The last use of keys and tables comes from the usage table, without requests of checks."""
 
 from __future__ import annotations
 

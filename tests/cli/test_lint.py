@@ -1,4 +1,4 @@
-"""What recipients of a table would run into is found by its log, before anything is shared."""
+"""`deltaic lint` finds problems for recipients in a table's log before it is shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A list is shown as it comes, by pages for people and as one array for scripts; none is waited for whole."""
+"""Lists are printed while they are read: page by page as text, or as one JSON array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes and messages: 1 and what to do, 2 and what was not understood; JSON where JSON was asked for."""
+"""Exit codes and messages: 1 for a refused request, 2 for a usage error; JSON on request."""
 
 from __future__ import annotations
 

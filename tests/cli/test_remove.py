@@ -1,4 +1,4 @@
-"""A stack is removed only when that is said; its tables and its key are there afterwards, with all that is in them."""
+"""A stack is removed only after confirmation; its tables and its key are kept with their content."""
 
 import json
 from typing import Any

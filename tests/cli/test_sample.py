@@ -24,7 +24,7 @@ ROWS_PER_DAY = 400
 
 
 class Interrupted(Exception):
-    """What ends a publication on its way."""
+    """An exception that interrupts a publication."""
 
 
 @pytest.fixture

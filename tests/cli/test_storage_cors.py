@@ -1,4 +1,4 @@
-"""Which web pages a bucket lets read: shown, and set beside the rules of others; what a browser is then answered."""
+"""`deltaic storage cors` shows and extends the CORS rules of a bucket."""
 
 import json
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""What others write (names, comments, subjects) is shown by every command on recipients, and steers no terminal."""
+"""Names, comments and subjects with control characters are escaped by every command on recipients."""
 
 from __future__ import annotations
 

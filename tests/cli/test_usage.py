@@ -102,7 +102,7 @@ def test_requests_of_checks_are_reported_only_on_request(deltaic: Deltaic, tmp_p
 
 
 class Tags(HTMLParser):
-    """What a browser would make of a page."""
+    """Parser that collects the tags of a page, as a browser reads it."""
 
     def __init__(self) -> None:
         super().__init__()

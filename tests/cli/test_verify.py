@@ -1,4 +1,4 @@
-"""What `deltaic verify` says of a server that is right, and of servers that are wrong in one thing each."""
+"""`deltaic verify` for a correct server, and for servers with one defect each."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Decides how the contract's tables are written: real Parquet files and hand-written commits, put into a bucket.
+"""Write the logs of the contract's tables: real Parquet files and hand-written commits in a bucket.
 
 A store gives commit files its own times, so a table whose times a test has to know keeps them in its commits
 (Delta protocol, "In-Commit Timestamps").
@@ -70,7 +70,7 @@ def bitmap(rows: Sequence[int]) -> bytes:
 
 @dataclass(repr=False)
 class TableLog:
-    """One table in a bucket, written commit by commit; what was written stays at hand as the expectation."""
+    """A table in a bucket, written commit by commit; the written actions are the expectation."""
 
     s3: Any
     bucket: str

@@ -1,4 +1,4 @@
-"""Decides how the contract is asked: requests to the last byte, and answers taken apart line by line."""
+"""Send requests as a recipient, and parse responses line by line."""
 
 import gzip
 import http.client
@@ -19,7 +19,7 @@ TIMEOUT_SECONDS: Final = 120
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +47,7 @@ class Reply:
 
     @property
     def kinds(self) -> list[str]:
-        """What each line is: `protocol`, `metaData`, `file`, `endStreamAction`, ..."""
+        """Return the kind of each line: `protocol`, `metaData`, `file`, `endStreamAction`, ..."""
         return [next(iter(line)) for line in self.lines]
 
     def only(self, *kinds: str) -> list[Line]:

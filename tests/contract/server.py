@@ -1,4 +1,4 @@
-"""Decides what the contract is tested against: the whole server on this machine, filled by its own administration."""
+"""Run the local server with the contract's tables and recipients."""
 
 import time
 from collections.abc import Iterator

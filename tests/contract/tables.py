@@ -1,4 +1,4 @@
-"""Decides which tables the contract is tested on: what each log holds, version by version."""
+"""Define the contract's tables: the log of each, version by version."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ MAPPED = pa.schema(
 
 @dataclass(repr=False)
 class Shelf:
-    """Makes the tables of one bucket and keeps them by name."""
+    """Tables of one bucket, created on demand and cached by name."""
 
     s3: Any
     bucket: str

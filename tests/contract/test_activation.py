@@ -1,4 +1,4 @@
-"""A link makes one profile, whoever opens it and however often; its page says no more than its holder may know."""
+"""A link creates one profile, however often it is opened; its page reveals nothing else."""
 
 import ast
 import base64

@@ -1,4 +1,4 @@
-"""Logs that are wrong: refused by a 4xx that names the cause, or answered; never a server error or half an answer."""
+"""Broken logs are refused with a 4xx and the cause, or answered; they cause no server error."""
 
 import copy
 import http.client
@@ -31,7 +31,7 @@ FIRST_WINDOW: Final = 512
 
 
 def written(server: Server) -> TableLog:
-    """Return a table with an add, a deletion vector, a cdc file and a remove, in a place of its own."""
+    """Return a table with an add, a deletion vector, a cdc file and a remove, at a new location."""
     log = TableLog(
         server.shelf.s3,
         server.shelf.bucket,
@@ -245,7 +245,7 @@ def broken_log(server: Server, registered: Table) -> tuple[Server, Table]:
 
 
 def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server, registered: Table) -> None:
-    """What lies elsewhere is signed only where the provider said so."""
+    """Files at other locations are signed only if the provider allows them."""
     log = written(server)
     outside = json.loads(json.dumps(log.commits[0][2]))
     outside["add"]["path"] = f"s3://{server.shelf.bucket}/table1/some.parquet"

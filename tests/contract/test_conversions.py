@@ -96,7 +96,7 @@ TYPES: Final = {field.name: KINDS[field.name[2:].replace("_", " ")].name for fie
 
 @pytest.fixture(scope="module")
 def typed(server: Server) -> Iterator[Table]:
-    """Return a table with a file for each value of each type, in a data column and in a partition of its own."""
+    """Return a table with a file for each value of each type, as a column and as a partition."""
     partitions = ("file", *(f"p_{name_of(kind)}" for kind in KINDS))
     log = server.shelf.log("conversions", SCHEMA, partitions=partitions, timed=False)
     log.create(*(_file(log, kind, value) for kind, kind_ in KINDS.items() for value in (*kind_.values, None)))

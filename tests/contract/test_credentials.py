@@ -36,7 +36,7 @@ class Vended:
 
     @property
     def options(self) -> dict[str, str]:
-        """How `deltalake` reads with them."""
+        """Return the storage options of `deltalake` for these credentials."""
         keys = self.answer["awsTempCredentials"]
         return {
             "AWS_ACCESS_KEY_ID": keys["accessKeyId"],

@@ -1,4 +1,4 @@
-"""No request whatsoever is a server error: Hypothesis asks, and every refusal has the protocol's shape."""
+"""Random requests cause no server error, and every refusal has the protocol's format."""
 
 import json
 from typing import Any

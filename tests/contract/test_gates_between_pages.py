@@ -1,4 +1,4 @@
-"""What a provider takes back counts from the next request on: no page, poll or refresh token outlives it."""
+"""Revoked access applies to the next request: pages, polls and refresh tokens included."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

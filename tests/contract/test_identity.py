@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens, grants, and nothing that tells an ungranted thing from one that does not exist."""
+"""Authentication and grants: bearer tokens, and ungranted entries that look like missing ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A log of a million files under two writers: every answer is of one version, and that the newest or the one asked for.
+"""A log of a million files under two writers: every response is of one correct version.
 
 The oracle folds the writers' own commits over the first million: how many files are live, their bytes, and the
 exclusive or of their ids, which any file too many, too few or of another version changes.
@@ -39,7 +39,7 @@ ID, SIZE = re.compile(rb'"id":"([0-9a-f]{32})"'), re.compile(rb'"size":(\d+)')
 
 
 class Sum(NamedTuple):
-    """What some files come to."""
+    """Count, size and checksum of files."""
 
     files: int = 0
     size: int = 0
@@ -79,7 +79,7 @@ def first_adds() -> pa.StructArray:
 
 @dataclass
 class History:
-    """What was committed, and what it comes to."""
+    """The committed versions with their sums."""
 
     log: TableLog
     commits: dict[int, list[Action]] = field(default_factory=dict)
@@ -150,7 +150,7 @@ def removed(path: str, size: int) -> Action:
 
 
 class Summary(NamedTuple):
-    """One answer, or the pages of one, summed up."""
+    """Summary of a response or of the pages of one."""
 
     version: int
     known_before: int

@@ -178,7 +178,7 @@ def test_the_client_reads_the_first_line_of_listings(alice: Recipient) -> None:
     "name", ["plus+sign", "quote's", "(brackets)", "tilde~star*", "comma,semi;colon:at@", "a=b&c$"]
 )
 def test_path_components_without_encoding_are_accepted(server: Server, name: str) -> None:
-    """Of what names may hold, the client encodes only what cannot stand in a URL."""
+    """The client encodes only characters of names that cannot be in a URL."""
     server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
     try:
         python = Python(Table(server.alice, "share1", "default", name))
@@ -202,7 +202,7 @@ def test_names_can_contain_unicode_and_percent_signs(server: Server) -> None:
 
 
 def test_all_text_is_sent_as_ascii(server: Server) -> None:
-    """Separators that JSON may leave as they are would split a line for this client."""
+    """Line separators that JSON allows would split a line for this client."""
     odd = "\u2028\u2029\u0085\x0b\x0c\x1c\x1d\x1e\u00e9\U0001f600"
     log = server.shelf.log("odd_texts", server.shelf.logs["partition_values"].schema, partitions=("c2",), timed=False)
     log.description = odd

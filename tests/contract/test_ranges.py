@@ -227,7 +227,7 @@ def test_deletion_vectors_in_a_range_are_refused_to_clients_that_misread_them(
 
 
 def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
-    """What one commit in the middle needs decides for the commits after it as well."""
+    """A feature that one commit needs applies to all later commits of the range."""
     on, off = ({"delta.enableDeletionVectors": value} for value in ("true", "false"))
     protocol = {
         "minReaderVersion": 3,

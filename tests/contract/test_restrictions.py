@@ -1,4 +1,4 @@
-"""What a restricted recipient is answered over HTTP: from where, how often, how much, and when it is cut off."""
+"""Restricted recipients over HTTP: addresses, request limits, byte limits and cut-offs."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_the_doctor_finds_cut_offs_without_a_denial_and_denials_without_a_cut_of
 
 
 def test_a_missing_denial_is_added_again_with_the_next_cut_off(server: FilledServer) -> None:
-    """As where IAM told a list from before the last Deny, which would then be written back without it."""
+    """Cover a stale response of IAM, which would be written back without the last Deny."""
     admin, iam, role = server.admin, server.client("iam"), server.environment["SIGNING_ROLE_ARN"]
     first, second = (admin.recipients.create(name) for name in ("first_cut", "second_cut"))
     try:

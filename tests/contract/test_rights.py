@@ -1,4 +1,4 @@
-"""What the operator is told of a recipient's rights is what the server answers to that recipient."""
+"""Access reports for the operator equal the server's answers to the recipient."""
 
 from datetime import UTC, datetime
 from itertools import product

@@ -1,4 +1,4 @@
-"""Everyone sees only their rows: what a partition filter keeps back is in no answer of any kind, and nothing else is.
+"""Recipients see only their rows: no response contains rows that a partition filter hides.
 
 The table's log is written by hand, so that every change of it can be told apart; its other half is full of canaries.
 """

@@ -302,7 +302,7 @@ def test_a_stream_can_read_changes(table: Callable[[str], Table]) -> None:
 
 
 def test_a_submitted_query_can_be_read_in_pages(table: Callable[[str], Table]) -> None:
-    """It polls by the id, takes the answer without a status for the result, and asks for later pages by the id too."""
+    """Spark's connector polls by id, reads a response without a status as the result, and requests pages by id."""
     spark = Spark(table("partition_values"), "responseformat=parquet;asyncquery=true")
     body = {"predicateHints": [], "includeRefreshToken": True, "maxFiles": 2, "idempotency_key": str(uuid.uuid4())}
     pending = spark.query(body)

@@ -1,4 +1,4 @@
-"""Queries that are submitted first and fetched later: one id for one submission, for its recipient, at one version."""
+"""Submitted queries: one id for a submission, valid for its recipient and one version."""
 
 import json
 import time
@@ -532,7 +532,7 @@ def test_the_body_of_a_request_for_a_result_can_be_empty(table: Callable[[str], 
 
 
 def test_each_response_has_its_capabilities_header(table: Callable[[str], Table]) -> None:
-    """A pending answer has no last line of the stream to promise; a result has what its own request asks for."""
+    """A pending response has no last line; a result has what its own request asks for."""
     shared_table = table("table1").with_capabilities(
         "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
     )

@@ -1,4 +1,4 @@
-"""Query Table Version: the latest, or the first at or after a time; by GET, and by the deprecated HEAD of a table."""
+"""Query Table Version: the latest, or the first at or after a time; by GET and HEAD."""
 
 from collections.abc import Callable
 from typing import Literal

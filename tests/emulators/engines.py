@@ -31,7 +31,7 @@ class Engine:
 
     @property
     def folder(self) -> Path:
-        """Where its software lies."""
+        """Return the folder of the engine's software."""
         return machine().cache / f"{self.name}-{self.version}"
 
     @property

@@ -1,4 +1,4 @@
-"""What the parts put into LocalStack: streams, the gateway's own answers, its authorizers, limits and templates."""
+"""The parts add streams, gateway responses, authorizers, limits and templates to LocalStack."""
 
 import json
 import subprocess

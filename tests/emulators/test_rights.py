@@ -1,4 +1,4 @@
-"""What the parts tell LocalEmu of a request: the keys that it names, its table, its secret."""
+"""The parts extract keys, table and secret of a request for LocalEmu."""
 
 from typing import Any
 
@@ -64,14 +64,14 @@ def test_keys_with_other_names_are_taken_from_the_table() -> None:
 
 
 class Exceptions:
-    """As botocore's clients carry them."""
+    """Exceptions as botocore's clients have them."""
 
     class ResourceNotFoundException(Exception):
         """There is none of that name."""
 
 
 class Client:
-    """What the emulator's own clients say of one table and one secret."""
+    """Clients of the emulator that know one table and one secret."""
 
     exceptions = Exceptions
 

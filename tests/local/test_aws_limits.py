@@ -1,4 +1,4 @@
-"""AWS's limits as they are played here: no byte leaves before Lambda would let it, and none is lost below the limit."""
+"""The local limits equal those of AWS: no byte is sent too early, and none is lost."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ SLACK_SECONDS = 0.25
 
 @dataclass
 class Reader:
-    """What has arrived, and when, by a clock that only waiting moves."""
+    """Received bytes with their times, by a clock that only waiting advances."""
 
     now: float = 100.0
     arrived: list[tuple[float, int]] = field(default_factory=list)

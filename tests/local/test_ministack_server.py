@@ -1,4 +1,4 @@
-"""The embedded AWS saves what it answered, refuses what a full disk cannot keep, and a state that it cannot read."""
+"""The embedded AWS saves acknowledged writes, and refuses writes that cannot be saved and invalid states."""
 
 import itertools
 import json

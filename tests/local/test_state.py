@@ -1,4 +1,4 @@
-"""A state folder has one user at a time, who is waited for, and tells only of an AWS that runs."""
+"""A state folder has one user at a time, and announces only a running AWS."""
 
 import io
 import json

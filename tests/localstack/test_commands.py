@@ -1,4 +1,4 @@
-"""What `deltaic localstack` refuses, and what a state folder records of an emulator that is up, or was."""
+"""Refusals of `deltaic localstack`, and the record of an emulator in a state folder."""
 
 import json
 import os

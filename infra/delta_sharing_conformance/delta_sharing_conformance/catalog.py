@@ -58,7 +58,7 @@ class ListedTable:
 
     @property
     def access_modes(self) -> list[str]:
-        """How clients can read the table ("Access Modes"). The default is `url`."""
+        """Return how clients can read the table ("Access Modes"). The default is `url`."""
         return [str(mode).lower() for mode in self.entry.get("accessModes") or ["url"]]
 
     @cached_property
@@ -73,7 +73,7 @@ class ListedTable:
         return [(name, FORMATS[name]) for name in self.full_replies]
 
     def files(self, response_format: str) -> list[FileLine]:
-        """All files of the latest version."""
+        """Return all files of the latest version."""
         return list(files_of(self.full_replies[response_format].lines or []))
 
     def ids(self, response_format: str) -> list[str]:
@@ -92,7 +92,7 @@ class ListedTable:
 
     @property
     def columns(self) -> Mapping[str, HintColumn]:
-        """Columns that hints can use, by name; empty with column mapping."""
+        """Return columns that hints can use, by name; empty with column mapping."""
         configuration = self.delta_metadata.get("configuration") or {}
         if configuration.get("delta.columnMapping.mode", "none") != "none":
             return {}
@@ -189,7 +189,7 @@ class Catalog:
 
     @cached_property
     def readable(self) -> list[ListedTable]:
-        """Tables that can be queried for signed URLs."""
+        """Return tables that can be queried for signed URLs."""
         return [table for table in self.tables if "url" in table.access_modes and table.full_replies]
 
 

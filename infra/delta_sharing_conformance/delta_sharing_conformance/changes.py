@@ -155,7 +155,7 @@ def invalid_change_requests_are_rejected(table: ListedTable) -> None:
 
 @check_each_table("Read Change Data Feed from a Table", FEED, id="includeHistoricalMetadata adds metadata alone")
 def includeHistoricalMetadata_adds_only_metadata(table: ListedTable) -> None:  # noqa: N802 -- the parameter's name
-    """For includeHistoricalMetadata, add metaData lines of later versions and keep the files unchanged."""
+    """Add metaData lines of later versions for includeHistoricalMetadata, and keep the files unchanged."""
     _require_feed(table)
     for response_format, (start, reply) in table.change_feeds.items():
         parameters: dict[str, str | int] = {"startingVersion": start, "includeHistoricalMetadata": "true"}

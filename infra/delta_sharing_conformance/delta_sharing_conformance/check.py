@@ -21,7 +21,7 @@ class CheckSkipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One requirement of the protocol."""
+    """A requirement of the protocol."""
 
     id: str
     """Permanent name in JSON reports. A check that was renamed keeps its first name here."""

@@ -29,7 +29,7 @@ _MAX_MESSAGE = 160
 
 @dataclass(frozen=True)
 class Reply:
-    """One response."""
+    """A response."""
 
     request: str
     """Method and path, without parameters, which can contain tokens."""

@@ -50,7 +50,7 @@ def URLs_return_the_file(table: ListedTable) -> None:  # noqa: N802 -- the proto
 
 @check_each_table("File", HAS_FILE, id="URLs live as long as they say")
 def URL_expiration_is_plausible(table: ListedTable) -> None:  # noqa: N802 -- the protocol's word
-    """If expirationTimestamp is present, set it to a future time in milliseconds."""
+    """Set expirationTimestamp, if present, to a future time in milliseconds."""
     file = _any_file(table)
     if file.expiration is None:
         raise CheckSkipped("no response has expiration times of URLs")

@@ -82,7 +82,7 @@ _FIRST_BYTE = "bytes=0-0"
 
 
 def check_signed_file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Read one byte of a file with and without its signature; a URL with a forbidden target is a failed finding."""
+    """Read one byte of a file with and without its signature; a forbidden target is a failed finding."""
     try:
         yield from _check_downloads(client, url, name)
     except UnsafeResponse as refusal:

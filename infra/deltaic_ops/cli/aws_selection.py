@@ -66,7 +66,7 @@ class Wishes:
 
 
 class Connection:
-    """One AWS account and region, and the tables in it.
+    """Connection to an AWS account and region, and the tables in it.
 
     The tables come from the first of: the options, the outputs of a stack named on the command line, CATALOG_TABLE and
     TOKENS_TABLE, the outputs of the default stack, the default settings. The stack is read only if necessary; a stack
@@ -108,7 +108,7 @@ class Connection:
 
     @property
     def tables_are_told(self) -> bool:
-        """Whether options or variables name both tables, so that no stack is needed to find them."""
+        """Return whether options or variables name both tables, so that no stack is needed."""
         return all(self._named_tables)
 
     @property
@@ -125,7 +125,7 @@ class Connection:
 
     @property
     def serves_iceberg(self) -> bool:
-        """Whether the server at `sharing_endpoint` serves Iceberg clients, as far as known."""
+        """Return whether the server at `sharing_endpoint` serves Iceberg clients, if known."""
         if self._variable("DELTAIC_ENDPOINT"):
             return bool(self._variables.get("ICEBERG_BUCKET"))
         return bool(self.outputs and self.outputs.iceberg_bucket)

@@ -1,4 +1,4 @@
-"""Print lists while they are read: as a table page by page, or as one JSON array, without holding all items."""
+"""Print lists while they are read: as a table page by page, or as one JSON array."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence

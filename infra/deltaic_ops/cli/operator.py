@@ -54,7 +54,7 @@ VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked
 
 
 class Operator:
-    """One run of a command, which connects to AWS at first use."""
+    """A run of a command, which connects to AWS at first use."""
 
     def __init__(self, wishes: Wishes) -> None:
         self.wishes = wishes

@@ -1,1 +1,1 @@
-"""What LocalStack's open source lacks without Docker, as parts that run inside its process (`python -m`)."""
+"""Run functions in LocalStack without Docker: parts inside its process (`python -m`)."""

@@ -1,4 +1,4 @@
-"""Starts an emulator with the parts in it: `python -m emulators.parts localemu` (or `localstack`)."""
+"""Start an emulator with the parts: `python -m emulators.parts localemu` (or `localstack`)."""
 
 import sys
 

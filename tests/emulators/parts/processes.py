@@ -22,7 +22,7 @@ INHERITED = ("LANG", "PATH", "TMPDIR")
 
 
 class Executor:
-    """One environment of a function; its methods are those that the emulator calls."""
+    """An environment of a function; the emulator calls its methods."""
 
     emulator: Emulator
     streams: Streams
@@ -136,7 +136,7 @@ def limited(outcome: Outcome, streamed: bytes) -> Outcome:
 
 
 class _Plugin:
-    """What the emulator's register gives for a name."""
+    """Registered function of the emulator by name."""
 
     def load(self) -> type[Executor]:
         """Return the executor."""

@@ -35,7 +35,7 @@ Sink = Callable[[bytes], None]
 
 @dataclass(slots=True)
 class Outcome:
-    """How an invocation ended."""
+    """Result of an invocation."""
 
     mode: str = ""
     """`stream`, `whole` or `error`."""
@@ -51,7 +51,7 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class Invocation:
-    """One event that a runtime works on."""
+    """An event that a runtime processes."""
 
     payload: bytes
     sink: Sink
@@ -137,7 +137,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Exchange(BaseHTTPRequestHandler):
-    """One connection of a runtime."""
+    """A connection of a runtime."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True

@@ -21,7 +21,7 @@ class Broken(Exception):
 
 @dataclass(eq=False, slots=True)
 class Stream:
-    """One answer: bytes in order, then its end."""
+    """A response: bytes in order, then its end."""
 
     _chunks: "queue.Queue[bytes | None]" = field(default_factory=lambda: queue.Queue(CHUNKS))
     _disconnected: threading.Event = field(default_factory=threading.Event)

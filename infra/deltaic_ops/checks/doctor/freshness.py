@@ -56,7 +56,7 @@ def _check_source(follow: Follow, parameters: Mapping[str, str] | None) -> Itera
 
 
 def check_views(views: Iterable[View], now: datetime | None = None) -> Iterator[Finding]:
-    """Yield a warning for each view that is too old or waits too long for a refresh, or one finding for all."""
+    """Yield a warning for each stale view and overdue refresh, or one finding for all."""
     now, all_views = now or datetime.now(UTC), list(views)
     findings = [
         Finding(

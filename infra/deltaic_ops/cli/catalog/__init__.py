@@ -1,4 +1,4 @@
-"""Commands that manage shared objects: shares, schemas, tables, views, folders, storages.
+"""Commands for shares, schemas, tables, views, folders and storages.
 
 `deltaic table create s.d.orders --location s3://lake/orders`:
 

@@ -93,7 +93,7 @@ def _source(folder: str, database: str) -> str:
 
 
 def _find_follow(cli: Operator, share: str, schema: str) -> Follow | None:
-    """Return the follow of a schema, or the share's only follow if no schema is named; None if there is none."""
+    """Return the follow of a schema, or the share's only follow without a schema; None without a follow."""
     follows = list(cli.admin.follows.list(share))
     if schema:
         return next((each for each in follows if each.schema_name.lower() == schema.lower()), None)

@@ -1,1 +1,1 @@
-"""Commands that run and schedule Spark jobs."""
+"""Commands for Spark jobs and their schedules."""

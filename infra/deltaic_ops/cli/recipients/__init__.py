@@ -1,4 +1,4 @@
-"""Commands that manage recipients: grants, tokens, invitations, OAuth clients, limits.
+"""Commands for recipients: grants, tokens, invitations, OAuth clients, limits.
 
 `deltaic recipient create alice --expires 90d`, then her first token:
 

@@ -1,4 +1,4 @@
-"""Options that limit recipients and grants, and the parsers of their values."""
+"""Options for limits of recipients and grants, and the parsers of their values."""
 
 import re
 from datetime import UTC, datetime

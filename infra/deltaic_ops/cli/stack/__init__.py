@@ -1,1 +1,1 @@
-"""Commands that deploy, check and remove a stack."""
+"""Commands for deploying, checking and removing a stack."""
