@@ -361,9 +361,9 @@ def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
     assert [page for page in pages if not page.read_text().startswith("# ")] == []
 
 
-def test_seams_have_the_pinned_versions() -> None:
-    seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
-    versions = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
+def test_private_apis_have_the_pinned_versions() -> None:
+    section = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Private APIs")[2].partition("\n## ")[0]
+    versions = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", section)
     lists = "".join(path.read_text() for path in (ROOT / "tests" / "emulators").glob("*.txt"))
     lock, npm = (ROOT / "uv.lock").read_text(), (ROOT / "infra" / "vendored" / "package-lock.json").read_text()
     assert versions
