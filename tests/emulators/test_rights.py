@@ -1,4 +1,4 @@
-"""The parts extract keys, table and secret of a request for LocalEmu."""
+"""The parts extract keys, table and secret of a parameters for LocalEmu."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ OTHER_KEY = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
 
 
 @pytest.mark.parametrize(
-    ("request", "keys"),
+    ("parameters", "keys"),
     [
         pytest.param({"TableName": "t", "Key": KEY}, ["shares"], id="get, update, delete"),
         pytest.param({"TableName": "t", "Item": {**KEY, "name": {"S": "x"}}}, ["shares"], id="put"),
@@ -53,14 +53,14 @@ OTHER_KEY = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
         pytest.param({"TableName": "t"}, [], id="scan"),
     ],
 )
-def test_the_keys_of_a_request_are_extracted(request: dict[str, Any], keys: list[str]) -> None:
-    assert list(leading_keys(request, lambda _: "pk")) == keys
-    assert set(tables_of(request)) == {"t"}
+def test_the_keys_of_a_request_are_extracted(parameters: dict[str, Any], keys: list[str]) -> None:
+    assert list(leading_keys(parameters, lambda _: "pk")) == keys
+    assert set(tables_of(parameters)) == {"t"}
 
 
 def test_keys_with_other_names_are_taken_from_the_table() -> None:
-    request = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
-    assert list(leading_keys(request, lambda _: "hash")) == ["a"]
+    parameters = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
+    assert list(leading_keys(parameters, lambda _: "hash")) == ["a"]
 
 
 class Exceptions:
@@ -75,14 +75,14 @@ class Client:
 
     exceptions = Exceptions
 
-    def describe_table(self, **request: str) -> dict[str, Any]:
-        if request["TableName"] != "t":
+    def describe_table(self, **parameters: str) -> dict[str, Any]:
+        if parameters["TableName"] != "t":
             raise Exceptions.ResourceNotFoundException
         schema = [{"AttributeName": "sk", "KeyType": "RANGE"}, {"AttributeName": "pk", "KeyType": "HASH"}]
         return {"Table": {"KeySchema": schema}}
 
-    def describe_secret(self, **request: str) -> dict[str, Any]:
-        if request["SecretId"] != "key":
+    def describe_secret(self, **parameters: str) -> dict[str, Any]:
+        if parameters["SecretId"] != "key":
             raise Exceptions.ResourceNotFoundException
         return {"ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:key-a1B2c3"}
 
