@@ -142,7 +142,7 @@ def test_whatever_of_a_tables_name_is_unknown_it_is_the_table_that_is_told(catal
 def test_all_else_is_refused_as_what_cannot_be_done(catalog: Catalogs, method: str, path: str) -> None:
     asked = catalog()
     reply = asked.recipient.ask(method, f"{asked.namespaces}{path}", b"{}" if method != "GET" else None)
-    refused(reply, 406, "UnsupportedOperationException", "read-only")
+    refused(reply, 406, "UnsupportedOperationException", "read only")
 
 
 def test_transactions_and_renames_are_refused_too(catalog: Catalogs) -> None:

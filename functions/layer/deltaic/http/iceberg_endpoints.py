@@ -55,7 +55,7 @@ def list_iceberg(request: Request) -> Response:
             return answer(iceberg_bodies.tables(schema, ()))
     body = _read(request) if request.method in READS else None
     if body is None:
-        raise UnsupportedOperation("This server does not support this catalog operation: shared tables are read-only.")
+        raise UnsupportedOperation("This server does not support this catalog operation: shared tables are read only.")
     return answer(body) if request.method == "GET" else Response(HTTPStatus.NO_CONTENT)
 
 
