@@ -16,4 +16,4 @@ class HeldLease(NamedTuple):
 def held_lease(leases: Leases, location: str) -> HeldLease | None:
     """Return the lease on a location; None where nobody holds it."""
     item = leases._dynamo.get(leases._table, leases.key(location)) or {}
-    return HeldLease(item["holder"], item["fence"]) if leases._is_held(item) else None
+    return HeldLease(item["holder"], item["fence"]) if leases._is_active(item) else None

@@ -24,13 +24,13 @@ from deltaic.catalog.submitted_queries import QueryStore
 from deltaic_ops.local.embedded import EmbeddedAws
 
 REAL = pytest.param("dynamodb_local", marks=pytest.mark.dynamodb_local, id="dynamodb_local")
-# One connection a thread of the racing tests.
+# One connection for each thread of the concurrency tests.
 CONFIG = Config(max_pool_connections=32, retries={"total_max_attempts": 2, "mode": "standard"})
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """One empty catalog, seen from every side."""
+    """Empty catalog, with access for administrators, endpoints and the authorizer."""
 
     catalog_table: str
     tokens_table: str
@@ -63,28 +63,28 @@ class Catalog:
         return QueryStore(self.catalog_table, self.dynamo, clock, **options)
 
     def items(self) -> list[dict[str, Any]]:
-        """Return everything that both tables hold, but the counters by which checks of overlaps notice each other."""
-        found = [*self._scan(self.catalog_table), *self._scan(self.tokens_table)]
-        return [item for item in found if item["sk"]["S"] != keys.OVERLAPS.sk]
+        """Return all items of both tables, except the counters for checks of overlapping folders."""
+        items = [*self._scan(self.catalog_table), *self._scan(self.tokens_table)]
+        return [item for item in items if item["sk"]["S"] != keys.OVERLAPS.sk]
 
     def clear(self) -> None:
-        """Delete everything that both tables hold."""
+        """Delete all items of both tables."""
         for table in (self.catalog_table, self.tokens_table):
-            found = self._scan(table)
-            for start in range(0, len(found), 25):  # BatchWriteItem takes no more
-                keys = [{"pk": item["pk"], "sk": item["sk"]} for item in found[start : start + 25]]
+            items = self._scan(table)
+            for start in range(0, len(items), 25):  # the limit of BatchWriteItem
+                keys = [{"pk": item["pk"], "sk": item["sk"]} for item in items[start : start + 25]]
                 deletions: Any = [{"DeleteRequest": {"Key": key}} for key in keys]
                 answer = self.dynamo.client.batch_write_item(RequestItems={table: deletions})
                 assert not answer["UnprocessedItems"]
 
     def _scan(self, table: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         position: dict[str, Any] = {}
         while True:
             page = self.dynamo.client.scan(TableName=table, ConsistentRead=True, **position)
-            found += page["Items"]
+            items += page["Items"]
             if "LastEvaluatedKey" not in page:
-                return found
+                return items
             position = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
@@ -106,8 +106,8 @@ def dynamo(request: pytest.FixtureRequest) -> Dynamo:
 
 
 @pytest.fixture(scope="session")
-def made(dynamo: Dynamo) -> Catalog:
-    """Return a catalog whose tables all tests share, one after the other."""
+def empty_catalog(dynamo: Dynamo) -> Catalog:
+    """Return a catalog whose tables all tests use, one test after the other."""
     unique = uuid4().hex
     catalog = Catalog(f"catalog-{unique}", f"tokens-{unique}", dynamo)
     schema.create(dynamo.client, catalog.catalog_table, catalog.tokens_table)
@@ -115,11 +115,11 @@ def made(dynamo: Dynamo) -> Catalog:
 
 
 @pytest.fixture
-def catalog(made: Catalog) -> Iterator[Catalog]:
+def catalog(empty_catalog: Catalog) -> Iterator[Catalog]:
     """Return an empty catalog."""
-    assert made.items() == []
-    yield made
-    made.clear()
+    assert empty_catalog.items() == []
+    yield empty_catalog
+    empty_catalog.clear()
 
 
 @pytest.fixture(scope="session")
@@ -130,6 +130,6 @@ def secrets_manager(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> An
 
 @pytest.fixture(scope="session")
 def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the endpoint of a running DynamoDB Local: Amazon's own judge of expressions and transactions."""
+    """Return the endpoint of DynamoDB Local, Amazon's implementation of expressions and transactions."""
     with started(tmp_path_factory.mktemp("dynamodb-local")) as port:
         yield f"http://127.0.0.1:{port}"

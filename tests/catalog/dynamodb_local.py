@@ -1,4 +1,4 @@
-"""Amazon's own DynamoDB Local for tests: jars from Maven Central, fetched once, on a loopback port."""
+"""Amazon's DynamoDB Local for tests: jars from Maven Central, downloaded once, on a loopback port."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ JARS = machine().cache / "dynamodb-local-3.3.1"
 
 @contextmanager
 def started(folder: Path) -> Iterator[int]:
-    """Run it until the block ends, its log in the folder; yields its port. Skips the test where it cannot be had."""
+    """Run DynamoDB Local during the block and yield its port; skip the test if it is not available."""
     java, maven = shutil.which("java"), shutil.which("mvn")
     if java is None or (maven is None and not JARS.is_dir()):
         unavailable("DynamoDB Local needs Java 17, and Maven on the first run")
     if not JARS.is_dir():
-        _fetch(str(maven))
+        _download(str(maven))
     port = free_port()
     log = folder / "log"
     command = [
@@ -53,22 +53,22 @@ def started(folder: Path) -> Iterator[int]:
         process.wait(20)
 
 
-def _fetch(maven: str) -> None:
-    """Copy the jars to the cache, whole or not at all."""
+def _download(maven: str) -> None:
+    """Copy all jars to the cache, or none."""
     JARS.parent.mkdir(parents=True, exist_ok=True)
     partial = JARS.with_name(f"{JARS.name}.{uuid4().hex}")
     command = [maven, "-q", "-B", "-f", str(HERE / "dynamodb-local.xml"), "dependency:copy-dependencies"]
-    done = subprocess.run(
+    result = subprocess.run(
         [*command, f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
-    if done.returncode != 0:
+    if result.returncode != 0:
         shutil.rmtree(partial, ignore_errors=True)
-        unavailable(f"DynamoDB Local could not be fetched from Maven Central:\n{done.stdout[-2000:]}")
-    if JARS.is_dir():  # another run was faster
+        unavailable(f"DynamoDB Local could not be downloaded from Maven Central:\n{result.stdout[-2000:]}")
+    if JARS.is_dir():  # another run has copied them
         shutil.rmtree(partial)
     else:
         partial.rename(JARS)
@@ -87,7 +87,7 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
     while True:
         try:
             client.list_tables()
-        except Exception:  # noqa: BLE001 -- whatever it is, it is not up
+        except Exception:  # noqa: BLE001 -- any error means that it is not running yet
             if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
                 unavailable(f"DynamoDB Local did not start:\n{log.read_text(errors='replace')[-2000:]}")
@@ -98,7 +98,7 @@ def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
 
 
 def unavailable(reason: str) -> NoReturn:
-    """Skip where a developer lacks something; fail where the pipeline does, lest it be skipped for ever."""
+    """Skip the test on a developer's machine, but fail in CI, so that a test is not always skipped."""
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(reason)
     pytest.skip(reason)

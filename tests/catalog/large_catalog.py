@@ -1,4 +1,4 @@
-"""A large catalog in DynamoDB, in the shapes that the administration writes, by batches and not by transactions."""
+"""Write a large catalog into DynamoDB in batches, with the same items as the admin classes write."""
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ from deltaic.catalog.items import (
 from deltaic.catalog.keys import Key
 
 BATCH: Final = 25
-"""Items that one BatchWriteItem takes."""
+"""Limit of BatchWriteItem."""
 
 _WRITERS: Final = 4
 _EVERY_TENTH: Final = 10
@@ -42,7 +42,7 @@ Entry = tuple[Key, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is; one recipient holds every share, and every recipient holds one share."""
+    """Size of the catalog. One recipient has grants on every share, and one share is granted to every recipient."""
 
     shares: int = 1000
     recipients: int = 5000
@@ -60,17 +60,19 @@ def recipient_name(number: int) -> str:
 
 
 def write(client: Any, table: str, entries: Iterable[Entry]) -> int:
-    """Write entries into a table that has none of them; return how many."""
-    left = iter(entries)
+    """Write entries into an empty table; return their number."""
+    remaining = iter(entries)
 
-    def put(some: list[Entry]) -> int:
-        waiting = {table: [{"PutRequest": {"Item": marshal_item({**key._asdict(), **item})}} for key, item in some]}
-        while waiting:
-            waiting = client.batch_write_item(RequestItems=waiting).get("UnprocessedItems", {})
-        return len(some)
+    def put(batch: list[Entry]) -> int:
+        unprocessed = {
+            table: [{"PutRequest": {"Item": marshal_item({**key._asdict(), **item})}} for key, item in batch]
+        }
+        while unprocessed:
+            unprocessed = client.batch_write_item(RequestItems=unprocessed).get("UnprocessedItems", {})
+        return len(batch)
 
     with ThreadPoolExecutor(_WRITERS) as pool:
-        return sum(pool.map(put, iter(lambda: list(islice(left, BATCH)), [])))
+        return sum(pool.map(put, iter(lambda: list(islice(remaining, BATCH)), [])))
 
 
 def catalog(size: Size) -> Iterator[Entry]:
@@ -83,59 +85,59 @@ def catalog(size: Size) -> Iterator[Entry]:
         for part in range(_SCHEMAS_EACH):
             schema = Schema(name=f"schema_{part}", share=name, share_id=share_id, created_at=_FIRST)
             yield keys.schema(name, schema.name), {**schema.attributes(), "tables": each // _SCHEMAS_EACH}
-        for place in range(each):
-            yield _table(number, place)
+        for index in range(each):
+            yield _table(number, index)
         if number % _EVERY_TENTH == 0:
             yield _volume(number)
     for number in range(size.recipients):
-        person = _recipient(number)
-        yield keys.catalog_entry("recipient", person.name), person.attributes()
-        yield keys.recipient_id(person.id), {"recipient": person.name, "properties": person.properties}
-        held = {(number * 7 + place * 13) % size.shares for place in range(_SHARES_EACH)} | {0}
-        for share_number in sorted(held) if number else range(size.shares):
-            yield from _grant(person, share_number)
+        recipient = _recipient(number)
+        yield keys.catalog_entry("recipient", recipient.name), recipient.attributes()
+        yield keys.recipient_id(recipient.id), {"recipient": recipient.name, "properties": recipient.properties}
+        granted_shares = {(number * 7 + index * 13) % size.shares for index in range(_SHARES_EACH)} | {0}
+        for share_number in sorted(granted_shares) if number else range(size.shares):
+            yield from _grant(recipient, share_number)
 
 
 def tokens(size: Size) -> Iterator[Entry]:
-    """Yield the items of the Tokens table: two tokens each, and of every tenth a link, a client and a policy."""
+    """Yield the items of the Tokens table: two tokens per recipient; every tenth has a link, client and policy."""
     for number in range(size.recipients):
-        person = _recipient(number)
-        whose: dict[str, Any] = {"recipient_id": person.id, "recipient": person.name, "created_at": _FIRST}
-        yield keys.token_list(person.id), {"revision": 2}
-        for place in range(2):
-            secret = f"dlt_{number:05}{place}"
-            key, days = keys.token(secret), 1 + (number * 11 + place * 37) % 360
-            token = Token(id=key.pk[6:18], expires_at=_FIRST + timedelta(days), **whose)
+        recipient = _recipient(number)
+        owner: dict[str, Any] = {"recipient_id": recipient.id, "recipient": recipient.name, "created_at": _FIRST}
+        yield keys.token_list(recipient.id), {"revision": 2}
+        for index in range(2):
+            secret = f"dlt_{number:05}{index}"
+            key, days = keys.token(secret), 1 + (number * 11 + index * 37) % 360
+            token = Token(id=key.pk[6:18], expires_at=_FIRST + timedelta(days), **owner)
             yield key, to_item(token)
-            forgotten = token.expires_at + timedelta(90)
-            listed = {**to_item(token), "expires_at": token.expires_at, "expires": forgotten, "token_key": key.pk}
-            yield keys.recipient_entry("token", person.id, token.id), listed
+            deleted_at = token.expires_at + timedelta(90)
+            list_item = {**to_item(token), "expires_at": token.expires_at, "expires": deleted_at, "token_key": key.pk}
+            yield keys.recipient_entry("token", recipient.id, token.id), list_item
         if number % _EVERY_TENTH == 0:
-            yield from _other_keys(number, person, whose)
+            yield from _other_keys(number, recipient, owner)
 
 
-def _other_keys(number: int, person: Recipient, whose: dict[str, Any]) -> Iterator[Entry]:
+def _other_keys(number: int, recipient: Recipient, owner: dict[str, Any]) -> Iterator[Entry]:
     ends_at, secret = _FIRST + timedelta(3), f"link-{number}"
-    key = keys.invitation(person.id, secret)
-    link = Invitation(id=key.sk[11:23], endpoint="https://x.test", token_seconds=60, expires_at=ends_at, **whose)
+    key = keys.invitation(recipient.id, secret)
+    link = Invitation(id=key.sk[11:23], endpoint="https://x.test", token_seconds=60, expires_at=ends_at, **owner)
     yield key, {**link.attributes(), "expires": ends_at + timedelta(90)}
-    client = OAuthClient(id=f"dlc_{number:024x}", **whose)
+    client = OAuthClient(id=f"dlc_{number:024x}", **owner)
     yield keys.oauth_client(client.id), {**client.attributes(), "secret_hash": "0" * 64}
-    yield keys.recipient_entry("client", person.id, str(0)), client.attributes()
+    yield keys.recipient_entry("client", recipient.id, str(0)), client.attributes()
     issuer, subject = "https://login.example.org", f"subject-{number}"
-    policy = Policy(id=f"{number:012x}", issuer=issuer, audience="a", subject_claim="sub", subject=subject, **whose)
-    places = {"issuer_key": keys.policy(issuer, subject).pk, "policy_key": keys.policy(issuer, subject).sk}
+    policy = Policy(id=f"{number:012x}", issuer=issuer, audience="a", subject_claim="sub", subject=subject, **owner)
+    item_keys = {"issuer_key": keys.policy(issuer, subject).pk, "policy_key": keys.policy(issuer, subject).sk}
     yield keys.policy(issuer, subject), policy.attributes()
-    yield keys.recipient_entry("policy", person.id, policy.id), {**policy.attributes(), **places}
+    yield keys.recipient_entry("policy", recipient.id, policy.id), {**policy.attributes(), **item_keys}
 
 
-def _table(number: int, place: int) -> Entry:
-    share, schema, name = share_name(number), f"schema_{place % _SCHEMAS_EACH}", f"table_{place:05}"
+def _table(number: int, index: int) -> Entry:
+    share, schema, name = share_name(number), f"schema_{index % _SCHEMAS_EACH}", f"table_{index:05}"
     table = Table(
         name=name,
         schema_name=schema,
         share=share,
-        id=_id(f"table-{number}", place),
+        id=_id(f"table-{number}", index),
         share_id=_id("share", number),
         location=f"s3://lake/{share}/{schema}/{name}",
         created_at=_FIRST,
@@ -145,13 +147,13 @@ def _table(number: int, place: int) -> Entry:
 
 def _volume(number: int) -> Entry:
     share = share_name(number)
-    where: dict[str, Any] = {
+    parents: dict[str, Any] = {
         "schema_name": "schema_0",
         "share": share,
         "share_id": _id("share", number),
         "created_at": _FIRST,
     }
-    volume = Volume(name="scans", id=_id("volume", number), location=f"s3://lake/{share}/scans", **where)
+    volume = Volume(name="scans", id=_id("volume", number), location=f"s3://lake/{share}/scans", **parents)
     return keys.asset("volume", share, "schema_0", "scans"), volume.attributes()
 
 
@@ -160,18 +162,18 @@ def _recipient(number: int) -> Recipient:
     return Recipient(name=recipient_name(number), id=_id("recipient", number), properties=properties, created_at=_FIRST)
 
 
-def _grant(person: Recipient, number: int) -> Iterator[Entry]:
+def _grant(recipient: Recipient, number: int) -> Iterator[Entry]:
     share = share_name(number)
     grant: Item = Grant(
-        recipient=person.name,
-        recipient_id=person.id,
+        recipient=recipient.name,
+        recipient_id=recipient.id,
         share=share,
         share_id=_id("share", number),
         created_at=_FIRST,
         ends_at=_FIRST + timedelta(20) if number == 1 else None,
     )
-    yield keys.recipient_entry("grant", person.id, share), grant.attributes()
-    yield keys.share_entry("grant", share, person.id), grant.attributes()
+    yield keys.recipient_entry("grant", recipient.id, share), grant.attributes()
+    yield keys.share_entry("grant", share, recipient.id), grant.attributes()
 
 
 def _id(kind: str, number: int) -> str:

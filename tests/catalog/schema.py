@@ -1,4 +1,4 @@
-"""The two DynamoDB tables, created where no template does it; `template.yaml` must have the same schema."""
+"""Create the two DynamoDB tables without a template; `template.yaml` must have the same schema."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,7 @@ EXPIRY: Final = "expires"
 """The time-to-live attribute of the Tokens table, in epoch seconds."""
 
 CATALOG_EXPIRY: Final = "expires_at"
-"""The time-to-live attribute of the Catalog table, which only queries and their count have."""
+"""The time-to-live attribute of the Catalog table, which only queries and their counts have."""
 
 
 def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:

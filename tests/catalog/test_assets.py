@@ -1,4 +1,4 @@
-"""Volumes, skills, models and their versions: what may be made, how it changes, what it opens, and when it may go."""
+"""Create, update and delete volumes, skills, models and versions, and check overlapping folders."""
 
 from __future__ import annotations
 
@@ -22,22 +22,27 @@ def admin(catalog: Catalog) -> CatalogAdmin:
     return catalog.admin
 
 
-def test_a_volume_keeps_what_it_was_made_with_and_is_found_in_any_spelling(admin: CatalogAdmin) -> None:
-    made = admin.volumes.create("sales", "europe", "Scans", f"{LAKE}/scans/", comment="paper")
-    assert (made.share, made.schema_name, made.name, made.title) == ("Sales", "Europe", "Scans", "Sales.Europe.Scans")
-    assert (made.location, made.access_modes, made.comment) == (f"{LAKE}/scans", ("url", "dir"), "paper")
-    assert admin.volumes.get("SALES", "EUROPE", "sCANS") == made
-    assert list(admin.volumes.list("sales")) == list(admin.volumes.list("sales", "europe")) == [made]
+def test_volume_keeps_its_settings_and_is_found_in_any_case(admin: CatalogAdmin) -> None:
+    volume = admin.volumes.create("sales", "europe", "Scans", f"{LAKE}/scans/", comment="paper")
+    assert (volume.share, volume.schema_name, volume.name, volume.title) == (
+        "Sales",
+        "Europe",
+        "Scans",
+        "Sales.Europe.Scans",
+    )
+    assert (volume.location, volume.access_modes, volume.comment) == (f"{LAKE}/scans", ("url", "dir"), "paper")
+    assert admin.volumes.get("SALES", "EUROPE", "sCANS") == volume
+    assert list(admin.volumes.list("sales")) == list(admin.volumes.list("sales", "europe")) == [volume]
     changed = admin.volumes.update("sales", "europe", "scans", access_modes=["url"])
-    assert (changed.id, changed.comment, changed.access_modes) == (made.id, "paper", ("url",))
-    with pytest.raises(AlreadyExists, match=r"a volume 'Sales\.Europe\.SCANS'"):
+    assert (changed.id, changed.comment, changed.access_modes) == (volume.id, "paper", ("url",))
+    with pytest.raises(AlreadyExists, match=r"volume 'Sales\.Europe\.SCANS' exists already"):
         admin.volumes.create("sales", "europe", "SCANS", LAKE)
     assert admin.volumes.delete("sales", "europe", "scans") == changed
     with pytest.raises(NotFound, match=r"^volume 'sales\.europe\.scans' not found$"):
         admin.volumes.get("sales", "europe", "scans")
 
 
-def test_kinds_do_not_share_their_names(admin: CatalogAdmin) -> None:
+def test_each_kind_has_its_own_names(admin: CatalogAdmin) -> None:
     admin.tables.create("sales", "europe", "a", f"{LAKE}/t")
     admin.volumes.create("sales", "europe", "a", f"{LAKE}/v")
     admin.skills.create("sales", "europe", "a", f"{LAKE}/a", facts=SKILL)
@@ -48,33 +53,33 @@ def test_kinds_do_not_share_their_names(admin: CatalogAdmin) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "a.b", "a\nb", "x" * 256])
-def test_a_name_that_no_volume_may_have_is_refused(admin: CatalogAdmin, name: str) -> None:
+def test_invalid_volume_name_is_refused(admin: CatalogAdmin, name: str) -> None:
     with pytest.raises(InvalidParameter, match="the volume name"):
         admin.volumes.create("sales", "europe", name, LAKE)
     assert list(admin.volumes.list("sales")) == []
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "é", "x" * 65])
-def test_a_name_that_no_skill_may_have_is_refused(admin: CatalogAdmin, name: str) -> None:
+def test_invalid_skill_name_is_refused(admin: CatalogAdmin, name: str) -> None:
     with pytest.raises(InvalidParameter, match="skill name"):
         admin.skills.create("sales", "europe", name, f"{LAKE}/{name or 'a'}", facts=SKILL)
 
 
-def test_a_skill_has_the_name_of_its_folder(admin: CatalogAdmin) -> None:
-    with pytest.raises(InvalidParameter, match="'read-forms' lies in 'forms'"):
+def test_skill_must_have_the_name_of_its_folder(admin: CatalogAdmin) -> None:
+    with pytest.raises(InvalidParameter, match="'read-forms' is in folder 'forms'"):
         admin.skills.create("sales", "europe", "read-forms", f"{LAKE}/forms", facts=SKILL)
-    made = admin.skills.create("sales", "europe", "read-forms", f"{LAKE}/read-forms", facts=SKILL)
-    assert made.description == "Reads forms."
-    with pytest.raises(InvalidParameter, match="lies in 'forms'"):
+    skill = admin.skills.create("sales", "europe", "read-forms", f"{LAKE}/read-forms", facts=SKILL)
+    assert skill.description == "Reads forms."
+    with pytest.raises(InvalidParameter, match="is in folder 'forms'"):
         admin.skills.update("sales", "europe", "read-forms", location=f"{LAKE}/forms")
     assert admin.skills.update("sales", "europe", "read-forms", facts={"license": "MIT"}).license == "MIT"
 
 
-def test_a_model_counts_its_versions_and_goes_with_them_by_force(admin: CatalogAdmin) -> None:
+def test_model_with_versions_is_deleted_only_by_force(admin: CatalogAdmin) -> None:
     model = admin.models.create("sales", "europe", "churn", comment="who leaves")
     for version in (10, 2):
         admin.models.add_version("sales", "europe", "CHURN", version, f"{LAKE}/churn/{version}", facts={"run_id": "r"})
-    assert [one.version for one in admin.models.versions("sales", "europe", "churn")] == [2, 10]
+    assert [entry.version for entry in admin.models.versions("sales", "europe", "churn")] == [2, 10]
     assert admin.models.version("sales", "europe", "churn", 10).run_id == "r"
     with pytest.raises(AlreadyExists, match="churn 2"):
         admin.models.add_version("sales", "europe", "churn", 2, LAKE)
@@ -89,9 +94,9 @@ def test_a_model_counts_its_versions_and_goes_with_them_by_force(admin: CatalogA
 
 
 @pytest.mark.parametrize("version", [0, -1, 2**63])
-def test_a_version_is_a_number_of_the_protocols(admin: CatalogAdmin, version: int) -> None:
+def test_version_out_of_range_is_refused(admin: CatalogAdmin, version: int) -> None:
     admin.models.create("sales", "europe", "churn")
-    with pytest.raises(InvalidParameter, match="a number from 1 on"):
+    with pytest.raises(InvalidParameter, match="a number from 1 to"):
         admin.models.add_version("sales", "europe", "churn", version, LAKE)
 
 
@@ -102,7 +107,7 @@ def fill(admin: CatalogAdmin) -> None:
     admin.models.add_version("sales", "europe", "m", 1, f"{LAKE}/m/1", storage="minio")
 
 
-def test_a_schema_and_a_storage_know_when_they_may_go(catalog: Catalog, admin: CatalogAdmin) -> None:
+def test_schema_and_storage_with_entries_cannot_be_deleted(catalog: Catalog, admin: CatalogAdmin) -> None:
     admin.storages.create("minio", endpoint="http://localhost:9000")
     before = catalog.items()
     fill(admin)
@@ -121,7 +126,7 @@ def test_a_schema_and_a_storage_know_when_they_may_go(catalog: Catalog, admin: C
     admin.schemas.delete("sales", "europe")
 
 
-def test_a_share_that_goes_by_force_leaves_nothing(catalog: Catalog, admin: CatalogAdmin) -> None:
+def test_forced_deletion_of_a_share_leaves_no_items(catalog: Catalog, admin: CatalogAdmin) -> None:
     admin.storages.create("minio", endpoint="http://localhost:9000")
     fill(admin)
     admin.shares.delete("sales", force=True)
@@ -129,7 +134,7 @@ def test_a_share_that_goes_by_force_leaves_nothing(catalog: Catalog, admin: Cata
     assert storage["tables"] == {"N": "0"}
 
 
-def test_nothing_is_made_in_a_schema_or_a_storage_that_is_not_there(catalog: Catalog, admin: CatalogAdmin) -> None:
+def test_create_in_a_missing_parent_is_refused(catalog: Catalog, admin: CatalogAdmin) -> None:
     before = catalog.items()
     with pytest.raises(NotFound, match="schema"):
         admin.volumes.create("sales", "asia", "v", LAKE)
@@ -140,7 +145,7 @@ def test_nothing_is_made_in_a_schema_or_a_storage_that_is_not_there(catalog: Cat
     assert catalog.items() == before
 
 
-OPENED = [
+OVERLAPPING = [
     pytest.param(LAKE, f"{LAKE}/t", id="a table within"),
     pytest.param(f"{LAKE}/t/part", f"{LAKE}/t", id="a part of a table"),
     pytest.param(f"{LAKE}/t", f"{LAKE}/t", id="the table itself"),
@@ -148,9 +153,9 @@ OPENED = [
 ]
 
 
-@pytest.mark.parametrize(("folder", "table"), OPENED)
+@pytest.mark.parametrize(("folder", "table"), OVERLAPPING)
 @pytest.mark.parametrize("kind", ["volume", "version"])
-def test_a_folder_opens_no_table_of_which_not_all_is_shared_whichever_was_first(
+def test_folder_over_a_filtered_table_is_refused_in_either_order(
     catalog: Catalog, admin: CatalogAdmin, folder: str, table: str, kind: str
 ) -> None:
     admin.models.create("sales", "europe", "m")
@@ -158,17 +163,17 @@ def test_a_folder_opens_no_table_of_which_not_all_is_shared_whichever_was_first(
     def share_folder() -> Any:
         if kind == "version":
             return admin.models.add_version("sales", "europe", "m", 1, folder)
-        # By URLs alone too: they read every file below.
+        # Access mode `url` matters too, because it shares every file below.
         return admin.volumes.create("sales", "europe", "v", folder, access_modes=["url"])
 
-    narrow: dict[str, Any] = {"partition_filter": "region = 'eu'"}
+    settings: dict[str, Any] = {"partition_filter": "region = 'eu'"}
     for first, second in (
-        (share_folder, lambda: admin.tables.create("sales", "europe", "t", table, **narrow)),
-        (lambda: admin.tables.create("sales", "europe", "t", table, **narrow), share_folder),
+        (share_folder, lambda: admin.tables.create("sales", "europe", "t", table, **settings)),
+        (lambda: admin.tables.create("sales", "europe", "t", table, **settings), share_folder),
     ):
         first()
         before = catalog.items()
-        with pytest.raises(InvalidParameter, match=r"shares all that lies in .* not all of 'Sales\.Europe\.t'"):
+        with pytest.raises(InvalidParameter, match=r"shares all files in .* but 'Sales\.Europe\.t' .* is filtered"):
             second()
         assert catalog.items() == before
         admin.schemas.delete("sales", "europe", force=True)
@@ -176,7 +181,7 @@ def test_a_folder_opens_no_table_of_which_not_all_is_shared_whichever_was_first(
         admin.models.create("sales", "europe", "m")
 
 
-def test_a_folder_that_is_moved_or_a_grant_that_narrows_opens_nothing_either(admin: CatalogAdmin) -> None:
+def test_moved_folder_and_filtered_grant_are_checked(admin: CatalogAdmin) -> None:
     admin.tables.create("sales", "europe", "t", f"{LAKE}/t")
     admin.shares.create("raw")
     admin.schemas.create("raw", "d")
@@ -191,18 +196,18 @@ def test_a_folder_that_is_moved_or_a_grant_that_narrows_opens_nothing_either(adm
     assert list(admin.tables.overlaps.conflicts()) == []
 
 
-def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> None:
+def test_entries_with_the_same_files_are_reported(admin: CatalogAdmin) -> None:
     admin.tables.create("sales", "europe", "t", f"{LAKE}/t", auxiliary_locations=("s3://other/clone",))
     inner = admin.volumes.create("sales", "europe", "inner", f"{LAKE}/t/_delta_log/x")
     admin.volumes.create("sales", "europe", "sibling", f"{LAKE}/t1")
     outer = admin.volumes.create("sales", "europe", "outer", f"{LAKE}/t")
     clone = admin.volumes.create("sales", "europe", "clone", "s3://other")
-    assert [one.name for one in admin.tables.overlaps.overlapping(outer)] == ["t", "inner"]
-    assert [one.name for one in admin.tables.overlaps.overlapping(inner)] == ["t", "outer"]
-    assert [one.name for one in admin.tables.overlaps.overlapping(clone)] == ["t"]
+    assert [entry.name for entry in admin.tables.overlaps.overlapping(outer)] == ["t", "inner"]
+    assert [entry.name for entry in admin.tables.overlaps.overlapping(inner)] == ["t", "outer"]
+    assert [entry.name for entry in admin.tables.overlaps.overlapping(clone)] == ["t"]
 
 
-def test_a_share_tells_all_its_folders(admin: CatalogAdmin) -> None:
+def test_folders_lists_all_folders_of_a_share(admin: CatalogAdmin) -> None:
     admin.storages.create("minio", endpoint="http://localhost:9000")
     fill(admin)
-    assert [one.name_in_schema for one in admin.folders("sales")] == ["v", "s", "m 1"]
+    assert [entry.name_in_schema for entry in admin.folders("sales")] == ["v", "s", "m 1"]

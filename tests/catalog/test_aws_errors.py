@@ -1,4 +1,4 @@
-"""Trouble below the catalog: each kind has its error of ours, and none of botocore's comes through."""
+"""Errors of AWS: each is translated into an error of the product, and no botocore error escapes."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ QUERY = Query(
     log_id="m",
     expires_at=datetime(2026, 1, 1, tzinfo=UTC),
 )
-SESSION = botocore.session.Session()  # one for all: it remembers what it has loaded
+SESSION = botocore.session.Session()  # shared, because it caches its data
 
 
 class Scripted(ThreadingHTTPServer):
-    """An AWS that answers what it is told, in order, and its last answer for ever."""
+    """AWS server with scripted responses, which repeats the last one."""
 
     daemon_threads = True
 
@@ -69,7 +69,7 @@ class Scripted(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps connections, as AWS does
+    protocol_version = "HTTP/1.1"  # keep-alive, as AWS
     server: Scripted
 
     def do_POST(self) -> None:
@@ -98,7 +98,7 @@ def aws() -> Iterator[Scripted]:
 
 def client(endpoint: str, **keys: str) -> DynamoDBClient:
     keys = keys or {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    # One attempt: what is tested is the error, not botocore's patience.
+    # One attempt, because these tests check errors, not retries.
     config = botocore_config(CATALOG).merge(Config(retries={"total_max_attempts": 1}))
     create: Callable[..., DynamoDBClient] = SESSION.create_client  # type: ignore[assignment]
     return create("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
@@ -123,15 +123,13 @@ def dynamo(aws: Scripted) -> Dynamo:
         pytest.param(400, "ValidationException", InvalidParameter, id="validation"),
     ],
 )
-def test_what_aws_answers_has_a_name_of_ours(
-    aws: Scripted, status: int, code: str, expected: type[DeltaicError]
-) -> None:
+def test_aws_error_is_translated(aws: Scripted, status: int, code: str, expected: type[DeltaicError]) -> None:
     aws.error(status, code)
-    way = dynamo(aws)
+    connection = dynamo(aws)
     for ask in (
-        lambda: way.get("t", Key("p", "s")),
-        lambda: way.batch_get("t", [Key("p", "s")]),
-        lambda: way.transact([check("t", Key("p", "s"))]),
+        lambda: connection.get("t", Key("p", "s")),
+        lambda: connection.batch_get("t", [Key("p", "s")]),
+        lambda: connection.transact([check("t", Key("p", "s"))]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
@@ -150,17 +148,17 @@ def test_what_aws_answers_has_a_name_of_ours(
         pytest.param(400, "TransactionConflictException", Unavailable, id="contended"),
     ],
 )
-def test_recipients_are_told_of_no_trouble_of_the_server(
+def test_recipient_sees_no_detail_of_an_aws_error(
     aws: Scripted, status: int, code: str, expected: type[DeltaicError]
 ) -> None:
     aws.error(status, code)
-    way = dynamo(aws)
+    connection = dynamo(aws)
     for ask in (
-        lambda: CatalogReader("catalog", way).get_table("id", "s", "d", "t"),
-        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
-        lambda: TokenStore("tokens", way).authenticate(BEARER),
-        lambda: QueryStore("catalog", way).find("id", "t", "q"),
-        lambda: QueryStore("catalog", way).submit(QUERY),
+        lambda: CatalogReader("catalog", connection).get_table("id", "s", "d", "t"),
+        lambda: CatalogReader("catalog", connection).list_shares("id", None, 1),
+        lambda: TokenStore("tokens", connection).authenticate(BEARER),
+        lambda: QueryStore("catalog", connection).find("id", "t", "q"),
+        lambda: QueryStore("catalog", connection).submit(QUERY),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
@@ -180,23 +178,23 @@ ITEM = json.dumps({"Item": {"pk": {"S": "p"}, "sk": {"S": "s"}, "v": {"S": "text
         pytest.param(b"[]", id="list"),
     ],
 )
-def test_half_an_answer_is_a_passing_failure_and_no_missing_item(aws: Scripted, answer: bytes) -> None:
+def test_incomplete_response_is_a_transient_error(aws: Scripted, answer: bytes) -> None:
     aws.answers = [(200, answer)]
-    way = dynamo(aws)
+    connection = dynamo(aws)
     for ask in (
-        lambda: way.get("t", Key("p", "s")),
-        lambda: way.batch_get("t", [Key("p", "s")]),
-        lambda: list(way.query("t", all_of("recipient"))),
-        lambda: TokenStore("tokens", way).authenticate(BEARER),
-        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
+        lambda: connection.get("t", Key("p", "s")),
+        lambda: connection.batch_get("t", [Key("p", "s")]),
+        lambda: list(connection.query("t", all_of("recipient"))),
+        lambda: TokenStore("tokens", connection).authenticate(BEARER),
+        lambda: CatalogReader("catalog", connection).list_shares("id", None, 1),
     ):
         with pytest.raises(Unavailable, match="try again"):
             ask()
     aws.answers = [(200, ITEM)]
-    assert way.get("t", Key("p", "s")) == {"pk": "p", "sk": "s", "v": "text"}
+    assert connection.get("t", Key("p", "s")) == {"pk": "p", "sk": "s", "v": "text"}
 
 
-def test_an_answer_of_another_kind_is_a_passing_failure(aws: Scripted) -> None:
+def test_unexpected_response_is_a_transient_error(aws: Scripted) -> None:
     aws.answers = [(200, {})]
     for ask in (
         lambda: dynamo(aws).batch_get("t", [Key("p", "s")]),
@@ -207,60 +205,60 @@ def test_an_answer_of_another_kind_is_a_passing_failure(aws: Scripted) -> None:
     assert dynamo(aws).get("t", Key("p", "s")) is None
 
 
-def test_a_wrong_clock_is_not_a_wrong_key(aws: Scripted) -> None:
-    for told in ("Signature expired: 20260101T000000Z is now earlier than", "Signature not yet current: 20260101"):
-        aws.answers = [(400, {"__type": "com.amazon.coral.service#InvalidSignatureException", "message": told})]
+def test_clock_skew_is_not_reported_as_wrong_credentials(aws: Scripted) -> None:
+    for message in ("Signature expired: 20260101T000000Z is now earlier than", "Signature not yet current: 20260101"):
+        aws.answers = [(400, {"__type": "com.amazon.coral.service#InvalidSignatureException", "message": message})]
         with pytest.raises(Unavailable, match="clock"):
             dynamo(aws).get("t", Key("p", "s"))
 
 
-def test_recipients_are_not_told_how_the_server_connects() -> None:
-    nobody = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
+def test_recipient_does_not_see_the_connection_error() -> None:
+    unreachable = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(Unavailable) as refusal:
-        TokenStore("tokens", nobody).authenticate(BEARER)
+        TokenStore("tokens", unreachable).authenticate(BEARER)
     assert "AWS" not in refusal.value.message
 
 
-def test_nobody_there_is_unavailable() -> None:
-    nobody = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
+def test_unreachable_endpoint_is_unavailable() -> None:
+    unreachable = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL"):
-        nobody.get("tokens", Key("p", "s"))
+        unreachable.get("tokens", Key("p", "s"))
 
 
-def test_a_missing_table_says_what_to_do(embedded_aws: EmbeddedAws) -> None:
+def test_missing_table_has_a_remedy(embedded_aws: EmbeddedAws) -> None:
     environment = embedded_aws.environment
     keys = {
         "aws_access_key_id": environment["AWS_ACCESS_KEY_ID"],
         "aws_secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
     }
-    nothing = Dynamo(lambda: client(embedded_aws.endpoint, **keys))
+    connection = Dynamo(lambda: client(embedded_aws.endpoint, **keys))
     with pytest.raises(NotFound, match="deploy the stack"):
-        nothing.get("no-such-table", Key("p", "s"))
+        connection.get("no-such-table", Key("p", "s"))
 
 
-def test_keys_that_a_batch_left_are_asked_for_again(aws: Scripted) -> None:
-    left = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "2"}}]}
-    one, two = ({"pk": {"S": "p"}, "sk": {"S": sk}, "v": {"N": sk}} for sk in ("1", "2"))
+def test_unprocessed_keys_are_requested_again(aws: Scripted) -> None:
+    unprocessed = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "2"}}]}
+    first, second = ({"pk": {"S": "p"}, "sk": {"S": sk}, "v": {"N": sk}} for sk in ("1", "2"))
     aws.answers = [
-        (200, {"Responses": {"t": [one]}, "UnprocessedKeys": {"t": left}}),
-        (200, {"Responses": {}, "UnprocessedKeys": {"t": left}}),
-        (200, {"Responses": {"t": [two]}}),
+        (200, {"Responses": {"t": [first]}, "UnprocessedKeys": {"t": unprocessed}}),
+        (200, {"Responses": {}, "UnprocessedKeys": {"t": unprocessed}}),
+        (200, {"Responses": {"t": [second]}}),
     ]
-    found = dynamo(aws).batch_get("t", [Key("p", "1"), Key("p", "2"), Key("p", "1")])
-    assert {key.sk: item["v"] for key, item in found.items()} == {"1": 1, "2": 2}
-    asked = [[key["sk"]["S"] for key in body["RequestItems"]["t"]["Keys"]] for body in aws.bodies]
-    assert asked == [["1", "2"], ["2"], ["2"]]
+    items = dynamo(aws).batch_get("t", [Key("p", "1"), Key("p", "2"), Key("p", "1")])
+    assert {key.sk: item["v"] for key, item in items.items()} == {"1": 1, "2": 2}
+    requested = [[key["sk"]["S"] for key in body["RequestItems"]["t"]["Keys"]] for body in aws.bodies]
+    assert requested == [["1", "2"], ["2"], ["2"]]
     assert all(body["RequestItems"]["t"]["ConsistentRead"] for body in aws.bodies)
 
 
-def test_a_batch_that_never_ends_is_throttling(aws: Scripted) -> None:
-    left = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "1"}}]}
-    aws.answers = [(200, {"Responses": {}, "UnprocessedKeys": {"t": left}})]
+def test_batch_without_progress_is_throttled(aws: Scripted) -> None:
+    unprocessed = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "1"}}]}
+    aws.answers = [(200, {"Responses": {}, "UnprocessedKeys": {"t": unprocessed}})]
     with pytest.raises(TooManyRequests):
         dynamo(aws).batch_get("t", [Key("p", "1")])
 
 
-def test_an_empty_page_at_the_very_end_is_followed_and_a_full_one_is_not(aws: Scripted) -> None:
+def test_empty_last_page_ends_a_listing(aws: Scripted) -> None:
     item = {"pk": {"S": "recipient/id"}, "sk": {"S": "grant/a"}, "share": {"S": "a"}}
     position = {"pk": {"S": "recipient/id"}, "sk": {"S": "grant/a"}}
     aws.answers = [
@@ -273,7 +271,7 @@ def test_an_empty_page_at_the_very_end_is_followed_and_a_full_one_is_not(aws: Sc
     assert aws.bodies[1]["ExclusiveStartKey"] == position
 
 
-def test_a_collision_is_tried_again(aws: Scripted) -> None:
+def test_transaction_conflict_is_retried(aws: Scripted) -> None:
     reasons = [{"Code": "None"}, {"Code": "TransactionConflict", "Message": "m"}]
     aws.error(400, "TransactionCanceledException", CancellationReasons=reasons)
     aws.error(400, "TransactionCanceledException", CancellationReasons=reasons)
@@ -283,19 +281,19 @@ def test_a_collision_is_tried_again(aws: Scripted) -> None:
 
 
 @pytest.mark.slow
-def test_a_collision_without_end_is_a_conflict(aws: Scripted) -> None:
+def test_persistent_transaction_conflict_is_a_conflict(aws: Scripted) -> None:
     aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
     with pytest.raises(Conflict):
         dynamo(aws).transact([check("t", Key("p", "s"))])
 
 
-def test_a_throttled_transaction_is_throttling(aws: Scripted) -> None:
+def test_throttled_transaction_is_too_many_requests(aws: Scripted) -> None:
     aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "ThrottlingError"}])
     with pytest.raises(TooManyRequests):
         dynamo(aws).transact([check("t", Key("p", "s"))])
 
 
-def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
+def test_next_call_retries_a_failed_connection() -> None:
     attempts = iter([ValueError("no"), None])
 
     def connect() -> DynamoDBClient:
@@ -305,16 +303,16 @@ def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
         return client("http://127.0.0.1:9")
 
     lazy = Dynamo(connect)
-    with pytest.raises(InvalidParameter, match="cannot be asked this way: no"):
+    with pytest.raises(InvalidParameter, match="the request to AWS is invalid: no"):
         _ = lazy.client
     assert lazy.client is lazy.client
 
 
 @pytest.mark.slow
-def test_submissions_that_collide_without_end_are_told_to_come_later(aws: Scripted) -> None:
-    """Nothing of transactions is told; the recipient's own submissions are what collides."""
-    aws.answers = [(200, {})]  # no count is there yet
+def test_persistent_conflict_of_submissions_is_too_many_requests(aws: Scripted) -> None:
+    """The message names the recipient's submissions instead of transactions."""
+    aws.answers = [(200, {})]  # no live queries yet
     aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
-    with pytest.raises(TooManyRequests, match="more queries at once") as refusal:
+    with pytest.raises(TooManyRequests, match="too many queries at the same time") as refusal:
         QueryStore("catalog", dynamo(aws)).submit(QUERY)
     assert refusal.value.status == 429

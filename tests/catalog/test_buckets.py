@@ -1,4 +1,4 @@
-"""What is known of buckets and stores decides what may be shared: the stack's own, access points, addresses."""
+"""Checks of overlapping folders with buckets of the stack, access points and addresses of stores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bucket_of(point: AccessPoint) -> str:
 
 @pytest.fixture
 def admin(catalog: Catalog) -> CatalogAdmin:
-    """Return a catalog with a share, whose administrator knows one bucket of the stack and one access point."""
+    """Return a catalog with a share, one known bucket of the stack and one known access point."""
     buckets = Buckets(stack_buckets=lambda: {OWN}, bucket_of=bucket_of)
     admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, buckets=buckets)
     admin.shares.create("s")
@@ -39,23 +39,24 @@ def admin(catalog: Catalog) -> CatalogAdmin:
 
 
 SHARED: list[Any] = [
-    pytest.param(lambda admin, place: admin.tables.create("s", "d", "t", place), id="table"),
+    pytest.param(lambda admin, location: admin.tables.create("s", "d", "t", location), id="table"),
     pytest.param(
-        lambda admin, place: admin.tables.create("s", "d", "t", "s3://lake", auxiliary_locations=[place]),
+        lambda admin, location: admin.tables.create("s", "d", "t", "s3://lake", auxiliary_locations=[location]),
         id="auxiliary location",
     ),
-    pytest.param(lambda admin, place: admin.tables.update("s", "d", "there", location=place), id="moved table"),
-    pytest.param(lambda admin, place: admin.volumes.create("s", "d", "v", place), id="volume"),
-    pytest.param(lambda admin, place: admin.volumes.update("s", "d", "there", location=place), id="moved volume"),
+    pytest.param(lambda admin, location: admin.tables.update("s", "d", "there", location=location), id="moved table"),
+    pytest.param(lambda admin, location: admin.volumes.create("s", "d", "v", location), id="volume"),
+    pytest.param(lambda admin, location: admin.volumes.update("s", "d", "there", location=location), id="moved volume"),
     pytest.param(
-        lambda admin, place: admin.skills.create("s", "d", "a", f"{place}/a", facts={"description": "a"}), id="skill"
+        lambda admin, location: admin.skills.create("s", "d", "a", f"{location}/a", facts={"description": "a"}),
+        id="skill",
     ),
-    pytest.param(lambda admin, place: admin.models.add_version("s", "d", "m", 1, place), id="model version"),
+    pytest.param(lambda admin, location: admin.models.add_version("s", "d", "m", 1, location), id="model version"),
 ]
 
 
 @pytest.mark.parametrize("share", SHARED)
-def test_the_stacks_own_bucket_is_never_shared(
+def test_bucket_of_the_stack_cannot_be_shared(
     catalog: Catalog, admin: CatalogAdmin, share: Callable[[CatalogAdmin, str], Any]
 ) -> None:
     admin.tables.create("s", "d", "there", "s3://lake/t")
@@ -63,45 +64,46 @@ def test_the_stacks_own_bucket_is_never_shared(
     admin.models.create("s", "d", "m")
     before = catalog.items()
     with pytest.raises(
-        InvalidParameter, match=rf"the bucket '{OWN}', which holds the stack's own files: name a folder"
+        InvalidParameter, match=rf"the bucket '{OWN}', which contains files of the stack itself: name a folder"
     ):
         share(admin, f"s3a://{OWN}/metadata")
     assert catalog.items() == before
     share(admin, f"s3://{OWN}-of-others/metadata")
 
 
-def test_an_access_point_is_compared_by_its_bucket(admin: CatalogAdmin) -> None:
+def test_access_point_is_compared_by_its_bucket(admin: CatalogAdmin) -> None:
     admin.tables.create("s", "d", "t", "s3://lake/t", **ROWS)
-    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in"):
+    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all files in"):
         admin.volumes.create("s", "d", "v", POINT)
     admin.tables.delete("s", "d", "t")
-    # The access point is AWS's own, whatever the storage says.
+    # An access point belongs to AWS, even if the entry names another storage.
     admin.storages.create("minio", endpoint="http://minio:9000")
     admin.volumes.create("s", "d", "v", f"{POINT}/t/x", storage="minio")
-    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in"):
+    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all files in"):
         admin.tables.create("s", "d", "t", "s3://lake/t", **ROWS)
     admin.tables.create("s", "d", "t", "s3://lake/u", **ROWS)
     assert list(admin.tables.overlaps.incomparable()) == []
 
 
-def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmin) -> None:
+def test_unknown_access_point_is_reported(admin: CatalogAdmin) -> None:
     admin.tables.create("s", "d", "part", "s3://lake/t", **ROWS)
     admin.tables.create("s", "d", "plain", f"{UNKNOWN}/plain")
-    for name, place in (("known", f"{POINT}/v"), ("point", UNKNOWN), ("alias", ALIAS)):
-        admin.volumes.create("s", "d", name, place)
-    found = list(check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
-    assert [finding.verdict for finding in found] == ["warning", "warning"]
-    assert [finding.said.partition(":")[0] for finding in found] == ["cannot check s.d.alias", "cannot check s.d.point"]
+    for name, location in (("known", f"{POINT}/v"), ("point", UNKNOWN), ("alias", ALIAS)):
+        admin.volumes.create("s", "d", name, location)
+    findings = list(check_folder_access(admin.tables.overlaps.conflicts(), admin.tables.overlaps.incomparable()))
+    assert [finding.verdict for finding in findings] == ["warning", "warning"]
+    assert [finding.said.partition(":")[0] for finding in findings] == [
+        "cannot check s.d.alias",
+        "cannot check s.d.point",
+    ]
 
 
-def test_a_storage_moves_onto_no_store_in_which_its_volumes_open_a_restricted_table(
-    catalog: Catalog, secrets_manager: Any
-) -> None:
+def test_storage_cannot_move_to_a_store_with_a_filtered_table(catalog: Catalog, secrets_manager: Any) -> None:
     admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, lambda: secrets_manager)
     admin.shares.create("s")
     admin.schemas.create("s", "d")
     admin.storages.create("minio", endpoint="http://127.0.0.1:9000")
-    made = admin.storages.create("other", endpoint="http://other:9000", access_keys=AccessKeys("id", "first"))
+    storage = admin.storages.create("other", endpoint="http://other:9000", access_keys=AccessKeys("id", "first"))
     admin.volumes.create("s", "d", "v", "s3://lake", storage="other")
     admin.tables.create("s", "d", "t", "s3://lake/t", storage="minio", **ROWS)
     changes: list[dict[str, Any]] = [
@@ -109,10 +111,10 @@ def test_a_storage_moves_onto_no_store_in_which_its_volumes_open_a_restricted_ta
         {"public_endpoint": "http://LOCALHOST.:9000/"},
     ]
     for change in changes:
-        with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in s3://lake"):
+        with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all files in s3://lake"):
             admin.storages.update("other", access_keys=AccessKeys("id", "second"), **change)
-        assert admin.storages.get("other") == made
-    assert "first" in secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
+        assert admin.storages.get("other") == storage
+    assert "first" in secrets_manager.get_secret_value(SecretId=storage.secret)["SecretString"]
     assert admin.storages.update("other", endpoint="http://localhost:9001").endpoint == "http://localhost:9001"
     admin.volumes.delete("s", "d", "v")
     admin.storages.delete("other")

@@ -1,4 +1,4 @@
-"""The lock of a catalog: who has it changes the catalog alone, and who has lost it writes nothing more."""
+"""Lock of a catalog: one holder at a time, and no writes after it is lost."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ NOW = 1_800_000_000.0
 LATER = NOW + 3600
 
 
-def admin_of(catalog: Catalog, held: LockedDynamo) -> CatalogAdmin:
-    return CatalogAdmin(catalog.catalog_table, catalog.tokens_table, held)
+def admin_of(catalog: Catalog, lock: LockedDynamo) -> CatalogAdmin:
+    return CatalogAdmin(catalog.catalog_table, catalog.tokens_table, lock)
 
 
-def test_of_two_the_second_is_refused_by_name_until_the_first_is_done(catalog: Catalog) -> None:
-    where = (catalog.dynamo, catalog.catalog_table)
+def test_second_holder_is_refused_until_the_first_finishes(catalog: Catalog) -> None:
+    table = (catalog.dynamo, catalog.catalog_table)
     refused = pytest.raises(Conflict, match=r"the catalog is being written by ann@host \(1\) \(its lease ends 20")
-    with locked(*where, "ann@host (1)"), refused:
-        locked(*where, "bob@host (2)").__enter__()
-    with locked(*where, "bob@host (2)") as held:
-        admin_of(catalog, held).shares.create("s")
+    with locked(*table, "ann@host (1)"), refused:
+        locked(*table, "bob@host (2)").__enter__()
+    with locked(*table, "bob@host (2)") as lock:
+        admin_of(catalog, lock).shares.create("s")
     assert [share.name for share in catalog.admin.shares.list()] == ["s"]
 
 
-def test_what_the_catalog_refuses_is_told_as_without_the_lock(catalog: Catalog) -> None:
-    with locked(catalog.dynamo, catalog.catalog_table, "ann") as held:
-        admin = admin_of(catalog, held)
+def test_refusals_are_the_same_with_the_lock(catalog: Catalog) -> None:
+    with locked(catalog.dynamo, catalog.catalog_table, "ann") as lock:
+        admin = admin_of(catalog, lock)
         admin.shares.create("s")
         admin.schemas.create("s", "d")
-        with pytest.raises(AlreadyExists, match="there is a share 's' already"):
+        with pytest.raises(AlreadyExists, match="share 's' exists already"):
             admin.shares.create("s")
         with pytest.raises(Conflict, match="share 's' has 1 schema"):
             admin.shares.delete("s")
@@ -43,12 +43,12 @@ def test_what_the_catalog_refuses_is_told_as_without_the_lock(catalog: Catalog) 
     assert list(catalog.admin.shares.list()) == []
 
 
-def test_who_was_thought_dead_writes_nothing_more_once_another_has_the_lock(catalog: Catalog) -> None:
-    where = (catalog.dynamo, catalog.catalog_table)
-    with locked(*where, "slow", lambda: NOW) as slow:
+def test_previous_holder_cannot_write_after_another_took_the_lock(catalog: Catalog) -> None:
+    table = (catalog.dynamo, catalog.catalog_table)
+    with locked(*table, "slow", lambda: NOW) as slow:
         late = admin_of(catalog, slow)
         late.shares.create("before")
-        with locked(*where, "quick", lambda: LATER) as quick:
+        with locked(*table, "quick", lambda: LATER) as quick:
             admin_of(catalog, quick).shares.create("between")
             for act in (lambda: late.shares.create("after"), lambda: late.shares.delete("between"), slow.prolong):
                 with pytest.raises(LockLost):
@@ -58,7 +58,7 @@ def test_who_was_thought_dead_writes_nothing_more_once_another_has_the_lock(cata
     assert [share.name for share in catalog.admin.shares.list()] == ["before", "between", "still"]
 
 
-def test_who_is_slow_and_meets_nobody_goes_on(catalog: Catalog) -> None:
-    with locked(catalog.dynamo, catalog.catalog_table, "slow", lambda: NOW) as held:
-        held.prolong()
-        admin_of(catalog, held).shares.create("s")
+def test_slow_holder_continues_if_the_lock_is_free(catalog: Catalog) -> None:
+    with locked(catalog.dynamo, catalog.catalog_table, "slow", lambda: NOW) as lock:
+        lock.prolong()
+        admin_of(catalog, lock).shares.create("s")

@@ -1,4 +1,4 @@
-"""Which tables are looked at for a checkpoint, and in which order."""
+"""Selection and order of the locations that need a checkpoint."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ A, C_ELSEWHERE, C = (
 )
 
 
-def test_each_place_that_takes_part_comes_once(filled: Catalog) -> None:
-    places = SharedLocations(filled.catalog_table, filled.dynamo).due_for_checkpoint()
-    assert len(places) == 3
-    assert set(places) == {A, C, C_ELSEWHERE}
+def test_each_location_is_listed_once(filled: Catalog) -> None:
+    locations = SharedLocations(filled.catalog_table, filled.dynamo).due_for_checkpoint()
+    assert len(locations) == 3
+    assert set(locations) == {A, C, C_ELSEWHERE}
 
 
-def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
+def test_location_without_a_check_for_longest_comes_first(filled: Catalog) -> None:
     now = 1_700_000_000.0
     checkpointing = SharedLocations(filled.catalog_table, filled.dynamo, lambda: now)
-    for place in (C_ELSEWHERE, A, C):
-        checkpointing.record_check(place)
+    for location in (C_ELSEWHERE, A, C):
+        checkpointing.record_check(location)
         now += 1
     assert checkpointing.due_for_checkpoint() == [C_ELSEWHERE, A, C]
     checkpointing.record_check(A)
@@ -54,12 +54,12 @@ def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
     assert checkpointing.due_for_checkpoint()[0] == SharedLocation("s3://bucket/new", "")
 
 
-def test_a_share_that_is_going_takes_no_part(filled: Catalog) -> None:
+def test_deleted_share_is_skipped(filled: Catalog) -> None:
     filled.admin.shares.delete("Two", force=True)
     assert SharedLocations(filled.catalog_table, filled.dynamo).due_for_checkpoint() == [A]
 
 
-def test_a_storage_is_found_by_its_name(filled: Catalog) -> None:
+def test_storage_is_found_by_its_name(filled: Catalog) -> None:
     checkpointing = SharedLocations(filled.catalog_table, filled.dynamo)
     assert checkpointing.storage("minio").endpoint == "https://minio.example"
     with pytest.raises(NotFound, match="'ceph'"):

@@ -1,4 +1,4 @@
-"""Filters and hidden columns: what parses is kept, on both sides of a grant, and not beside directory access."""
+"""Filters and hidden columns: validation, both items of a grant, and conflicts with directory access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = "region = current_recipient('region') AND year >= 2024"
 
 @pytest.fixture
 def admin(catalog: Catalog) -> CatalogAdmin:
-    """Return a catalog with a share, a schema and a recipient who holds the share."""
+    """Return a catalog with a share, a schema and a recipient with a grant."""
     admin = catalog.admin
     admin.shares.create("Sales")
     admin.schemas.create("sales", "europe")
@@ -32,36 +32,36 @@ def admin(catalog: Catalog) -> CatalogAdmin:
 
 
 def sides(catalog: Catalog, recipient_id: str, share: str) -> list[dict[str, Any]]:
-    """Return a grant as it lies with its recipient and with its share, without its keys."""
+    """Return both items of a grant, by recipient and by share, without their keys."""
     both = [keys.recipient_entry("grant", recipient_id, share), keys.share_entry("grant", share, recipient_id)]
-    found = catalog.dynamo.batch_get(catalog.catalog_table, both)
-    return [{name: value for name, value in found[key].items() if name not in {"pk", "sk"}} for key in both]
+    items = catalog.dynamo.batch_get(catalog.catalog_table, both)
+    return [{name: value for name, value in items[key].items() if name not in {"pk", "sk"}} for key in both]
 
 
-def test_a_table_keeps_its_filter_and_its_hidden_columns(admin: CatalogAdmin) -> None:
-    made = admin.tables.create(
+def test_table_keeps_its_filter_and_hidden_columns(admin: CatalogAdmin) -> None:
+    table = admin.tables.create(
         "sales", "europe", "orders", LOCATION, partition_filter=ROWS, hidden_columns=["Region", "team", "REGION"]
     )
-    assert (made.partition_filter, made.hidden_columns) == (ROWS, ("Region", "team"))
-    assert admin.tables.get("sales", "europe", "orders") == made
-    assert admin.tables.update("sales", "europe", "orders", history=True) == replace(made, history=True)
+    assert (table.partition_filter, table.hidden_columns) == (ROWS, ("Region", "team"))
+    assert admin.tables.get("sales", "europe", "orders") == table
+    assert admin.tables.update("sales", "europe", "orders", history=True) == replace(table, history=True)
     changed = admin.tables.update("sales", "europe", "orders", partition_filter="year = 1", hidden_columns=["year"])
     assert (changed.partition_filter, changed.hidden_columns) == ("year = 1", ("year",))
-    opened = admin.tables.update("sales", "europe", "orders", partition_filter=" ", hidden_columns=[])
-    assert (opened.partition_filter, opened.hidden_columns) == ("", ())
-    assert admin.tables.get("sales", "europe", "orders") == opened
+    cleared = admin.tables.update("sales", "europe", "orders", partition_filter=" ", hidden_columns=[])
+    assert (cleared.partition_filter, cleared.hidden_columns) == ("", ())
+    assert admin.tables.get("sales", "europe", "orders") == cleared
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        pytest.param({"access_modes": ["url", "dir"], "partition_filter": ROWS}, "'url' alone", id="filter and dir"),
-        pytest.param({"access_modes": ["dir"], "hidden_columns": ["region"]}, "'url' alone", id="hidden and dir"),
+        pytest.param({"access_modes": ["url", "dir"], "partition_filter": ROWS}, "'url' only", id="filter and dir"),
+        pytest.param({"access_modes": ["dir"], "hidden_columns": ["region"]}, "'url' only", id="hidden and dir"),
         pytest.param({"partition_filter": "region ="}, "at character 9", id="what is no filter"),
         pytest.param({"hidden_columns": ["region", ""]}, "empty", id="a column without a name"),
     ],
 )
-def test_what_cannot_be_is_refused_and_leaves_nothing(
+def test_invalid_settings_are_refused_and_leave_no_items(
     catalog: Catalog, admin: CatalogAdmin, change: dict[str, Any], message: str
 ) -> None:
     admin.tables.create("sales", "europe", "there", LOCATION)
@@ -82,19 +82,19 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(
         ({"access_modes": ["dir"]}, {"hidden_columns": ["region"]}),
     ],
 )
-def test_directory_access_and_what_keeps_back_exclude_each_other_whichever_was_first(
+def test_directory_access_and_filters_exclude_each_other(
     admin: CatalogAdmin, first: dict[str, Any], then: dict[str, Any]
 ) -> None:
-    made = admin.tables.create("sales", "europe", "orders", LOCATION, **first)
+    table = admin.tables.create("sales", "europe", "orders", LOCATION, **first)
     with pytest.raises(InvalidParameter, match="whole folder"):
         admin.tables.update("sales", "europe", "orders", **then)
-    assert admin.tables.get("sales", "europe", "orders") == made
+    assert admin.tables.get("sales", "europe", "orders") == table
     both: dict[str, Any] = {"partition_filter": "", "hidden_columns": (), "access_modes": ["url"]} | then
-    assert admin.tables.update("sales", "europe", "orders", **both).id == made.id
+    assert admin.tables.update("sales", "europe", "orders", **both).id == table.id
 
 
-def test_what_a_view_shares_is_its_sqls_to_say(catalog: Catalog, admin: CatalogAdmin) -> None:
-    made = admin.tables.create("sales", "europe", "view", LOCATION, hidden_columns=["_deltaic_policy"])
+def test_filters_of_a_view_cannot_be_changed(catalog: Catalog, admin: CatalogAdmin) -> None:
+    table = admin.tables.create("sales", "europe", "view", LOCATION, hidden_columns=["_deltaic_policy"])
     key = keys.asset("table", "sales", "europe", "view")
     catalog.dynamo.client.update_item(
         TableName=catalog.catalog_table,
@@ -108,24 +108,24 @@ def test_what_a_view_shares_is_its_sqls_to_say(catalog: Catalog, admin: CatalogA
         with pytest.raises(InvalidParameter, match="is a view"):
             admin.tables.update("sales", "europe", "view", **change)
     changed = admin.tables.update("sales", "europe", "view", history=True)
-    assert changed == replace(made, view_properties=(), history=True)
+    assert changed == replace(table, view_properties=(), history=True)
 
 
-def test_what_is_fitted_is_stored_as_it_fits_or_not_at_all(catalog: Catalog, admin: CatalogAdmin) -> None:
-    seen: list[tuple[Table, Table | None]] = []
+def test_validated_table_is_stored_or_refused(catalog: Catalog, admin: CatalogAdmin) -> None:
+    calls: list[tuple[Table, Table | None]] = []
 
-    def validate(wanted: Table, before: Table | None) -> Table:
-        seen.append((wanted, before))
-        if wanted.location == "s3://bucket/other":
+    def validate(new: Table, before: Table | None) -> Table:
+        calls.append((new, before))
+        if new.location == "s3://bucket/other":
             raise InvalidParameter("it does not fit")
-        return replace(wanted, hidden_columns=tuple(name.upper() for name in wanted.hidden_columns))
+        return replace(new, hidden_columns=tuple(name.upper() for name in new.hidden_columns))
 
-    made = admin.tables.create("sales", "europe", "t", f"{LOCATION}/", hidden_columns=["a"], validate=validate)
-    assert (made.hidden_columns, made.location) == (("A",), LOCATION)
-    assert seen == [(replace(made, hidden_columns=("a",)), None)]
+    table = admin.tables.create("sales", "europe", "t", f"{LOCATION}/", hidden_columns=["a"], validate=validate)
+    assert (table.hidden_columns, table.location) == (("A",), LOCATION)
+    assert calls == [(replace(table, hidden_columns=("a",)), None)]
     changed = admin.tables.update("sales", "europe", "t", hidden_columns=["b"], validate=validate)
     assert changed.hidden_columns == ("B",)
-    assert seen[1:] == [(replace(made, hidden_columns=("b",)), made)]
+    assert calls[1:] == [(replace(table, hidden_columns=("b",)), table)]
     before = catalog.items()
     with pytest.raises(InvalidParameter, match="does not fit"):
         admin.tables.create("sales", "europe", "u", "s3://bucket/other", validate=validate)
@@ -134,13 +134,13 @@ def test_what_is_fitted_is_stored_as_it_fits_or_not_at_all(catalog: Catalog, adm
     assert catalog.items() == before
 
 
-def test_a_grants_filter_is_the_same_on_both_sides(catalog: Catalog, admin: CatalogAdmin) -> None:
+def test_filter_of_a_grant_is_stored_in_both_items(catalog: Catalog, admin: CatalogAdmin) -> None:
     bob = admin.recipients.create("bob")
-    made = admin.grants.create("BOB", "SALES", partition_filter=ROWS)
-    assert made.partition_filter == ROWS
+    new_grant = admin.grants.create("BOB", "SALES", partition_filter=ROWS)
+    assert new_grant.partition_filter == ROWS
     for filter_ in ("region = 'EU'", "", "year BETWEEN 1 AND 2"):
         changed = admin.grants.update("Bob", "Sales", partition_filter=filter_)
-        assert changed == replace(made, partition_filter=filter_)
+        assert changed == replace(new_grant, partition_filter=filter_)
         with_recipient, with_share = sides(catalog, bob.id, "sales")
         assert with_recipient == with_share
         assert Grant.read(with_share) == changed
@@ -163,7 +163,7 @@ def test_a_grants_filter_is_the_same_on_both_sides(catalog: Catalog, admin: Cata
         pytest.param(lambda admin: admin.grants.update("eve", "sales", partition_filter=ROWS), NotFound, id="nobody"),
     ],
 )
-def test_a_grant_that_cannot_be_narrowed_stays_as_it_is(
+def test_refused_filter_leaves_the_grant_unchanged(
     catalog: Catalog, admin: CatalogAdmin, act: Callable[[CatalogAdmin], object], refusal: type[Exception]
 ) -> None:
     admin.recipients.create("bob")
@@ -173,27 +173,27 @@ def test_a_grant_that_cannot_be_narrowed_stays_as_it_is(
     assert catalog.items() == before
 
 
-def test_properties_lie_with_the_id_too(catalog: Catalog, admin: CatalogAdmin) -> None:
-    made = admin.recipients.create("bob", properties={"region": "EU"})
-    by_id = keys.recipient_id(made.id)
+def test_properties_are_stored_with_the_id_too(catalog: Catalog, admin: CatalogAdmin) -> None:
+    recipient = admin.recipients.create("bob", properties={"region": "EU"})
+    by_id = keys.recipient_id(recipient.id)
 
-    def there() -> Any:
+    def stored_properties() -> Any:
         return catalog.dynamo.batch_get(catalog.catalog_table, [by_id])[by_id]["properties"]
 
-    assert there() == {"region": "EU"}
+    assert stored_properties() == {"region": "EU"}
     admin.recipients.update("BOB", add_properties={"teams": '["a","b"]'}, remove_properties=("region",))
-    assert there() == {"teams": '["a","b"]'}
+    assert stored_properties() == {"teams": '["a","b"]'}
     admin.recipients.update("bob", comment="nothing else")
-    assert there() == admin.recipients.get("bob").properties == {"teams": '["a","b"]'}
+    assert stored_properties() == admin.recipients.get("bob").properties == {"teams": '["a","b"]'}
 
 
-WHOLE: dict[str, Any] = {"access_modes": ["dir"], "history": True}
-PART: dict[str, Any] = {"partition_filter": ROWS}
+UNFILTERED: dict[str, Any] = {"access_modes": ["dir"], "history": True}
+FILTERED: dict[str, Any] = {"partition_filter": ROWS}
 LAKE = "s3://lake/all"
 
 
-def other_share(admin: CatalogAdmin) -> None:
-    """Make a share `raw`, which nobody holds, and storages: two names of one store, another store, another role."""
+def create_other_share(admin: CatalogAdmin) -> None:
+    """Create a share `raw` without grants, and storages: one store twice, another store, another role."""
     admin.shares.create("raw")
     admin.schemas.create("raw", "d")
     admin.storages.create("one", endpoint="http://minio:9000")
@@ -227,24 +227,26 @@ def other_share(admin: CatalogAdmin) -> None:
         pytest.param({"location": LAKE}, {"location": f"{LAKE}/t", "hidden_columns": ["a"]}, id="hidden columns"),
     ],
 )
-def test_what_credentials_for_another_folder_would_open_is_refused_whichever_was_first(
+def test_folder_that_exposes_a_filtered_table_is_refused_in_either_order(
     catalog: Catalog, admin: CatalogAdmin, wide: dict[str, Any], narrow: dict[str, Any]
 ) -> None:
-    other_share(admin)
-    narrow = narrow if "hidden_columns" in narrow else PART | narrow
+    create_other_share(admin)
+    narrow = narrow if "hidden_columns" in narrow else FILTERED | narrow
     both: list[tuple[tuple[str, str, str], dict[str, Any], dict[str, Any]]] = [
-        (("raw", "d", "wide"), WHOLE | wide, {"access_modes": ["url"]}),
+        (("raw", "d", "wide"), UNFILTERED | wide, {"access_modes": ["url"]}),
         (("sales", "europe", "part"), narrow, {"partition_filter": "", "hidden_columns": []}),
     ]
     for first, second in (both, both[::-1]):
         admin.tables.create(*first[0], **first[1])
         before = catalog.items()
-        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by .* 'Sales\.europe\.part'") as refused:
+        with pytest.raises(
+            InvalidParameter, match=r"'raw\.d\.wide' has access mode 'dir'.* 'Sales\.europe\.part'"
+        ) as refused:
             admin.tables.create(*second[0], **second[1])
-        assert "share 'raw.d.wide' by the access mode 'url' alone, or move one of them" in refused.value.message
+        assert "share 'raw.d.wide' by access mode 'url' only, or move one of them" in refused.value.message
         assert catalog.items() == before
         admin.tables.create(*second[0], **{**second[1], **second[2]})
-        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by"):
+        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' has access mode 'dir'"):
             admin.tables.update(*second[0], **{name: second[1][name] for name in second[2] if name in second[1]})
         assert list(admin.tables.overlaps.conflicts()) == []
         admin.tables.delete(*first[0])
@@ -262,43 +264,41 @@ def test_what_credentials_for_another_folder_would_open_is_refused_whichever_was
         pytest.param({"location": LAKE}, {"location": f"{LAKE}/t", "partition_filter": ""}, id="all of it is shared"),
     ],
 )
-def test_what_credentials_do_not_open_stays_possible(
-    admin: CatalogAdmin, wide: dict[str, Any], narrow: dict[str, Any]
-) -> None:
-    other_share(admin)
-    admin.tables.create("raw", "d", "wide", **WHOLE | wide)
-    admin.tables.create("sales", "europe", "part", **PART | narrow)
+def test_separate_folders_are_allowed(admin: CatalogAdmin, wide: dict[str, Any], narrow: dict[str, Any]) -> None:
+    create_other_share(admin)
+    admin.tables.create("raw", "d", "wide", **UNFILTERED | wide)
+    admin.tables.create("sales", "europe", "part", **FILTERED | narrow)
     assert list(admin.tables.overlaps.conflicts()) == []
 
 
-def test_a_view_is_opened_by_no_folder_nor_a_table_by_a_grant_of_some_of_its_rows(admin: CatalogAdmin) -> None:
-    other_share(admin)
+def test_folder_that_exposes_a_view_or_a_filtered_grant_is_refused(admin: CatalogAdmin) -> None:
+    create_other_share(admin)
     admin.tables.create("sales", "europe", "orders", f"{LAKE}/orders")
-    admin.tables.create("raw", "d", "wide", **WHOLE, location=LAKE)
+    admin.tables.create("raw", "d", "wide", **UNFILTERED, location=LAKE)
     admin.tables.create("sales", "europe", "source", "s3://elsewhere/t")
-    for place in (LAKE, f"{LAKE}/views/x"):
-        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by .* 'Sales\.europe\.mine'"):
+    for location in (LAKE, f"{LAKE}/views/x"):
+        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' has access mode 'dir'.* 'Sales\.europe\.mine'"):
             admin.views.create(
-                "sales", "europe", "mine", place, source="sales.europe.source", sql="SELECT 1", properties=[]
+                "sales", "europe", "mine", location, source="sales.europe.source", sql="SELECT 1", properties=[]
             )
     admin.recipients.create("bob")
-    held: tuple[Callable[[], object], ...] = (
+    grants: tuple[Callable[[], object], ...] = (
         lambda: admin.grants.create("bob", "sales", partition_filter=ROWS),
         lambda: admin.grants.update("alice", "sales", partition_filter=ROWS),
     )
-    for grant in held:
-        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by .* 'Sales\.europe\.orders'"):
+    for grant in grants:
+        with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' has access mode 'dir'.* 'Sales\.europe\.orders'"):
             grant()
     admin.tables.update("raw", "d", "wide", access_modes=["url"])
     admin.grants.create("bob", "sales", partition_filter=ROWS)
     changes: tuple[Callable[[], object], ...] = (
         lambda: admin.tables.update("raw", "d", "wide", access_modes=["dir"]),
-        lambda: admin.tables.create("raw", "d", "more", **WHOLE, location=LAKE),
+        lambda: admin.tables.create("raw", "d", "more", **UNFILTERED, location=LAKE),
     )
     for change in changes:
-        with pytest.raises(InvalidParameter, match=r"is shared by .* 'Sales\.europe\.orders'"):
+        with pytest.raises(InvalidParameter, match=r"has access mode 'dir'.* 'Sales\.europe\.orders'"):
             change()
     admin.tables.delete("sales", "europe", "orders")
     admin.tables.update("raw", "d", "wide", access_modes=["dir"])
-    with pytest.raises(InvalidParameter, match=r"is shared by .* 'Sales\.europe\.orders'"):
+    with pytest.raises(InvalidParameter, match=r"has access mode 'dir'.* 'Sales\.europe\.orders'"):
         admin.tables.create("sales", "europe", "orders", f"{LAKE}/orders")

@@ -1,4 +1,4 @@
-"""What importing the catalog costs: nothing of AWS's before the first call, and no pydantic."""
+"""Imports of the catalog: no AWS SDK before the first call, and no pydantic."""
 
 import json
 import subprocess
@@ -10,10 +10,10 @@ PROBE = "import sys, json, {module}; print(json.dumps(sorted(name.partition('.')
 
 
 @pytest.mark.parametrize("module", ["deltaic.catalog.reader", "deltaic.catalog.credentials.tokens"])
-def test_a_function_imports_no_sdk_with_the_catalog(module: str) -> None:
-    done = subprocess.run(
+def test_catalog_imports_no_sdk(module: str) -> None:
+    result = subprocess.run(
         [sys.executable, "-c", PROBE.format(module=module)], capture_output=True, text=True, check=True
     )
-    loaded = set(json.loads(done.stdout))
+    loaded = set(json.loads(result.stdout))
     assert "deltaic" in loaded
     assert not loaded & {"boto3", "botocore", "obstore", "pyarrow", "pydantic", "urllib3", "requests"}

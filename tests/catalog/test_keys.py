@@ -1,4 +1,4 @@
-"""Keys: short enough for DynamoDB, one for each name, and in a range exactly what belongs there."""
+"""Keys: short enough for DynamoDB, unique for each name, and in exactly the right ranges."""
 
 import pytest
 from deltaic.catalog import keys
@@ -18,7 +18,7 @@ WIDEST = "\U0001f600" * 255
 @given(ANY, ANY, ANY)
 @example(WIDEST, WIDEST, WIDEST)
 @example("\u0130" * 255, "\u0130" * 255, "")
-def test_every_key_fits_whatever_is_typed(share: str, schema: str, table: str) -> None:
+def test_every_key_fits_for_any_name(share: str, schema: str, table: str) -> None:
     for key in (
         keys.catalog_entry("share", share),
         keys.asset("table", share, schema, table),
@@ -28,39 +28,42 @@ def test_every_key_fits_whatever_is_typed(share: str, schema: str, table: str) -
     ):
         assert len(key.pk.encode()) <= 2048
         assert len(key.sk.encode()) <= 1024
-    for stretch in (keys.in_schema("table", share, schema, table), keys.in_share("table", share, f"{schema}/{table}")):
-        assert len(stretch.low.encode()) <= 1024
+    for key_range in (
+        keys.in_schema("table", share, schema, table),
+        keys.in_share("table", share, f"{schema}/{table}"),
+    ):
+        assert len(key_range.low.encode()) <= 1024
 
 
 @given(LEGAL, LEGAL)
 @example(WIDEST, WIDEST[:-1] + "x")
 @example("#", "#1")
-def test_two_names_share_a_key_exactly_if_they_differ_in_case_only(one: str, other: str) -> None:
-    assert (keys.segment(one) == keys.segment(other)) == (names.key(one) == names.key(other))
+def test_names_have_the_same_key_if_they_differ_only_in_case(first: str, second: str) -> None:
+    assert (keys.segment(first) == keys.segment(second)) == (names.key(first) == names.key(second))
 
 
 @given(LEGAL, LEGAL, LEGAL, LEGAL)
 @example("s", "a", "a-b", "t")
 @example("s", "a", "A", "t")
-def test_a_range_holds_what_belongs_to_it(share: str, schema: str, other: str, table: str) -> None:
-    stretch = keys.in_schema("table", share, schema)
-    key = keys.asset("table", share, other, table)
-    assert key.pk == stretch.pk
-    assert (stretch.low <= key.sk <= stretch.high) == (names.key(schema) == names.key(other))
-    everything = keys.in_share("table", share)
-    assert everything.low <= key.sk <= everything.high
+def test_range_contains_exactly_its_entries(share: str, schema: str, second: str, table: str) -> None:
+    key_range = keys.in_schema("table", share, schema)
+    key = keys.asset("table", share, second, table)
+    assert key.pk == key_range.pk
+    assert (key_range.low <= key.sk <= key_range.high) == (names.key(schema) == names.key(second))
+    share_range = keys.in_share("table", share)
+    assert share_range.low <= key.sk <= share_range.high
     schemas = keys.of_share("schema", share)
     assert not schemas.low <= key.sk <= schemas.high
 
 
 @given(LEGAL, LEGAL)
 @example("a", "a\U0010ffff")
-def test_a_range_begins_strictly_after_its_position(after: str, name: str) -> None:
-    stretch = keys.all_of("share", after)
-    assert (keys.catalog_entry("share", name).sk >= stretch.low) == (keys.segment(name) > keys.segment(after))
+def test_range_starts_strictly_after_its_position(after: str, name: str) -> None:
+    key_range = keys.all_of("share", after)
+    assert (keys.catalog_entry("share", name).sk >= key_range.low) == (keys.segment(name) > keys.segment(after))
 
 
-_PLAIN = st.recursive(
+_VALUES = st.recursive(
     st.booleans() | st.integers(-(2**63), 2**63) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=4,
@@ -68,11 +71,11 @@ _PLAIN = st.recursive(
 
 
 @settings(max_examples=tries(40))
-@given(st.dictionaries(st.text(min_size=1, max_size=9), _PLAIN, max_size=4))
-def test_what_is_stored_comes_back(item: dict[str, object]) -> None:
+@given(st.dictionaries(st.text(min_size=1, max_size=9), _VALUES, max_size=4))
+def test_stored_item_is_read_unchanged(item: dict[str, object]) -> None:
     assert unmarshal_item(marshal_item(item)) == item
 
 
-def test_what_has_no_stored_form_is_a_mistake_of_ours() -> None:
+def test_value_without_an_attribute_form_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="float has no attribute form"):
         marshal_item({"a": 1.5})

@@ -1,4 +1,4 @@
-"""Laws of the listings, for any legal names and any page size."""
+"""Properties of listings, for any valid names and any page size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-# Names around the corners of the key order: separators' neighbours, unicode of every width, the longest.
+# Names for edge cases of the key order: neighbors of separators, Unicode of every width, maximal length.
 CHARACTERS = st.sampled_from(list("aAzZ09_-!:~%+=,\u00e4\u00c4\u0130\u4e2d\uffee\U0001f600"))
 NAMES = st.one_of(
     st.text(CHARACTERS, min_size=1, max_size=4),
@@ -39,17 +39,17 @@ def unique(spellings: list[str]) -> list[str]:
 
 @FEW
 @given(st.lists(NAMES, min_size=1, max_size=6), st.lists(NAMES, min_size=1, max_size=2), st.integers(1, 8))
-def test_pages_of_tables_make_the_whole_in_order(
+def test_pages_of_tables_contain_every_table_in_order(
     catalog: Catalog, tables: list[str], schemas: list[str], size: int
 ) -> None:
-    share, alice = granted(catalog)
-    wanted = {}
+    share, alice = create_granted_share(catalog)
+    expected = {}
     for schema in unique(schemas):
         catalog.admin.schemas.create(share, schema)
         for table in unique(tables):
-            made = catalog.admin.tables.create(share, schema, table, "s3://bucket/x")
-            wanted[f"{keys.segment(schema)}/{keys.segment(table)}"] = made
-    ordered = [wanted[key] for key in sorted(wanted)]
+            created = catalog.admin.tables.create(share, schema, table, "s3://bucket/x")
+            expected[f"{keys.segment(schema)}/{keys.segment(table)}"] = created
+    ordered = [expected[key] for key in sorted(expected)]
 
     def read(after: str | None) -> list[Table]:
         return catalog.reader.list_tables(alice, share, None, after, size)
@@ -67,36 +67,39 @@ def test_pages_of_tables_make_the_whole_in_order(
 
 @FEW
 @given(st.lists(NAMES, min_size=1, max_size=6), st.integers(1, 7), st.data())
-def test_pages_of_shares_make_the_whole_whatever_comes_and_goes_elsewhere(
+def test_pages_of_shares_are_complete_despite_revocations(
     catalog: Catalog, spellings: list[str], size: int, data: st.DataObject
 ) -> None:
     alice = catalog.admin.recipients.create(uuid4().hex)
     prefix = uuid4().hex[:6]
-    made = {}
+    created = {}
     for name in unique(spellings):
         share = catalog.admin.shares.create(f"{prefix}{name}")
-        made[keys.segment(share.name)] = share
+        created[keys.segment(share.name)] = share
         catalog.admin.grants.create(alice.name, share.name)
-    ordered = [made[key] for key in sorted(made)]
+    ordered = [created[key] for key in sorted(created)]
     revoked = data.draw(st.sampled_from(ordered))
-    seen = False
+    is_revoked = False
 
     def read(after: str | None) -> list[Share]:
-        nonlocal seen
+        nonlocal is_revoked
         page = catalog.reader.list_shares(alice.id, after, size)
-        if not seen and revoked in page:  # what was last on a page may go before the next page is asked for
-            seen = True
+        if not is_revoked and revoked in page:  # the last share of a page is revoked before the next request
+            is_revoked = True
             catalog.admin.grants.revoke(alice.name, revoked.name)
         return page
 
     assert pages(read, lambda share: share.key, size) == ordered
-    left = [share for share in ordered if share != revoked]
-    assert pages(lambda after: catalog.reader.list_shares(alice.id, after, size), lambda share: share.key, size) == left
+    remaining = [share for share in ordered if share != revoked]
+    assert (
+        pages(lambda after: catalog.reader.list_shares(alice.id, after, size), lambda share: share.key, size)
+        == remaining
+    )
 
 
 @FEW
 @given(NAMES, NAMES, NAMES)
-def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
+def test_name_is_found_in_any_case_and_returned_as_written(
     catalog: Catalog, share: str, schema: str, table: str
 ) -> None:
     share = uuid4().hex[:8] + share
@@ -105,13 +108,13 @@ def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
     catalog.admin.tables.create(share, schema, table, "s3://bucket/x")
     alice = catalog.admin.recipients.create(uuid4().hex)
     catalog.admin.grants.create(alice.name, share)
-    typed = [names.key(name) for name in (share, schema, table)]
-    found = catalog.reader.get_table(alice.id, *typed).table
-    assert (found.share, found.schema_name, found.name) == (share, schema, table)
+    lower_names = [names.key(name) for name in (share, schema, table)]
+    result = catalog.reader.get_table(alice.id, *lower_names).table
+    assert (result.share, result.schema_name, result.name) == (share, schema, table)
 
 
-def granted(catalog: Catalog) -> tuple[str, str]:
-    """Make a share and a recipient that holds it; return the share's name and the recipient's id."""
+def create_granted_share(catalog: Catalog) -> tuple[str, str]:
+    """Create a share with a grant; return the share's name and the recipient's id."""
     share, recipient = uuid4().hex, uuid4().hex
     catalog.admin.shares.create(share)
     alice = catalog.admin.recipients.create(recipient)
@@ -120,13 +123,13 @@ def granted(catalog: Catalog) -> tuple[str, str]:
 
 
 def pages(read: Callable[[str | None], list[_Item]], key: Callable[[_Item], str], size: int) -> list[_Item]:
-    """Read page after page from the last item's key; the last page is the first that is not full."""
-    found: list[_Item] = []
+    """Read all pages, each after the last item's key, until a page is not full."""
+    items: list[_Item] = []
     after = None
     while True:
         page = read(after)
         assert len(page) <= size
-        found += page
+        items += page
         if len(page) < size:
-            return found
+            return items
         after = key(page[-1])

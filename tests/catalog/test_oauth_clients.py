@@ -1,4 +1,4 @@
-"""Clients of ours: known by id and secret, at most five a recipient, and gone with it."""
+"""OAuth clients: authentication by id and secret, at most five per recipient, and deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def alice(catalog: Catalog) -> Recipient:
     return catalog.admin.recipients.create("alice")
 
 
-def test_a_client_is_known_by_its_secret_which_is_stored_nowhere(catalog: Catalog, alice: Recipient) -> None:
+def test_client_authenticates_with_its_secret_which_is_not_stored(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.admin.clients.create(alice, comment="nightly")
     store = catalog.client_store()
     assert store.authenticate(issued.client.id, issued.secret) == store.get(issued.client.id) == issued.client
@@ -31,7 +31,7 @@ def test_a_client_is_known_by_its_secret_which_is_stored_nowhere(catalog: Catalo
 
 
 @pytest.mark.parametrize("secret", ["", "dls_", "dls_" + "A" * 43, "\ud800", "x" * 10_000])
-def test_another_secret_is_nobodys(catalog: Catalog, alice: Recipient, secret: str) -> None:
+def test_wrong_secret_is_refused(catalog: Catalog, alice: Recipient, secret: str) -> None:
     issued = catalog.admin.clients.create(alice)
     other = catalog.admin.clients.create(alice)
     assert catalog.client_store().authenticate(issued.client.id, secret) is None
@@ -40,12 +40,12 @@ def test_another_secret_is_nobodys(catalog: Catalog, alice: Recipient, secret: s
 
 
 @pytest.mark.parametrize("client_id", ["", "dlc_", "DLC_" + "0" * 24, "dlc_" + "0" * 24, "x" * 5000, "\ud800"])
-def test_what_is_no_client_is_nobody(catalog: Catalog, client_id: str) -> None:
+def test_unknown_client_is_refused(catalog: Catalog, client_id: str) -> None:
     assert catalog.client_store().get(client_id) is None
     assert catalog.client_store().authenticate(client_id, "dls_") is None
 
 
-def test_a_recipient_has_five_clients_whoever_races(catalog: Catalog, alice: Recipient) -> None:
+def test_recipient_has_at_most_five_clients(catalog: Catalog, alice: Recipient) -> None:
     def race(_: int) -> bool:
         try:
             catalog.admin.clients.create(alice)
@@ -61,20 +61,20 @@ def test_a_recipient_has_five_clients_whoever_races(catalog: Catalog, alice: Rec
     assert catalog.admin.clients.create(alice)
 
 
-def test_a_revoked_client_is_nobody_and_others_go_on(catalog: Catalog, alice: Recipient) -> None:
-    gone, kept = catalog.admin.clients.create(alice), catalog.admin.clients.create(alice)
-    catalog.admin.clients.revoke(alice, gone.client.id)
-    assert catalog.client_store().get(gone.client.id) is None
-    assert catalog.client_store().authenticate(gone.client.id, gone.secret) is None
-    assert catalog.client_store().authenticate(kept.client.id, kept.secret)
+def test_revoked_client_is_refused_and_others_keep_working(catalog: Catalog, alice: Recipient) -> None:
+    revoked, remaining = catalog.admin.clients.create(alice), catalog.admin.clients.create(alice)
+    catalog.admin.clients.revoke(alice, revoked.client.id)
+    assert catalog.client_store().get(revoked.client.id) is None
+    assert catalog.client_store().authenticate(revoked.client.id, revoked.secret) is None
+    assert catalog.client_store().authenticate(remaining.client.id, remaining.secret)
     with pytest.raises(NotFound, match="deltaic recipient clients alice"):
-        catalog.admin.clients.revoke(alice, gone.client.id)
+        catalog.admin.clients.revoke(alice, revoked.client.id)
     bob = catalog.admin.recipients.create("bob")
     with pytest.raises(NotFound):
-        catalog.admin.clients.revoke(bob, kept.client.id)
+        catalog.admin.clients.revoke(bob, remaining.client.id)
 
 
-def test_with_a_recipient_go_its_clients(catalog: Catalog, alice: Recipient) -> None:
+def test_deleted_recipient_loses_its_clients(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.admin.clients.create(alice)
     catalog.admin.recipients.delete("alice")
     assert catalog.client_store().get(issued.client.id) is None

@@ -1,4 +1,4 @@
-"""What all recipients hold is found by one scan: the same as by one recipient after another."""
+"""Scans over all recipients, which return the same items as one listing per recipient."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def held(catalog: "Catalog") -> "Catalog":
-    """Return a catalog in which two recipients hold some of everything, and a third has ended."""
+def filled(catalog: "Catalog") -> "Catalog":
+    """Return a catalog with two recipients that have keys of every kind, and an ended third one."""
     admin, now = catalog.admin, datetime.now(UTC)
     for share in ("one", "two"):
         admin.shares.create(share)
@@ -23,12 +23,12 @@ def held(catalog: "Catalog") -> "Catalog":
         sql = "SELECT * FROM source"
         admin.views.create(share, "s", "v", f"s3://lake/{share}/v", source=f"{share}.s.t", sql=sql, properties=())
     for name in ("alice", "bob", "gone"):
-        person = admin.recipients.create(name)
-        admin.tokens.create(person, timedelta(days=3))
-        admin.tokens.create(person)
-        admin.invitations.create(person, "https://shares.test", timedelta(days=2))
-        admin.clients.create(person)
-        admin.federation.create(person, "https://login.test", audience="a", claim="sub", subject=name)
+        recipient = admin.recipients.create(name)
+        admin.tokens.create(recipient, timedelta(days=3))
+        admin.tokens.create(recipient)
+        admin.invitations.create(recipient, "https://shares.test", timedelta(days=2))
+        admin.clients.create(recipient)
+        admin.federation.create(recipient, "https://login.test", audience="a", claim="sub", subject=name)
         admin.grants.create(name, "one")
         admin.grants.create(name, "two", ends_at=now + timedelta(days=4))
     admin.recipients.update("bob", ends_at=now + timedelta(days=5))
@@ -36,46 +36,46 @@ def held(catalog: "Catalog") -> "Catalog":
     return catalog
 
 
-def test_a_scan_finds_what_the_lists_have(held: "Catalog") -> None:
-    admin = held.admin
-    people = list(admin.recipients.list())
+def test_scan_returns_the_same_as_all_listings(filled: "Catalog") -> None:
+    admin = filled.admin
+    recipients = list(admin.recipients.list())
     for kind in (admin.tokens, admin.invitations, admin.clients, admin.federation):
-        each = [one for person in people for one in kind.list(person.id)]
-        assert sorted(kind.list_all(), key=repr) == sorted(each, key=repr)
-        assert len(each) >= len(people)
-    grants = [one for person in people for one in admin.grants.of_recipient(person.name)]
+        items = [item for recipient in recipients for item in kind.list(recipient.id)]
+        assert sorted(kind.list_all(), key=repr) == sorted(items, key=repr)
+        assert len(items) >= len(recipients)
+    grants = [item for recipient in recipients for item in admin.grants.of_recipient(recipient.name)]
     assert sorted(admin.grants.list_all(), key=repr) == sorted(grants, key=repr)
-    assert {one.share for one in admin.grants.list_all(expiring=True)} == {"two"}
-    views = [one for share in ("one", "two") for one in admin.views.list(share)]
+    assert {item.share for item in admin.grants.list_all(expiring=True)} == {"two"}
+    views = [item for share in ("one", "two") for item in admin.views.list(share)]
     assert sorted(admin.views.list_all(), key=repr) == sorted(views, key=repr)
 
 
-def test_what_ends_soon_is_the_same_by_scans_and_by_lists(held: "Catalog") -> None:
+def test_endings_are_the_same_by_scan_and_by_listing(filled: "Catalog") -> None:
     now = datetime.now(UTC)
-    found = scan_expirations(held.admin, now, now + timedelta(days=30))
-    assert found == list_expirations(held.admin, now, now + timedelta(days=30))
-    assert {(one.recipient, one.kind) for one in found} == {
+    result = scan_expirations(filled.admin, now, now + timedelta(days=30))
+    assert result == list_expirations(filled.admin, now, now + timedelta(days=30))
+    assert {(ending.recipient, ending.kind) for ending in result} == {
         *((name, kind) for name in ("alice", "bob") for kind in ("token", "link", "grant")),
         ("bob", "recipient"),
     }
 
 
-def test_a_scan_goes_on_behind_requests_that_found_nothing() -> None:
+def test_scan_continues_after_an_empty_page() -> None:
     key = {"pk": {"S": "recipient/1"}, "sk": {"S": "grant/a"}}
     answers: list[dict[str, Any]] = [
         {"Items": [], "LastEvaluatedKey": key},
         {"Items": [key], "LastEvaluatedKey": key},
         {"Items": [key]},
     ]
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     class Client:
-        """Answers as DynamoDB does that finds little."""
+        """DynamoDB client whose scan finds few items."""
 
         def scan(self, **request: Any) -> dict[str, Any]:
-            asked.append(request)
-            return answers[len(asked) - 1]
+            requests.append(request)
+            return answers[len(requests) - 1]
 
     client: Any = Client()
     assert len([*Dynamo(lambda: client).scan("t", GRANTS)]) == 2
-    assert [request.get("ExclusiveStartKey") for request in asked] == [None, key, key]
+    assert [request.get("ExclusiveStartKey") for request in requests] == [None, key, key]

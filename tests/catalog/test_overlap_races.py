@@ -1,4 +1,4 @@
-"""Two administrators at once: whoever shares a folder whole and whoever restricts a table in it never both succeed."""
+"""Concurrent changes by two operators: an unfiltered folder and a filtered table in it never both succeed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITE = {"transact_write_items"}
 
 
 class InterruptedClient:
-    """A client of DynamoDB that runs a function before each of some requests."""
+    """DynamoDB client that runs a function before each request of some kinds."""
 
     def __init__(self, client: Any, requests: set[str], before: Callable[[], None]) -> None:
         self._client = client
@@ -53,18 +53,18 @@ class InterruptedClient:
 
 
 def interrupted(catalog: Catalog, requests: set[str], before: Callable[[], None]) -> CatalogAdmin:
-    """Return an administrator of a catalog, before each of whose requests a function is run."""
+    """Return an admin object that runs a function before each of its requests."""
     client: Any = InterruptedClient(catalog.dynamo.client, requests, before)
     return CatalogAdmin(catalog.catalog_table, catalog.tokens_table, Dynamo(lambda: client))
 
 
 def interrupted_once(catalog: Catalog, operation: Operation) -> CatalogAdmin:
-    """Return an administrator, before whose first write another one makes a change that must succeed."""
-    waiting = [operation]
+    """Return an admin object before whose first write another one makes a successful change."""
+    pending = [operation]
 
     def act() -> None:
-        if waiting:
-            waiting.pop()(catalog.admin)
+        if pending:
+            pending.pop()(catalog.admin)
 
     return interrupted(catalog, WRITE, act)
 
@@ -77,17 +77,17 @@ def fill(admin: CatalogAdmin) -> None:
     admin.recipients.create("ann")
 
 
-def in_another_store(admin: CatalogAdmin) -> None:
+def create_volume_in_another_store(admin: CatalogAdmin) -> None:
     admin.storages.create("far", endpoint="http://far:9000")
     admin.volumes.create("whole", "d", "v", LAKE, storage="far")
 
 
-def versions(admin: CatalogAdmin) -> None:
+def create_versions(admin: CatalogAdmin) -> None:
     admin.models.create("whole", "d", "m")
     admin.models.add_version("whole", "d", "m", 9, "s3://elsewhere")
 
 
-WIDE: Changes = {
+UNFILTERED_CHANGES: Changes = {
     "volume": (
         lambda _: None,
         lambda admin: admin.volumes.create("whole", "d", "v", LAKE),
@@ -97,7 +97,7 @@ WIDE: Changes = {
         lambda admin: admin.skills.create("whole", "d", "a", f"{LAKE}/a", facts={"description": "a skill"}),
     ),
     "model version": (
-        versions,
+        create_versions,
         lambda admin: admin.models.add_version("whole", "d", "m", 1, LAKE),
     ),
     "table by its folder": (
@@ -109,7 +109,7 @@ WIDE: Changes = {
         lambda admin: admin.volumes.update("whole", "d", "v", location=LAKE),
     ),
     "moved model version": (
-        versions,
+        create_versions,
         lambda admin: admin.models.update_version("whole", "d", "m", 9, location=LAKE),
     ),
     "table that gets 'dir'": (
@@ -117,17 +117,17 @@ WIDE: Changes = {
         lambda admin: admin.tables.update("whole", "d", "t", access_modes=["dir"]),
     ),
     "volume that gets another storage": (
-        in_another_store,
+        create_volume_in_another_store,
         lambda admin: admin.volumes.update("whole", "d", "v", storage=""),
     ),
     "storage that moves": (
-        in_another_store,
+        create_volume_in_another_store,
         lambda admin: admin.storages.update("far", endpoint="https://s3.amazonaws.com"),
     ),
 }
-"""By what it is: what goes before, and a change that shares a folder whole."""
+"""By name: a preparation, and a change that shares all files of a folder."""
 
-NARROW: Changes = {
+FILTERED_CHANGES: Changes = {
     "filter": (
         lambda _: None,
         lambda admin: admin.tables.create("part", "d", "t", f"{LAKE}/a", partition_filter=ROWS),
@@ -151,49 +151,54 @@ NARROW: Changes = {
         lambda admin: admin.grants.update("ann", "part", partition_filter=ROWS),
     ),
 }
-"""By what it is: what goes before, and a change by which a table in that folder is shared in part."""
+"""By name: a preparation, and a change that filters a table in that folder."""
 
 
 @pytest.mark.parametrize(
-    ("wide", "narrow"), [*((wide, "filter") for wide in WIDE), *(("volume", narrow) for narrow in NARROW)]
+    ("unfiltered", "filtered"),
+    [
+        *((unfiltered, "filter") for unfiltered in UNFILTERED_CHANGES),
+        *(("volume", filtered) for filtered in FILTERED_CHANGES),
+    ],
 )
-def test_of_two_operators_who_share_and_restrict_the_same_folder_the_second_is_refused(
-    catalog: Catalog, wide: str, narrow: str
-) -> None:
-    for outer, inner in ((WIDE[wide], NARROW[narrow]), (NARROW[narrow], WIDE[wide])):
+def test_second_of_two_conflicting_changes_is_refused(catalog: Catalog, unfiltered: str, filtered: str) -> None:
+    for outer, inner in (
+        (UNFILTERED_CHANGES[unfiltered], FILTERED_CHANGES[filtered]),
+        (FILTERED_CHANGES[filtered], UNFILTERED_CHANGES[unfiltered]),
+    ):
         catalog.clear()
         fill(catalog.admin)
         for before, _ in (outer, inner):
             before(catalog.admin)
-        with pytest.raises(InvalidParameter, match=r"all that lies in|is shared by the access mode 'dir'"):
+        with pytest.raises(InvalidParameter, match=r"shares all files in|has access mode 'dir'"):
             outer[1](interrupted_once(catalog, inner[1]))
         assert list(catalog.admin.tables.overlaps.conflicts()) == []
 
 
-PLAIN: dict[str, Operation] = {
+TABLE_CHANGES: dict[str, Operation] = {
     "new table": lambda admin: admin.tables.create("part", "d", "t", f"{LAKE}/a"),
     "moved table": lambda admin: admin.tables.update("part", "d", "outside", location=f"{LAKE}/a"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("plain", PLAIN)
-def test_a_table_enters_no_shared_folder_while_its_share_gets_a_filter(catalog: Catalog, plain: str) -> None:
-    def narrow(admin: CatalogAdmin) -> Any:
+@pytest.mark.parametrize("change", TABLE_CHANGES)
+def test_table_and_filter_for_the_same_folder_exclude_each_other(catalog: Catalog, change: str) -> None:
+    def grant_filter(admin: CatalogAdmin) -> Any:
         return admin.grants.create("ann", "part", partition_filter=ROWS)
 
-    for outer, inner in ((PLAIN[plain], narrow), (narrow, PLAIN[plain])):
+    for outer, inner in ((TABLE_CHANGES[change], grant_filter), (grant_filter, TABLE_CHANGES[change])):
         fill(catalog.admin)
         catalog.admin.volumes.create("whole", "d", "v", LAKE)
         catalog.admin.tables.create("part", "d", "outside", "s3://outside/t")
-        with pytest.raises(InvalidParameter, match=r"'whole\.d\.v' shares all that lies in"):
+        with pytest.raises(InvalidParameter, match=r"'whole\.d\.v' shares all files in"):
             outer(interrupted_once(catalog, inner))
         assert list(catalog.admin.tables.overlaps.conflicts()) == []
         catalog.clear()
 
 
-def test_plain_tables_and_other_changes_do_not_wait_for_each_other(catalog: Catalog) -> None:
+def test_unfiltered_tables_and_other_changes_need_no_revision(catalog: Catalog) -> None:
     fill(catalog.admin)
-    in_another_store(catalog.admin)
+    create_volume_in_another_store(catalog.admin)
     before = revisions(catalog)
     for change in (
         lambda: catalog.admin.tables.create("part", "d", "t", f"{LAKE}/b"),
@@ -210,13 +215,13 @@ def test_plain_tables_and_other_changes_do_not_wait_for_each_other(catalog: Cata
 
 
 def revisions(catalog: Catalog) -> int:
-    """Return how many changes of wide and restricted entries there were."""
+    """Return the number of changes of unfiltered folders and filtered tables."""
     item = catalog.dynamo.get(catalog.catalog_table, keys.OVERLAPS)
     return 0 if item is None else int(item["revision"])
 
 
 SHARES = st.sampled_from(["whole", "part"])
-PLACES = st.sampled_from([LAKE, f"{LAKE}/a", f"{LAKE}/a/below", f"{LAKE}/b", "s3://elsewhere"])
+LOCATIONS = st.sampled_from([LAKE, f"{LAKE}/a", f"{LAKE}/a/below", f"{LAKE}/b", "s3://elsewhere"])
 STORAGES = st.sampled_from(["", "", "near", "far"])
 ENDPOINTS = st.sampled_from(["http://127.0.0.1:9000", "http://far:9000", "", "https://s3.eu-west-1.amazonaws.com"])
 TABLES = st.sampled_from(["t", "u"])
@@ -232,20 +237,20 @@ RIGHTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
 
 @st.composite
 def operations(draw: st.DrawFn) -> tuple[str, Operation]:
-    """Return an operation of an administrator, with what it says of itself."""
-    share, name, place, storage, rights = draw(SHARES), draw(TABLES), draw(PLACES), draw(STORAGES), draw(RIGHTS)
+    """Return an operation of an operator, with its description."""
+    share, name, location, storage, rights = draw(SHARES), draw(TABLES), draw(LOCATIONS), draw(STORAGES), draw(RIGHTS)
     rows, endpoint = draw(FILTERS), draw(ENDPOINTS)
-    kind, run = draw(st.sampled_from(_operations(share, name, place, storage, rights, rows, endpoint)))
-    return f"{kind}: {share} {name} {place} {storage} {rights} {rows} {endpoint}", run
+    kind, run = draw(st.sampled_from(_operations(share, name, location, storage, rights, rows, endpoint)))
+    return f"{kind}: {share} {name} {location} {storage} {rights} {rows} {endpoint}", run
 
 
 def _operations(  # noqa: PLR0917 -- what an operation is drawn from
-    share: str, name: str, place: str, storage: str, rights: dict[str, Any], rows: str, endpoint: str
+    share: str, name: str, location: str, storage: str, rights: dict[str, Any], rows: str, endpoint: str
 ) -> list[tuple[str, Operation]]:
-    changes = {**rights, "location": place, "storage": storage}
-    of_folder = {"location": place, "storage": storage}
+    changes = {**rights, "location": location, "storage": storage}
+    folder = {"location": location, "storage": storage}
 
-    def anew(admin: CatalogAdmin) -> None:
+    def recreate(admin: CatalogAdmin) -> None:
         admin.shares.delete(share, force=True)
         admin.shares.create(share)
         admin.schemas.create(share, "d")
@@ -253,65 +258,65 @@ def _operations(  # noqa: PLR0917 -- what an operation is drawn from
         admin.tables.create("whole", "d", "source", "s3://source/t")
 
     return [
-        ("create table", lambda admin: admin.tables.create(share, "d", name, place, storage=storage, **rights)),
-        ("create table again", lambda admin: admin.tables.create(share, "d", name, place, storage=storage, **rights)),
+        ("create table", lambda admin: admin.tables.create(share, "d", name, location, storage=storage, **rights)),
+        ("repeat table", lambda admin: admin.tables.create(share, "d", name, location, storage=storage, **rights)),
         ("restrict table", lambda admin: admin.tables.update(share, "d", name, **rights)),
-        ("move table", lambda admin: admin.tables.update(share, "d", name, location=place, storage=storage)),
+        ("move table", lambda admin: admin.tables.update(share, "d", name, location=location, storage=storage)),
         ("change table", lambda admin: admin.tables.update(share, "d", name, **changes)),
         ("delete table", lambda admin: admin.tables.delete(share, "d", name)),
-        ("create volume", lambda admin: admin.volumes.create(share, "d", "v", place, storage=storage)),
-        ("move volume", lambda admin: admin.volumes.update(share, "d", "v", **of_folder)),
+        ("create volume", lambda admin: admin.volumes.create(share, "d", "v", location, storage=storage)),
+        ("move volume", lambda admin: admin.volumes.update(share, "d", "v", **folder)),
         ("delete volume", lambda admin: admin.volumes.delete(share, "d", "v")),
-        ("add version", lambda admin: admin.models.add_version(share, "d", "m", 1, place, storage=storage)),
-        ("move version", lambda admin: admin.models.update_version(share, "d", "m", 1, **of_folder)),
+        ("add version", lambda admin: admin.models.add_version(share, "d", "m", 1, location, storage=storage)),
+        ("move version", lambda admin: admin.models.update_version(share, "d", "m", 1, **folder)),
         ("remove version", lambda admin: admin.models.remove_version(share, "d", "m", 1)),
         ("create grant", lambda admin: admin.grants.create("ann", share, partition_filter=rows)),
         ("update grant", lambda admin: admin.grants.update("ann", share, partition_filter=rows)),
         ("revoke grant", lambda admin: admin.grants.revoke("ann", share)),
         ("update storage", lambda admin: admin.storages.update(storage or "far", endpoint=endpoint)),
-        ("update share", lambda admin: admin.shares.update(share, comment=place)),
-        ("share anew", anew),
+        ("update share", lambda admin: admin.shares.update(share, comment=location)),
+        ("share anew", recreate),
         ("create view", lambda admin: admin.views.create(
-            share, "d", "view", place, source="whole.d.source", sql="SELECT 1", properties=[]
+            share, "d", "view", location, source="whole.d.source", sql="SELECT 1", properties=[]
         )),
         ("delete view", lambda admin: admin.views.delete(share, "d", "view")),
     ]  # fmt: skip
 
 
 AT = st.integers(0, 12)
-"""Before which request of the first administrator the second one acts."""
+"""Index of the first operator's request before which the second operator acts."""
 
 TURNS = st.lists(
     st.tuples(operations(), st.lists(st.tuples(AT, operations()), min_size=1, max_size=2)), min_size=20, max_size=20
 )
-OF_A_STORY = 40
-"""Operations in a story, at least."""
+STORY_LENGTH = 40
+"""Minimal number of operations in a story."""
 
-STORIES = 10_000 // OF_A_STORY if settings().max_examples > USUAL else tries(4)
+STORIES = 10_000 // STORY_LENGTH if settings().max_examples > USUAL else tries(4)
 
 
-@pytest.mark.timeout(7200)  # as many stories as the long profile asks for take half an hour
+@pytest.mark.timeout(7200)  # the number of stories in the long profile takes half an hour
 @settings(
     max_examples=STORIES,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(turns=TURNS)
-def test_whatever_two_administrators_do_doctor_has_nothing_to_report(catalog: Catalog, turns: Any) -> None:
+def test_concurrent_changes_leave_no_conflicts(catalog: Catalog, turns: Any) -> None:
     catalog.clear()
     fill(catalog.admin)
     catalog.admin.models.create("whole", "d", "m")
     catalog.admin.tables.create("whole", "d", "source", "s3://source/t")
     catalog.admin.storages.create("near", endpoint="http://localhost:9000")
     catalog.admin.storages.create("far", endpoint="http://far:9000")
-    for (said, outer), inner in turns:
-        waiting = dict(inner)
+    for (title, outer), inner in turns:
+        pending = dict(inner)
         count = itertools.count()
 
-        def act(count: Any = count, waiting: Any = waiting) -> None:
-            if (other := waiting.pop(next(count), None)) is not None:
+        def act(count: Any = count, pending: Any = pending) -> None:
+            if (operation := pending.pop(next(count), None)) is not None:
                 with suppress(DeltaicError):
-                    other[1](catalog.admin)
+                    operation[1](catalog.admin)
 
         with suppress(DeltaicError):
             outer(interrupted(catalog, REQUESTS, act))
@@ -320,6 +325,6 @@ def test_whatever_two_administrators_do_doctor_has_nothing_to_report(catalog: Ca
             for finding in check_folder_access(catalog.admin.tables.overlaps.conflicts(), [])
             if not finding.holds
         ]
-        assert not wrong, (said, [(at, other) for at, (other, _) in inner])
-        filtered = {grant.share for grant in catalog.admin.grants.list_all() if grant.partition_filter}
-        assert not [view.title for view in catalog.admin.views.list_all() if view.share in filtered], said
+        assert not wrong, (title, [(at, title) for at, (title, _) in inner])
+        filtered_shares = {grant.share for grant in catalog.admin.grants.list_all() if grant.partition_filter}
+        assert not [view.title for view in catalog.admin.views.list_all() if view.share in filtered_shares], title

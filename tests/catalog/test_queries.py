@@ -1,4 +1,4 @@
-"""Submitted queries: the recipient's own, on one table, recorded once, and gone when their time is over."""
+"""Submitted queries: look-ups by recipient and table, repeated submissions, expiry and limits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GONE = "The query is unknown or has expired: submit it again."
 
 
 def query(store: QueryStore, **changed: object) -> Query:
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "id": "aB-9_",
         "recipient_id": "alice",
         "table_id": "table-1",
@@ -33,7 +33,7 @@ def query(store: QueryStore, **changed: object) -> Query:
         "log_id": "log-1",
         "expires_at": store.expiry(),
     }
-    return Query(**{**told, **changed})  # type: ignore[arg-type]
+    return Query(**{**fields, **changed})  # type: ignore[arg-type]
 
 
 def in_seconds(seconds: float) -> float:
@@ -48,19 +48,19 @@ def in_seconds(seconds: float) -> float:
         pytest.param({"parameters": "x" * PARAMETERS_BYTES, "log_id": "y" * 10_000}, id="largest"),
     ],
 )
-def test_what_is_submitted_is_found_again(catalog: Catalog, changed: dict[str, object]) -> None:
+def test_submitted_query_is_found(catalog: Catalog, changed: dict[str, object]) -> None:
     submitted = query(catalog.queries(), **changed)
     assert catalog.queries().submit(submitted) == submitted
     assert catalog.queries().get("alice", "table-1", "aB-9_") == submitted
     assert catalog.queries().find("alice", "table-1", "aB-9_") == submitted
 
 
-def test_it_lasts_for_a_day(catalog: Catalog) -> None:
+def test_query_expires_after_a_day(catalog: Catalog) -> None:
     store = QueryStore(catalog.catalog_table, catalog.dynamo, lambda: 1_700_000_000.7)
     assert store.expiry() == datetime.fromtimestamp(1_700_000_000, UTC) + LIFE
 
 
-def test_a_second_submission_leaves_the_first_and_is_told_of_it(catalog: Catalog) -> None:
+def test_second_submission_returns_the_first(catalog: Catalog) -> None:
     store = catalog.queries()
     first = store.submit(query(store))
     assert store.submit(query(store, version=5, log_id="other")) == first
@@ -68,12 +68,12 @@ def test_a_second_submission_leaves_the_first_and_is_told_of_it(catalog: Catalog
     assert len(catalog.items()) == 2, "the query, and the count of its recipient's"
 
 
-def test_racing_submissions_all_get_the_one_that_was_recorded(catalog: Catalog) -> None:
+def test_concurrent_submissions_return_the_same_query(catalog: Catalog) -> None:
     store = catalog.queries()
     with ThreadPoolExecutor(RACERS) as pool:
-        found = list(pool.map(store.submit, [query(store, version=number) for number in range(RACERS)]))
-    assert len(set(found)) == 1
-    assert store.get("alice", "table-1", "aB-9_") == found[0]
+        results = list(pool.map(store.submit, [query(store, version=number) for number in range(RACERS)]))
+    assert len(set(results)) == 1
+    assert store.get("alice", "table-1", "aB-9_") == results[0]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,9 @@ def test_racing_submissions_all_get_the_one_that_was_recorded(catalog: Catalog) 
         pytest.param("alice", "table-1", "\ud800/\0", id="no text"),
     ],
 )
-def test_another_query_is_as_absent_as_none(catalog: Catalog, recipient_id: str, table_id: str, query_id: str) -> None:
+def test_query_of_another_recipient_or_table_is_not_found(
+    catalog: Catalog, recipient_id: str, table_id: str, query_id: str
+) -> None:
     catalog.queries().submit(query(catalog.queries()))
     assert catalog.queries().find(recipient_id, table_id, query_id) is None
     with pytest.raises(NotFound) as refusal:
@@ -95,7 +97,7 @@ def test_another_query_is_as_absent_as_none(catalog: Catalog, recipient_id: str,
     assert refusal.value.message == GONE
 
 
-def test_an_expired_query_is_gone_and_can_be_submitted_anew(catalog: Catalog) -> None:
+def test_expired_query_is_not_found_and_can_be_submitted_again(catalog: Catalog) -> None:
     first = catalog.queries().submit(query(catalog.queries()))
     almost = catalog.queries(lambda: in_seconds(LIFE.total_seconds() - 5))
     assert almost.find("alice", "table-1", "aB-9_") == first
@@ -108,23 +110,23 @@ def test_an_expired_query_is_gone_and_can_be_submitted_anew(catalog: Catalog) ->
     assert later.get("alice", "table-1", "aB-9_") == second
 
 
-def test_parameters_that_do_not_fit_are_refused_with_the_remedy(catalog: Catalog) -> None:
+def test_too_large_parameters_are_refused_with_a_remedy(catalog: Catalog) -> None:
     store = catalog.queries()
-    with pytest.raises(InvalidParameter, match=r"take 393217 bytes, .* take 393216: .* without asyncquery=true"):
+    with pytest.raises(InvalidParameter, match=r"have 393217 bytes, .* allows 393216: .* without asyncquery=true"):
         store.submit(query(store, parameters="x" * (PARAMETERS_BYTES + 1)))
     assert catalog.items() == []
 
 
-def test_dynamodb_forgets_what_has_expired(catalog: Catalog) -> None:
-    """Its time to live takes epoch seconds, and the leases of the same table have no such attribute."""
+def test_expiry_is_the_time_to_live_attribute(catalog: Catalog) -> None:
+    """The attribute has epoch seconds. Leases in the same table do not have it, so they never expire."""
     store = catalog.queries()
     submitted = store.submit(query(store))
     query_and_count = catalog.items()
     assert [item[schema.CATALOG_EXPIRY] for item in query_and_count] == [
         {"N": str(int(submitted.expires_at.timestamp()))}
     ] * 2
-    told = catalog.dynamo.client.describe_time_to_live(TableName=catalog.catalog_table)["TimeToLiveDescription"]
-    assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": schema.CATALOG_EXPIRY}
+    description = catalog.dynamo.client.describe_time_to_live(TableName=catalog.catalog_table)["TimeToLiveDescription"]
+    assert description == {"TimeToLiveStatus": "ENABLED", "AttributeName": schema.CATALOG_EXPIRY}
     catalog.leases().acquire("s3://bucket/table", "one", LIFE)
     assert [schema.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 2
 
@@ -133,23 +135,26 @@ def numbered(store: QueryStore, number: int, **changed: object) -> Query:
     return query(store, id=f"q-{number}", **changed)
 
 
-def test_a_recipient_has_so_many_live_queries_and_no_more(catalog: Catalog) -> None:
+def test_live_queries_of_a_recipient_are_limited(catalog: Catalog) -> None:
     store = catalog.queries(lambda: 1_700_000_000.0, most=3)
-    held = [store.submit(numbered(store, number)) for number in range(3)]
+    queries = [store.submit(numbered(store, number)) for number in range(3)]
     with pytest.raises(TooManyRequests) as refusal:
         store.submit(numbered(store, 3))
     assert (refusal.value.status, refusal.value.code) == (429, "RESOURCE_EXHAUSTED")
     assert refusal.value.message.startswith("You have 3 submitted queries ")
-    assert "Ask without asyncquery=true, or later. The first of them expires at 2023-11-15T" in refusal.value.message
+    assert (
+        "Send the request without asyncquery=true, or later. The first of them expires at 2023-11-15T"
+        in refusal.value.message
+    )
     assert store.find("alice", "table-1", "q-3") is None
-    # A repeated submission is none; another recipient has a count of its own; another table has not.
-    assert [store.submit(numbered(store, number, version=9)) for number in range(3)] == held
+    # A repeated submission does not count. Each recipient has one count for all tables.
+    assert [store.submit(numbered(store, number, version=9)) for number in range(3)] == queries
     assert store.submit(numbered(store, 3, recipient_id="bob")).recipient_id == "bob"
     with pytest.raises(TooManyRequests):
         store.submit(numbered(store, 3, table_id="table-2"))
 
 
-def test_expired_queries_count_no_more(catalog: Catalog) -> None:
+def test_expired_queries_do_not_count(catalog: Catalog) -> None:
     store = catalog.queries(most=2)
     for number in range(2):
         store.submit(numbered(store, number))
@@ -160,7 +165,7 @@ def test_expired_queries_count_no_more(catalog: Catalog) -> None:
         later.submit(numbered(later, 3))
 
 
-def test_large_queries_take_the_room_of_many(catalog: Catalog) -> None:
+def test_total_size_of_queries_is_limited(catalog: Catalog) -> None:
     store = catalog.queries()
     room = MOST_BYTES // PARAMETERS_BYTES
     for number in range(room):
@@ -170,7 +175,7 @@ def test_large_queries_take_the_room_of_many(catalog: Catalog) -> None:
     assert store.submit(numbered(store, room, parameters="x" * 1000)).id == f"q-{room}"
 
 
-def test_submissions_at_once_do_not_exceed_the_ceiling(catalog: Catalog) -> None:
+def test_concurrent_submissions_respect_the_limit(catalog: Catalog) -> None:
     store = catalog.queries(most=5)
 
     def submit(number: int) -> Query | TooManyRequests:
@@ -180,8 +185,8 @@ def test_submissions_at_once_do_not_exceed_the_ceiling(catalog: Catalog) -> None
             return refusal
 
     with ThreadPoolExecutor(RACERS) as pool:
-        found = list(pool.map(submit, range(RACERS)))
+        results = list(pool.map(submit, range(RACERS)))
     recorded = [number for number in range(RACERS) if store.find("alice", "table-1", f"q-{number}")]
     assert len(recorded) == 5
-    assert [number for number, one in enumerate(found) if isinstance(one, Query)] == recorded
-    assert {one.message[:10] for one in found if isinstance(one, TooManyRequests)} == {"You have 5"}
+    assert [number for number, result in enumerate(results) if isinstance(result, Query)] == recorded
+    assert {result.message[:10] for result in results if isinstance(result, TooManyRequests)} == {"You have 5"}

@@ -1,4 +1,4 @@
-"""Sixteen at once: one winner where one may win, two where two may, and counts that stay true."""
+"""Concurrent changes by sixteen threads: the right number of winners, and correct counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOCATION = "s3://bucket/some/table"
 
 
 def race(*contestants: Callable[[], Any]) -> list[Any]:
-    """Run all at the same moment; return what each returned or, of the refusals, which it met."""
+    """Run all at the same time; return each result or error."""
     line = threading.Barrier(len(contestants))
 
     def run(contestant: Callable[[], Any]) -> Any:
@@ -39,20 +39,25 @@ def race(*contestants: Callable[[], Any]) -> list[Any]:
 
 
 def winners(results: list[Any], refusal: type[DeltaicError]) -> list[Any]:
-    """Return what succeeded, and see that the rest failed as expected."""
+    """Return the successful results, and check that all others are the expected error."""
     won = [result for result in results if not isinstance(result, DeltaicError)]
     lost = [result for result in results if isinstance(result, DeltaicError)]
     assert {type(result) for result in lost} <= {refusal}
     return won
 
 
-def test_one_of_many_creators_of_a_share_wins(catalog: Catalog) -> None:
-    results = race(*[lambda n=n: catalog.admin.shares.create("Name" if n % 2 else "nAME") for n in range(RACERS)])
+def test_concurrent_creates_of_a_share_have_one_winner(catalog: Catalog) -> None:
+    results = race(
+        *[
+            lambda number=number: catalog.admin.shares.create("Name" if number % 2 else "nAME")
+            for number in range(RACERS)
+        ]
+    )
     (won,) = winners(results, AlreadyExists)
     assert catalog.admin.shares.get("name") == won
 
 
-def test_one_of_many_creators_of_a_table_wins_and_the_count_is_one(catalog: Catalog) -> None:
+def test_concurrent_creates_of_a_table_count_it_once(catalog: Catalog) -> None:
     catalog.admin.shares.create("s")
     catalog.admin.schemas.create("s", "d")
     results = race(*[lambda: catalog.admin.tables.create("s", "d", "t", LOCATION)] * RACERS)
@@ -62,47 +67,54 @@ def test_one_of_many_creators_of_a_table_wins_and_the_count_is_one(catalog: Cata
     catalog.admin.schemas.delete("s", "d")
 
 
-def test_many_tables_made_at_once_are_all_counted(catalog: Catalog) -> None:
+def test_concurrent_creates_of_tables_are_all_counted(catalog: Catalog) -> None:
     catalog.admin.shares.create("s")
     catalog.admin.schemas.create("s", "d")
-    results = race(*[lambda n=n: catalog.admin.tables.create("s", "d", f"t{n}", LOCATION) for n in range(RACERS)])
+    results = race(
+        *[
+            lambda number=number: catalog.admin.tables.create("s", "d", f"t{number}", LOCATION)
+            for number in range(RACERS)
+        ]
+    )
     assert len(winners(results, Conflict)) == RACERS
     with pytest.raises(Conflict, match=r"has 16 table\(s\)"):
         catalog.admin.schemas.delete("s", "d")
-    deleted = race(*[lambda n=n: catalog.admin.tables.delete("s", "d", f"t{n}") for n in range(RACERS)])
+    deleted = race(
+        *[lambda number=number: catalog.admin.tables.delete("s", "d", f"t{number}") for number in range(RACERS)]
+    )
     assert len(winners(deleted, Conflict)) == RACERS
     catalog.admin.schemas.delete("s", "d")
 
 
-def test_many_tables_that_share_whole_folders_are_made_at_once(catalog: Catalog) -> None:
+def test_unfiltered_folders_are_created_concurrently(catalog: Catalog) -> None:
     catalog.admin.shares.create("s")
     catalog.admin.schemas.create("s", "d")
     create = partial(catalog.admin.tables.create, "s", "d", access_modes=["url", "dir"])
-    many = 2 * RACERS  # each raises one revision that all others have read
+    many = 2 * RACERS  # each increments a revision that all others have read
     results = race(*[partial(create, f"t{number}", f"{LOCATION}/{number}") for number in range(many)])
     assert len(winners(results, Conflict)) == many
     assert len(list(catalog.admin.tables.list("s", "d"))) == many
 
 
-def test_one_of_many_creators_of_a_recipient_and_of_a_grant_wins(catalog: Catalog) -> None:
+def test_concurrent_creates_of_a_recipient_and_a_grant_have_one_winner(catalog: Catalog) -> None:
     catalog.admin.shares.create("s")
     (alice,) = winners(race(*[lambda: catalog.admin.recipients.create("alice")] * RACERS), AlreadyExists)
     winners(race(*[lambda: catalog.admin.grants.create("alice", "s")] * RACERS), AlreadyExists)
     assert [share.name for share in catalog.reader.list_shares(alice.id, None, 9)] == ["s"]
 
 
-def test_no_more_than_two_live_tokens_come_out_of_a_race(catalog: Catalog) -> None:
+def test_concurrent_creates_of_tokens_leave_two_live_ones(catalog: Catalog) -> None:
     alice = catalog.admin.recipients.create("alice")
     results = race(*[lambda: catalog.token_admin().create(alice)] * RACERS)
     won = winners(results, Conflict)
     assert len(won) == 2
-    listed = catalog.token_admin().list(alice.id)
-    assert {token.id for token in listed} == {issued.token.id for issued in won}
+    tokens = catalog.token_admin().list(alice.id)
+    assert {token.id for token in tokens} == {issued.token.id for issued in won}
     for issued in won:
         assert catalog.tokens().authenticate(issued.secret).recipient_id == alice.id
 
 
-def test_racing_rotations_without_overlap_leave_one_live_token(catalog: Catalog) -> None:
+def test_concurrent_rotations_without_overlap_leave_one_live_token(catalog: Catalog) -> None:
     alice = catalog.admin.recipients.create("alice")
     results = race(*[lambda: catalog.token_admin().create(alice, overlap=timedelta(0))] * 8)
     won = winners(results, Conflict)
@@ -111,20 +123,28 @@ def test_racing_rotations_without_overlap_leave_one_live_token(catalog: Catalog)
     assert live[0] in {issued.token.id for issued in won}
 
 
-def test_no_update_is_lost(catalog: Catalog) -> None:
+def test_concurrent_updates_are_all_stored(catalog: Catalog) -> None:
     catalog.admin.shares.create("s")
-    race(*[lambda n=n: catalog.admin.shares.update("s", add_properties={f"k{n}": "v"}) for n in range(8)])
-    assert set(catalog.admin.shares.get("s").properties) == {f"k{n}" for n in range(8)}
+    race(
+        *[
+            lambda number=number: catalog.admin.shares.update("s", add_properties={f"k{number}": "v"})
+            for number in range(8)
+        ]
+    )
+    assert set(catalog.admin.shares.get("s").properties) == {f"k{number}" for number in range(8)}
 
 
 @pytest.mark.parametrize("force", [False, True], ids=["unless-empty", "forced"])
-def test_deleting_a_parent_against_making_a_child_leaves_no_orphan(catalog: Catalog, force: bool) -> None:
+def test_concurrent_delete_and_create_leave_no_orphan(catalog: Catalog, force: bool) -> None:
     for _ in range(5):
         catalog.admin.shares.create("s")
         catalog.admin.schemas.create("s", "d")
         race(
             lambda: catalog.admin.schemas.delete("s", "d", force=force),
-            *[lambda n=n: catalog.admin.tables.create("s", "d", f"t{n}", LOCATION) for n in range(4)],
+            *[
+                lambda number=number: catalog.admin.tables.create("s", "d", f"t{number}", LOCATION)
+                for number in range(4)
+            ],
         )
         schemas = {schema.name for schema in catalog.admin.schemas.list("s")}
         tables = list(catalog.admin.tables.list("s"))
@@ -133,7 +153,7 @@ def test_deleting_a_parent_against_making_a_child_leaves_no_orphan(catalog: Cata
         assert catalog.items() == []
 
 
-def test_deleting_a_share_against_granting_it_leaves_no_grant(catalog: Catalog) -> None:
+def test_concurrent_delete_and_grant_leave_no_grant(catalog: Catalog) -> None:
     alice = catalog.admin.recipients.create("alice")
     for _ in range(5):
         catalog.admin.shares.create("s")
@@ -144,7 +164,7 @@ def test_deleting_a_share_against_granting_it_leaves_no_grant(catalog: Catalog) 
         assert catalog.reader.list_shares(alice.id, None, 9) == []
 
 
-def test_deleting_a_recipient_against_making_tokens_leaves_none(catalog: Catalog) -> None:
+def test_concurrent_delete_of_a_recipient_leaves_no_tokens(catalog: Catalog) -> None:
     for _ in range(3):
         alice = catalog.admin.recipients.create("alice")
         results = race(
@@ -158,12 +178,12 @@ def test_deleting_a_recipient_against_making_tokens_leaves_none(catalog: Catalog
         assert catalog.items() == []
 
 
-def test_one_of_many_writers_gets_the_lease(catalog: Catalog) -> None:
-    def take(n: int) -> int:
-        catalog.leases().acquire(LOCATION, f"run {n}", timedelta(minutes=1))
-        return n
+def test_one_of_concurrent_writers_gets_the_lease(catalog: Catalog) -> None:
+    def acquire(number: int) -> int:
+        catalog.leases().acquire(LOCATION, f"run {number}", timedelta(minutes=1))
+        return number
 
-    (won,) = winners(race(*[lambda n=n: take(n) for n in range(RACERS)]), Conflict)
-    held = held_lease(catalog.leases(), LOCATION)
-    assert held is not None
-    assert (held.holder, held.fence) == (f"run {won}", 1)
+    (won,) = winners(race(*[lambda number=number: acquire(number) for number in range(RACERS)]), Conflict)
+    lease = held_lease(catalog.leases(), LOCATION)
+    assert lease is not None
+    assert (lease.holder, lease.fence) == (f"run {won}", 1)

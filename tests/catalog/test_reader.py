@@ -1,4 +1,4 @@
-"""What a recipient sees: what is granted, in order, and nothing that tells ungranted from absent."""
+"""Recipients see granted entries in order, and no difference between ungranted and absent ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def alice(catalog: Catalog) -> str:
     return recipient.id
 
 
-def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog, alice: str) -> None:
+def test_listings_contain_granted_entries_in_the_order_of_keys(catalog: Catalog, alice: str) -> None:
     reader = catalog.reader
     assert [share.name for share in reader.list_shares(alice, None, 501)] == ["Mine"]
     assert [schema.name for schema in reader.list_schemas(alice, "MINE", None, 501)] == ["a", "B"]
@@ -45,24 +45,24 @@ def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog
     assert {(table.share, table.location) for table in everything} == {("Mine", LOCATION)}
 
 
-@pytest.mark.parametrize(("reason", "listed"), [("", ["T1", "t2"]), ("its log has a gap", ["T1"])])
-def test_a_table_without_a_reason_not_to_be_listed_is_listed(
-    catalog: Catalog, alice: str, reason: str, listed: list[str]
+@pytest.mark.parametrize(("reason", "expected"), [("", ["T1", "t2"]), ("its log has a gap", ["T1"])])
+def test_table_with_a_hidden_reason_is_not_listed(
+    catalog: Catalog, alice: str, reason: str, expected: list[str]
 ) -> None:
-    place = keys.asset("table", "mine", "a", "t2")
-    catalog.dynamo.transact([update(catalog.catalog_table, place, assign={"unlisted": reason})])
-    assert [table.name for table in catalog.reader.list_tables(alice, "mine", "a", None, 501)] == listed
-    with nullcontext() if "t2" in listed else pytest.raises(NotFound):
+    key = keys.asset("table", "mine", "a", "t2")
+    catalog.dynamo.transact([update(catalog.catalog_table, key, assign={"unlisted": reason})])
+    assert [table.name for table in catalog.reader.list_tables(alice, "mine", "a", None, 501)] == expected
+    with nullcontext() if "t2" in expected else pytest.raises(NotFound):
         assert catalog.reader.get_table(alice, "mine", "a", "t2").table.name == "t2"
 
 
-def test_a_stranger_sees_an_empty_server(catalog: Catalog, alice: str) -> None:
+def test_unknown_recipient_sees_no_shares(catalog: Catalog, alice: str) -> None:
     assert catalog.reader.list_shares(f"{alice}x", None, 501) == []
 
 
-def test_look_ups_ignore_case_and_answer_the_original_spelling(catalog: Catalog, alice: str) -> None:
-    found = catalog.reader.get_table(alice, "mINE", "b", "t1").table
-    assert (found.share, found.schema_name, found.name) == ("Mine", "B", "T1")
+def test_look_ups_ignore_case_and_return_the_original_spelling(catalog: Catalog, alice: str) -> None:
+    table = catalog.reader.get_table(alice, "mINE", "b", "t1").table
+    assert (table.share, table.schema_name, table.name) == ("Mine", "B", "T1")
     assert catalog.reader.get_share(alice, "mine").name == "Mine"
 
 
@@ -78,7 +78,7 @@ def test_look_ups_ignore_case_and_answer_the_original_spelling(catalog: Catalog,
         ),
     ],
 )
-def test_ungranted_cannot_be_told_from_absent(
+def test_ungranted_entry_looks_like_an_absent_one(
     catalog: Catalog, alice: str, ask: Callable[[CatalogReader, str, str], object], message: str
 ) -> None:
     requests: list[str] = []
@@ -110,7 +110,7 @@ def test_ungranted_cannot_be_told_from_absent(
         pytest.param(lambda r, a: r.get_table(a, "mine", "a", "No"), f"'mine/a/No' {UNKNOWN}", id="table"),
     ],
 )
-def test_what_a_granted_share_lacks_is_named(
+def test_missing_entry_of_a_granted_share_is_named(
     catalog: Catalog, alice: str, ask: Callable[[CatalogReader, str], object], message: str
 ) -> None:
     with pytest.raises(NotFound) as refusal:
@@ -119,27 +119,27 @@ def test_what_a_granted_share_lacks_is_named(
 
 
 @pytest.mark.parametrize(
-    "typed",
+    "name",
     ["", " ", "mine/a", "/", "mine\0", "\ud800", "x" * 5000, "\U0001f600" * 600, "mine0", "ßß", "mine/../mine"],
     ids=ascii,
 )
-def test_whatever_is_typed_as_a_name_is_not_found(catalog: Catalog, alice: str, typed: str) -> None:
+def test_any_unknown_name_is_not_found(catalog: Catalog, alice: str, name: str) -> None:
     reader = catalog.reader
     for ask in (
-        lambda: reader.get_share(alice, typed),
-        lambda: reader.list_schemas(alice, typed, None, 9),
-        lambda: reader.list_tables(alice, "mine", typed, None, 9),
-        lambda: reader.get_table(alice, "mine", "a", typed),
-        lambda: reader.get_table(alice, "mine", typed, "t1"),
-        lambda: reader.get_table(alice, typed, "a", "t1"),
-        lambda: reader.get_share(typed, "mine"),
+        lambda: reader.get_share(alice, name),
+        lambda: reader.list_schemas(alice, name, None, 9),
+        lambda: reader.list_tables(alice, "mine", name, None, 9),
+        lambda: reader.get_table(alice, "mine", "a", name),
+        lambda: reader.get_table(alice, "mine", name, "t1"),
+        lambda: reader.get_table(alice, name, "a", "t1"),
+        lambda: reader.get_share(name, "mine"),
     ):
         with pytest.raises(NotFound):
             ask()
-    assert reader.list_shares(typed, None, 9) == []
+    assert reader.list_shares(name, None, 9) == []
 
 
-def test_a_grant_that_outlives_its_share_for_a_moment_does_not_end_the_listing(catalog: Catalog, alice: str) -> None:
+def test_grant_of_a_deleted_share_does_not_end_the_listing(catalog: Catalog, alice: str) -> None:
     for name in ("m1", "m2", "m3", "m4"):
         catalog.admin.shares.create(name)
         catalog.admin.grants.create("alice", name)
@@ -151,7 +151,7 @@ def test_a_grant_that_outlives_its_share_for_a_moment_does_not_end_the_listing(c
     assert [share.name for share in catalog.reader.list_shares(alice, "m1", 1)] == ["m3"]
 
 
-def test_a_listing_goes_on_beyond_one_megabyte(catalog: Catalog, alice: str) -> None:
+def test_listing_continues_beyond_one_megabyte(catalog: Catalog, alice: str) -> None:
     comment = "\U0001f600" * 65_000
     for number in range(6):
         catalog.admin.schemas.create("mine", f"wide{number}", comment=comment)
@@ -159,7 +159,7 @@ def test_a_listing_goes_on_beyond_one_megabyte(catalog: Catalog, alice: str) -> 
 
 
 @pytest.mark.slow
-def test_more_shares_than_one_batch_holds(catalog: Catalog) -> None:
+def test_listing_has_more_shares_than_one_batch(catalog: Catalog) -> None:
     alice = catalog.admin.recipients.create("alice").id
     for number in range(101):
         catalog.admin.shares.create(f"s{number:03}")
@@ -168,8 +168,8 @@ def test_more_shares_than_one_batch_holds(catalog: Catalog) -> None:
     assert names == [f"s{number:03}" for number in range(101)]
 
 
-def test_the_storage_of_a_table_is_found_or_the_table_is_unreadable(catalog: Catalog) -> None:
-    made = catalog.admin.storages.create("MinIO", endpoint="http://minio:9000")
-    assert catalog.reader.get_storage("minio") == made
+def test_table_without_its_storage_is_unreadable(catalog: Catalog) -> None:
+    storage = catalog.admin.storages.create("MinIO", endpoint="http://minio:9000")
+    assert catalog.reader.get_storage("minio") == storage
     with pytest.raises(TableUnreadable):
         catalog.reader.get_storage("other")

@@ -1,4 +1,4 @@
-"""Recipients and grants: an id for ever, both sides of a grant or neither, and nothing left of who is deleted."""
+"""Recipients and grants: ids, validation, both items of a grant, and deletion."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from catalog.conftest import Catalog
 
 
-def test_a_recipient_has_an_id_of_its_own(catalog: Catalog) -> None:
-    made = catalog.admin.recipients.create("Alice@example.org", comment="c", properties={"country": "de"})
-    assert str(UUID(made.id)) == made.id
-    assert catalog.admin.recipients.get("alice@EXAMPLE.org") == made
+def test_recipient_has_an_id_that_never_changes(catalog: Catalog) -> None:
+    recipient = catalog.admin.recipients.create("Alice@example.org", comment="c", properties={"country": "de"})
+    assert str(UUID(recipient.id)) == recipient.id
+    assert catalog.admin.recipients.get("alice@EXAMPLE.org") == recipient
     changed = catalog.admin.recipients.update("alice@example.org", comment="d", add_properties={"x": "y"})
-    assert (changed.id, changed.name, changed.comment) == (made.id, "Alice@example.org", "d")
+    assert (changed.id, changed.name, changed.comment) == (recipient.id, "Alice@example.org", "d")
     assert changed.properties == {"country": "de", "x": "y"}
     assert list(catalog.admin.recipients.list()) == [changed]
 
 
 @pytest.mark.parametrize("text", ["\ud800", '["\\ud800"]', '["a", "b\\udfff"]', '["\udcff"]'], ids=ascii)
-def test_text_that_is_no_unicode_enters_no_recipient(catalog: Catalog, text: str) -> None:
+def test_invalid_unicode_in_a_property_is_refused(catalog: Catalog, text: str) -> None:
     admin = catalog.admin
     alice = admin.recipients.create("alice", properties={"pair": '["\\ud83d\\ude00"]'})
     with pytest.raises(InvalidParameter):
@@ -35,23 +35,23 @@ def test_text_that_is_no_unicode_enters_no_recipient(catalog: Catalog, text: str
     assert list(admin.recipients.list()) == [alice]
 
 
-def test_text_that_is_no_unicode_enters_no_view_filter_or_comment(catalog: Catalog) -> None:
+def test_invalid_unicode_in_any_attribute_is_refused(catalog: Catalog) -> None:
     admin = catalog.admin
     admin.shares.create("s")
     admin.schemas.create("s", "d")
     table = admin.tables.create("s", "d", "t", "s3://bucket/t")
-    half = "a\udcff"
+    invalid = "a\udcff"
     attempts: list[Callable[[], object]] = [
-        lambda: admin.shares.create(half),
-        lambda: admin.shares.get(half),
-        lambda: admin.schemas.create("s", half),
-        lambda: admin.tables.create("s", "d", half, "s3://bucket/u"),
-        lambda: admin.tables.create("s", "d", "u", f"s3://bucket/{half}"),
-        lambda: admin.tables.update("s", "d", "t", hidden_columns=(half,)),
-        lambda: admin.tables.update("s", "d", "t", partition_filter=f"day = '{half}'"),
-        lambda: admin.recipients.create("alice", comment=half),
-        lambda: admin.recipients.get(half),
-        lambda: admin.storages.create("other", endpoint=f"http://{half}:9000"),
+        lambda: admin.shares.create(invalid),
+        lambda: admin.shares.get(invalid),
+        lambda: admin.schemas.create("s", invalid),
+        lambda: admin.tables.create("s", "d", invalid, "s3://bucket/u"),
+        lambda: admin.tables.create("s", "d", "u", f"s3://bucket/{invalid}"),
+        lambda: admin.tables.update("s", "d", "t", hidden_columns=(invalid,)),
+        lambda: admin.tables.update("s", "d", "t", partition_filter=f"day = '{invalid}'"),
+        lambda: admin.recipients.create("alice", comment=invalid),
+        lambda: admin.recipients.get(invalid),
+        lambda: admin.storages.create("other", endpoint=f"http://{invalid}:9000"),
     ]
     for attempt in attempts:
         with pytest.raises((InvalidParameter, NotFound)):
@@ -59,7 +59,7 @@ def test_text_that_is_no_unicode_enters_no_view_filter_or_comment(catalog: Catal
     assert list(admin.tables.list("s")) == [table]
 
 
-def test_a_grant_is_seen_from_both_sides(catalog: Catalog) -> None:
+def test_grant_is_listed_by_recipient_and_by_share(catalog: Catalog) -> None:
     admin = catalog.admin
     for share in ("zebra", "Apple", "middle"):
         admin.shares.create(share)
@@ -73,7 +73,7 @@ def test_a_grant_is_seen_from_both_sides(catalog: Catalog) -> None:
     assert admin.grants.get("alice", "apple").share_id == admin.shares.get("apple").id
 
 
-def test_a_revoked_grant_is_gone_on_both_sides(catalog: Catalog) -> None:
+def test_revoked_grant_is_in_no_listing(catalog: Catalog) -> None:
     admin = catalog.admin
     admin.shares.create("s")
     alice = admin.recipients.create("alice")
@@ -88,7 +88,7 @@ def test_a_revoked_grant_is_gone_on_both_sides(catalog: Catalog) -> None:
     admin.grants.create("alice", "s")
 
 
-def test_deleting_a_recipient_takes_its_tokens_and_grants(catalog: Catalog) -> None:
+def test_deleted_recipient_loses_its_tokens_and_grants(catalog: Catalog) -> None:
     admin = catalog.admin
     admin.shares.create("s")
     bob = admin.recipients.create("bob")
@@ -105,7 +105,7 @@ def test_deleting_a_recipient_takes_its_tokens_and_grants(catalog: Catalog) -> N
     assert catalog.reader.get_share(bob.id, "s").name == "s"
 
 
-def test_no_token_and_no_grant_for_a_recipient_that_is_going_or_gone(catalog: Catalog) -> None:
+def test_deleted_recipient_gets_no_token(catalog: Catalog) -> None:
     admin = catalog.admin
     admin.shares.create("s")
     alice = admin.recipients.create("alice")

@@ -1,4 +1,4 @@
-"""Making the tables where no template does it."""
+"""Creation of the tables without a template."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KEYS = [
 ]
 
 
-def test_making_the_tables_again_changes_nothing(catalog: Catalog) -> None:
+def test_creating_the_tables_again_changes_nothing(catalog: Catalog) -> None:
     catalog.admin.shares.create("kept")
     schema.create(catalog.dynamo.client, catalog.catalog_table, catalog.tokens_table)
     assert [share.name for share in catalog.admin.shares.list()] == ["kept"]
-    described = catalog.dynamo.client.describe_table(TableName=catalog.catalog_table)["Table"]
-    assert described["KeySchema"] == KEYS
+    description = catalog.dynamo.client.describe_table(TableName=catalog.catalog_table)["Table"]
+    assert description["KeySchema"] == KEYS

@@ -1,4 +1,4 @@
-"""What a recipient is shown to see: its beginning costs a few requests, however much it holds."""
+"""View of a recipient's tables, whose first rows need few requests for any number of grants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SIZE = Size(shares=40, recipients=2, tables=160)
 
 
-def test_the_first_tables_are_found_without_reading_all_shares(catalog: Catalog) -> None:
+def test_first_tables_are_found_without_reading_all_shares(catalog: Catalog) -> None:
     write(catalog.dynamo.client, catalog.catalog_table, entries(SIZE))
     holder = catalog.admin.recipients.get(recipient_name(0))
     assert len([*catalog.admin.grants.of_recipient(holder.name)]) == SIZE.shares
@@ -27,9 +27,9 @@ def test_the_first_tables_are_found_without_reading_all_shares(catalog: Catalog)
 
     events.register("before-send.dynamodb", count)
     try:
-        found = list(islice(seen(catalog.admin, catalog.reader, holder), 6))
+        entries_seen = list(islice(seen(catalog.admin, catalog.reader, holder), 6))
     finally:
         events.unregister("before-send.dynamodb", count)
-    shares = [one.table.share for one in found if isinstance(one, SeenTable)]
+    shares = [entry.table.share for entry in entries_seen if isinstance(entry, SeenTable)]
     assert shares == [*[share_name(0)] * 4, share_name(1)]
     assert len(requests) < SIZE.shares

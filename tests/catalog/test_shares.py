@@ -1,4 +1,4 @@
-"""Shares, schemas, tables and storages: what may be made, how it changes, and when it may go."""
+"""Create, update and delete shares, schemas, tables and storages."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from catalog.conftest import Catalog
-    from deltaic.catalog.items import Named, Recipient
+    from deltaic.catalog.items import NamedItem, Recipient
 
 LOCATION = "s3://bucket/some/table"
 
 
-def test_a_share_keeps_what_it_was_made_with(catalog: Catalog) -> None:
-    made = catalog.admin.shares.create("Vaccine", display_name="Vaccines", comment="c", properties={"owner": "me"})
-    found = catalog.admin.shares.get("vACCINE")
-    assert found == made
-    assert (found.name, found.display_name, found.comment, found.properties) == (
+def test_share_keeps_its_settings(catalog: Catalog) -> None:
+    share = catalog.admin.shares.create("Vaccine", display_name="Vaccines", comment="c", properties={"owner": "me"})
+    stored = catalog.admin.shares.get("vACCINE")
+    assert stored == share
+    assert (stored.name, stored.display_name, stored.comment, stored.properties) == (
         "Vaccine",
         "Vaccines",
         "c",
         {"owner": "me"},
     )
-    assert str(UUID(found.id)) == found.id
+    assert str(UUID(stored.id)) == stored.id
 
 
-def test_a_share_may_bring_its_id_along(catalog: Catalog) -> None:
-    brought = "EDACC4A7-6600-4FBB-85F3-A62A5CE6761F"
-    assert catalog.admin.shares.create("a", share_id=brought).id == brought.lower()
+def test_share_can_have_a_given_id(catalog: Catalog) -> None:
+    share_id = "EDACC4A7-6600-4FBB-85F3-A62A5CE6761F"
+    assert catalog.admin.shares.create("a", share_id=share_id).id == share_id.lower()
     with pytest.raises(InvalidParameter, match="not a UUID"):
         catalog.admin.shares.create("b", share_id="seven")
 
 
-def test_an_update_keeps_the_rest_and_the_id(catalog: Catalog) -> None:
-    made = catalog.admin.shares.create("s", comment="before", properties={"a": "1", "b": "2"})
+def test_update_keeps_other_settings_and_the_id(catalog: Catalog) -> None:
+    share = catalog.admin.shares.create("s", comment="before", properties={"a": "1", "b": "2"})
     changed = catalog.admin.shares.update(
         "S", display_name="D", add_properties={"b": "3", "c": ""}, remove_properties=("a",)
     )
-    assert (changed.id, changed.comment, changed.display_name) == (made.id, "before", "D")
+    assert (changed.id, changed.comment, changed.display_name) == (share.id, "before", "D")
     assert changed.properties == {"b": "3", "c": ""}
     assert catalog.admin.shares.update("s", comment="").comment == ""
     assert catalog.admin.shares.get("s").display_name == "D"
-    with pytest.raises(InvalidParameter, match=r"no property 'd' \(there are: b, c\)"):
+    with pytest.raises(InvalidParameter, match=r"property 'd' does not exist: .* \(b, c\)"):
         catalog.admin.shares.update("s", add_properties={"a": "4"}, remove_properties=("d",))
     assert catalog.admin.shares.get("s").properties == {"b": "3", "c": ""}
 
@@ -84,7 +84,7 @@ def test_an_update_keeps_the_rest_and_the_id(catalog: Catalog) -> None:
         pytest.param(lambda admin: admin.recipients.create("a/b"), id="recipient"),
     ],
 )
-def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
+def test_invalid_settings_are_refused_and_leave_no_items(
     catalog: Catalog, create: Callable[[CatalogAdmin], object]
 ) -> None:
     catalog.admin.shares.create("s")
@@ -95,7 +95,7 @@ def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
     assert catalog.items() == before
 
 
-def test_a_share_of_more_than_400_kb_is_refused(catalog: Catalog) -> None:
+def test_share_above_400_kb_is_refused(catalog: Catalog) -> None:
     wide = {f"{n:02}": "\U0001f600" * 1000 for n in range(50)}
     with pytest.raises(InvalidParameter, match="400 KB"):
         catalog.admin.shares.create("x", comment="\U0001f600" * 65_536, properties=wide)
@@ -112,7 +112,7 @@ def test_a_share_of_more_than_400_kb_is_refused(catalog: Catalog) -> None:
         pytest.param(lambda admin: admin.grants.create("Alice", "S"), id="grant"),
     ],
 )
-def test_a_name_in_another_case_is_the_same_name(catalog: Catalog, create: Callable[[CatalogAdmin], object]) -> None:
+def test_name_in_another_case_exists_already(catalog: Catalog, create: Callable[[CatalogAdmin], object]) -> None:
     fill(catalog.admin)
     with pytest.raises(AlreadyExists):
         create(catalog.admin)
@@ -149,9 +149,7 @@ def test_a_name_in_another_case_is_the_same_name(catalog: Catalog, create: Calla
         pytest.param(lambda admin: admin.grants.get("bob", "s"), id="show-no-grant"),
     ],
 )
-def test_what_is_absent_is_not_found_and_nothing_changes(
-    catalog: Catalog, ask: Callable[[CatalogAdmin], object]
-) -> None:
+def test_absent_entry_is_not_found(catalog: Catalog, ask: Callable[[CatalogAdmin], object]) -> None:
     fill(catalog.admin)
     catalog.admin.recipients.create("bob")
     before = catalog.items()
@@ -160,9 +158,9 @@ def test_what_is_absent_is_not_found_and_nothing_changes(
     assert catalog.items() == before
 
 
-def test_a_table_keeps_what_it_was_made_with(catalog: Catalog) -> None:
+def test_table_keeps_its_settings(catalog: Catalog) -> None:
     fill(catalog.admin)
-    made = catalog.admin.tables.create(
+    table = catalog.admin.tables.create(
         "S",
         "D",
         "Patients",
@@ -173,36 +171,36 @@ def test_a_table_keeps_what_it_was_made_with(catalog: Catalog) -> None:
         start_version=2**62,
         storage="M",
     )
-    found = catalog.admin.tables.get("s", "d", "patients")
-    assert found == made
-    assert (found.share, found.schema_name, found.name) == ("s", "d", "Patients")
-    assert found.location == "s3a://Bucket.x/a%20b/ü c"
-    assert found.auxiliary_locations == ("s3n://other", "s3://third/x")
-    assert found.access_modes == ("url", "dir")
-    assert (found.history, found.start_version, found.storage) == (True, 2**62, "m")
-    assert found.share_id == catalog.admin.shares.get("s").id
+    stored = catalog.admin.tables.get("s", "d", "patients")
+    assert stored == table
+    assert (stored.share, stored.schema_name, stored.name) == ("s", "d", "Patients")
+    assert stored.location == "s3a://Bucket.x/a%20b/ü c"
+    assert stored.auxiliary_locations == ("s3n://other", "s3://third/x")
+    assert stored.access_modes == ("url", "dir")
+    assert (stored.history, stored.start_version, stored.storage) == (True, 2**62, "m")
+    assert stored.share_id == catalog.admin.shares.get("s").id
 
 
-def test_a_table_may_move_and_change_storage(catalog: Catalog) -> None:
+def test_table_can_move_to_another_storage(catalog: Catalog) -> None:
     fill(catalog.admin)
-    made = catalog.admin.tables.get("s", "d", "t")
+    table = catalog.admin.tables.get("s", "d", "t")
     moved = catalog.admin.tables.update("s", "d", "t", location="s3://new/place", storage="m", access_modes=["dir"])
-    assert (moved.id, moved.location, moved.storage, moved.access_modes) == (made.id, "s3://new/place", "m", ("dir",))
-    with pytest.raises(Conflict, match=r"1 table\(s\) or other folders lie in storage 'm'"):
+    assert (moved.id, moved.location, moved.storage, moved.access_modes) == (table.id, "s3://new/place", "m", ("dir",))
+    with pytest.raises(Conflict, match=r"storage 'm' has 1 table\(s\) or other folders"):
         catalog.admin.storages.delete("m")
     catalog.admin.tables.update("s", "d", "t", storage="", history=True)
     assert catalog.admin.tables.get("s", "d", "t").history is True
     catalog.admin.storages.delete("M")
 
 
-def test_deleting_a_table_frees_its_storage(catalog: Catalog) -> None:
+def test_storage_can_be_deleted_after_its_tables(catalog: Catalog) -> None:
     fill(catalog.admin)
     catalog.admin.tables.create("s", "d", "u", LOCATION, storage="m")
     catalog.admin.tables.delete("S", "D", "U")
     catalog.admin.storages.delete("m")
 
 
-def test_a_parent_with_children_stays(catalog: Catalog) -> None:
+def test_parent_with_children_cannot_be_deleted(catalog: Catalog) -> None:
     fill(catalog.admin)
     before = catalog.items()
     with pytest.raises(Conflict, match=r"schema 's.d' has 1 table\(s\)"):
@@ -212,7 +210,7 @@ def test_a_parent_with_children_stays(catalog: Catalog) -> None:
     assert catalog.items() == before
 
 
-def test_what_is_empty_goes_step_by_step_and_leaves_nothing(catalog: Catalog) -> None:
+def test_empty_parents_are_deleted_without_a_trace(catalog: Catalog) -> None:
     fill(catalog.admin)
     catalog.admin.tables.delete("s", "d", "t")
     catalog.admin.schemas.delete("s", "d")
@@ -222,7 +220,7 @@ def test_what_is_empty_goes_step_by_step_and_leaves_nothing(catalog: Catalog) ->
     assert catalog.items() == []
 
 
-def test_force_takes_the_children_and_the_grants_along(catalog: Catalog) -> None:
+def test_forced_deletion_removes_children_and_grants(catalog: Catalog) -> None:
     fill(catalog.admin)
     catalog.admin.schemas.create("s", "other")
     catalog.admin.tables.create("s", "other", "u", LOCATION, storage="m")
@@ -233,7 +231,7 @@ def test_force_takes_the_children_and_the_grants_along(catalog: Catalog) -> None
     assert catalog.items() == []
 
 
-def test_a_share_made_anew_is_another_share(catalog: Catalog) -> None:
+def test_share_created_again_has_a_new_id(catalog: Catalog) -> None:
     fill(catalog.admin)
     first = catalog.admin.shares.delete("s", force=True)
     again = catalog.admin.shares.create("s")
@@ -242,9 +240,9 @@ def test_a_share_made_anew_is_another_share(catalog: Catalog) -> None:
     assert [*catalog.admin.grants.of_share("s")] == []
 
 
-def test_a_deletion_that_was_interrupted_is_hidden_and_finished_by_repeating_it(catalog: Catalog) -> None:
+def test_interrupted_deletion_is_hidden_and_can_be_repeated(catalog: Catalog) -> None:
     fill(catalog.admin)
-    mark(catalog, "shares", "share/s")
+    mark_deleting(catalog, "shares", "share/s")
     assert list(catalog.admin.shares.list()) == []
     with pytest.raises(NotFound, match="delete it again"):
         catalog.admin.shares.get("s")
@@ -257,28 +255,28 @@ def test_a_deletion_that_was_interrupted_is_hidden_and_finished_by_repeating_it(
     catalog.admin.shares.create("s")
 
 
-def test_access_keys_are_kept_by_secrets_manager_only(catalog: Catalog, secrets_manager: Any) -> None:
+def test_access_keys_are_stored_only_in_secrets_manager(catalog: Catalog, secrets_manager: Any) -> None:
     admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, lambda: secrets_manager)
     keys = AccessKeys("AKIDEXAMPLE", "very-secret-key")
     assert "very-secret-key" not in repr(keys)
-    made = admin.storages.create("MinIO", endpoint="http://minio:9000/", path_style=True, access_keys=keys)
-    assert (made.secret, made.endpoint) == (f"deltaic/storage/{catalog.catalog_table}/minio", "http://minio:9000")
+    storage = admin.storages.create("MinIO", endpoint="http://minio:9000/", path_style=True, access_keys=keys)
+    assert (storage.secret, storage.endpoint) == (f"deltaic/storage/{catalog.catalog_table}/minio", "http://minio:9000")
     assert "very-secret-key" not in str(catalog.items())
-    kept = secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
-    assert kept == '{"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}'
+    secret = secrets_manager.get_secret_value(SecretId=storage.secret)["SecretString"]
+    assert secret == '{"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}'
     admin.storages.update("minio", access_keys=AccessKeys("AKIDEXAMPLE", "another-key"), region="eu-west-1")
-    assert "another-key" in secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
+    assert "another-key" in secrets_manager.get_secret_value(SecretId=storage.secret)["SecretString"]
     assert admin.storages.get("minio").region == "eu-west-1"
     admin.storages.delete("minio")
     with pytest.raises(secrets_manager.exceptions.ResourceNotFoundException):
-        secrets_manager.get_secret_value(SecretId=made.secret)
-    # The name is free again.
+        secrets_manager.get_secret_value(SecretId=storage.secret)
+    # After the deletion, the name is free.
     admin.storages.create("minio", access_keys=keys)
     admin.storages.delete("minio")
 
 
-def test_half_a_pair_of_access_keys_leaves_no_storage(catalog: Catalog) -> None:
-    with pytest.raises(InvalidParameter, match="pairs"):
+def test_incomplete_access_keys_leave_no_storage(catalog: Catalog) -> None:
+    with pytest.raises(InvalidParameter, match="needs both an id and a secret"):
         catalog.admin.storages.create("m", access_keys=AccessKeys("AKIDEXAMPLE", ""))
     assert catalog.items() == []
 
@@ -292,8 +290,8 @@ def fill(admin: CatalogAdmin) -> None:
     admin.grants.create("alice", "s")
 
 
-def mark(catalog: Catalog, pk: str, sk: str) -> None:
-    """Leave an entry as a deletion leaves it that is cut off after its first step."""
+def mark_deleting(catalog: Catalog, pk: str, sk: str) -> None:
+    """Mark an entry as a deletion does that stops after its first step."""
     catalog.dynamo.client.update_item(
         TableName=catalog.catalog_table,
         Key={"pk": {"S": pk}, "sk": {"S": sk}},
@@ -303,7 +301,7 @@ def mark(catalog: Catalog, pk: str, sk: str) -> None:
     )
 
 
-def test_an_excerpt_of_a_listing_begins_behind_a_name_has_its_letters_and_ends(catalog: Catalog) -> None:
+def test_excerpt_respects_position_prefix_and_limit(catalog: Catalog) -> None:
     names = ["Alpha", "alpine", "beta", "ALPS", "gamma", "al", "\U0001f600"]
     for name in names:
         catalog.admin.shares.create(name)
@@ -314,25 +312,27 @@ def test_an_excerpt_of_a_listing_begins_behind_a_name_has_its_letters_and_ends(c
     catalog.admin.tables.create("beta", "one", "first", LOCATION)
     catalog.admin.tables.create("beta", "one", "second", LOCATION)
 
-    for listed in (catalog.admin.shares.list, catalog.admin.recipients.list):
+    for list_items in (catalog.admin.shares.list, catalog.admin.recipients.list):
 
-        def shown(excerpt: Excerpt, listed: Callable[[Excerpt], Iterable[Named | Recipient]] = listed) -> list[str]:
-            return [each.name for each in listed(excerpt)]
+        def names_of(
+            excerpt: Excerpt, list_items: Callable[[Excerpt], Iterable[NamedItem | Recipient]] = list_items
+        ) -> list[str]:
+            return [each.name for each in list_items(excerpt)]
 
-        assert shown(Excerpt(limit=3)) == ["al", "Alpha", "alpine"]
-        assert shown(Excerpt(after="ALPINE", limit=2)) == ["ALPS", "beta"]
-        assert shown(Excerpt(prefix="aLp")) == ["Alpha", "alpine", "ALPS"]
-        assert shown(Excerpt(after="alpha", prefix="alp", limit=1)) == ["alpine"]
-        assert shown(Excerpt(after="gamma")) == ["\U0001f600"]
-        assert shown(Excerpt(prefix="x" * 2000)) == []
-    assert [one.name for one in catalog.admin.schemas.list("beta", Excerpt(after="one"))] == ["two"]
-    assert [one.name for one in catalog.admin.tables.list("beta", "one", Excerpt(limit=1))] == ["first"]
-    assert [one.share for one in catalog.admin.grants.of_recipient("beta", Excerpt(prefix="al"))] == ["Alpha"]
-    held = [*catalog.admin.grants.of_share("alpha")]
-    assert [*catalog.admin.grants.of_share("alpha", Excerpt(after=held[2].recipient_id, limit=2))] == held[3:5]
+        assert names_of(Excerpt(limit=3)) == ["al", "Alpha", "alpine"]
+        assert names_of(Excerpt(after="ALPINE", limit=2)) == ["ALPS", "beta"]
+        assert names_of(Excerpt(prefix="aLp")) == ["Alpha", "alpine", "ALPS"]
+        assert names_of(Excerpt(after="alpha", prefix="alp", limit=1)) == ["alpine"]
+        assert names_of(Excerpt(after="gamma")) == ["\U0001f600"]
+        assert names_of(Excerpt(prefix="x" * 2000)) == []
+    assert [entry.name for entry in catalog.admin.schemas.list("beta", Excerpt(after="one"))] == ["two"]
+    assert [entry.name for entry in catalog.admin.tables.list("beta", "one", Excerpt(limit=1))] == ["first"]
+    assert [entry.share for entry in catalog.admin.grants.of_recipient("beta", Excerpt(prefix="al"))] == ["Alpha"]
+    grants = [*catalog.admin.grants.of_share("alpha")]
+    assert [*catalog.admin.grants.of_share("alpha", Excerpt(after=grants[2].recipient_id, limit=2))] == grants[3:5]
 
 
-def test_an_excerpt_passes_over_what_is_being_deleted_and_is_full_all_the_same(catalog: Catalog) -> None:
+def test_excerpt_skips_entries_in_deletion(catalog: Catalog) -> None:
     for name in ("a", "b", "c", "d"):
         catalog.admin.shares.create(name)
     catalog.dynamo.transact(

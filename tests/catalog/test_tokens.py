@@ -1,4 +1,4 @@
-"""Tokens: who a bearer is, and that revoked, expired and invented ones are nobody, in the same words."""
+"""Tokens: authentication, expiry, revocation and rotation, with one message for every refusal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def in_days(days: float) -> float:
     return time.time() + days * DAY
 
 
-def test_a_token_says_who_bears_it(catalog: Catalog, alice: Recipient) -> None:
+def test_token_authenticates_its_recipient(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice, comment="laptop")
     token = catalog.tokens().authenticate(issued.secret)
     assert token == issued.token
@@ -36,7 +36,7 @@ def test_a_token_says_who_bears_it(catalog: Catalog, alice: Recipient) -> None:
     assert token.expires_at - token.created_at == timedelta(days=90)
 
 
-def test_the_secret_is_stored_nowhere_and_shown_by_no_repr(catalog: Catalog, alice: Recipient) -> None:
+def test_secret_is_neither_stored_nor_in_a_repr(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice)
     assert len(issued.secret) == 47
     assert issued.secret.startswith("dlt_")
@@ -61,13 +61,13 @@ def test_the_secret_is_stored_nowhere_and_shown_by_no_repr(catalog: Catalog, ali
         pytest.param("../token", id="path"),
     ],
 )
-def test_what_is_no_token_is_nobody(catalog: Catalog, alice: Recipient, bearer: str) -> None:
+def test_invalid_token_is_refused(catalog: Catalog, alice: Recipient, bearer: str) -> None:
     catalog.token_admin().create(alice)
     with pytest.raises(Unauthenticated):
         catalog.tokens().authenticate(bearer)
 
 
-def test_every_refusal_reads_the_same(catalog: Catalog, alice: Recipient) -> None:
+def test_every_refusal_has_the_same_message(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     revoked = admin.create(alice)
     admin.revoke(alice, revoked.token.id)
@@ -81,10 +81,10 @@ def test_every_refusal_reads_the_same(catalog: Catalog, alice: Recipient) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "live"), [(-1, True), (0, False), (1, False)], ids=["before", "at", "after"])
-def test_a_token_ends_at_its_expiry_to_the_second(catalog: Catalog, alice: Recipient, seconds: int, live: bool) -> None:
+def test_token_expires_to_the_second(catalog: Catalog, alice: Recipient, seconds: int, live: bool) -> None:
     issued = catalog.token_admin().create(alice, timedelta(hours=1))
-    moment = issued.token.expires_at.timestamp() + seconds
-    store = catalog.tokens(lambda: moment)
+    now = issued.token.expires_at.timestamp() + seconds
+    store = catalog.tokens(lambda: now)
     if live:
         assert store.authenticate(issued.secret).id == issued.token.id
     else:
@@ -92,7 +92,7 @@ def test_a_token_ends_at_its_expiry_to_the_second(catalog: Catalog, alice: Recip
             store.authenticate(issued.secret)
 
 
-def test_revoking_is_immediate_repeatable_and_hits_one_token(catalog: Catalog, alice: Recipient) -> None:
+def test_revocation_is_immediate_and_repeatable(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     first, second = admin.create(alice), admin.create(alice)
     assert admin.revoke(alice, first.token.id).revoked
@@ -104,7 +104,7 @@ def test_revoking_is_immediate_repeatable_and_hits_one_token(catalog: Catalog, a
         admin.revoke(alice, "nothing")
 
 
-def test_tokens_are_listed_by_recipient_with_their_states(catalog: Catalog, alice: Recipient) -> None:
+def test_tokens_are_listed_by_recipient_with_states(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     bob = catalog.admin.recipients.create("bob")
     admin.create(bob)
@@ -118,7 +118,7 @@ def test_tokens_are_listed_by_recipient_with_their_states(catalog: Catalog, alic
     assert len(admin.list(bob.id)) == 1
 
 
-def test_two_live_tokens_and_no_third(catalog: Catalog, alice: Recipient) -> None:
+def test_third_live_token_is_refused(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     first = admin.create(alice)
     second = admin.create(alice)
@@ -128,7 +128,7 @@ def test_two_live_tokens_and_no_third(catalog: Catalog, alice: Recipient) -> Non
     admin.create(alice)
 
 
-def test_an_expired_token_makes_room(catalog: Catalog, alice: Recipient) -> None:
+def test_expired_token_does_not_count_as_live(catalog: Catalog, alice: Recipient) -> None:
     for _ in range(2):
         catalog.token_admin().create(alice)
     later = catalog.token_admin(lambda: in_days(91))
@@ -136,7 +136,7 @@ def test_an_expired_token_makes_room(catalog: Catalog, alice: Recipient) -> None
     assert catalog.tokens().authenticate(issued.secret).id == issued.token.id
 
 
-def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipient) -> None:
+def test_rotation_shortens_but_never_extends_the_old_token(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     old = admin.create(alice, timedelta(days=10))
     new = admin.create(alice, timedelta(days=20), overlap=timedelta(days=2))
@@ -148,13 +148,13 @@ def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipie
         catalog.tokens(lambda: in_days(2.01)).authenticate(old.secret)
     assert catalog.tokens(lambda: in_days(2.01)).authenticate(new.secret).id == new.token.id
 
-    # The old one has a day left when the next rotation offers it five.
+    # The overlap of the next rotation is longer than the rest of the old token's life.
     later = catalog.token_admin(lambda: in_days(3))
     later.create(alice, overlap=timedelta(days=30))
     assert admin.get(alice, new.token.id).expires_at == new.token.expires_at
 
 
-def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog, alice: Recipient) -> None:
+def test_rotation_with_two_live_tokens_requires_no_overlap(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
     old = [admin.create(alice) for _ in range(2)]
     with pytest.raises(Conflict, match="revoke one"):
@@ -167,7 +167,7 @@ def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog
 
 
 @pytest.mark.parametrize("life", [timedelta(0), timedelta(days=-1), timedelta(days=366)], ids=str)
-def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, life: timedelta) -> None:
+def test_invalid_lifetime_is_refused(catalog: Catalog, alice: Recipient, life: timedelta) -> None:
     with pytest.raises(InvalidParameter):
         catalog.token_admin().create(alice, life)
     with pytest.raises(InvalidParameter):
@@ -177,76 +177,74 @@ def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, lif
     assert catalog.token_admin().list(alice.id) == []
 
 
-def forgotten(catalog: Catalog, now: float) -> None:
-    """Delete what the table forgets by itself at this time; DynamoDB takes days for it, the embedded AWS seconds."""
+def delete_expired(catalog: Catalog, now: float) -> None:
+    """Delete expired items, as DynamoDB does within days."""
     for item in catalog.items():
         if int(item.get(schema.EXPIRY, {"N": now + 1})["N"]) <= now:
             catalog.dynamo.client.delete_item(TableName=catalog.tokens_table, Key={"pk": item["pk"], "sk": item["sk"]})
 
 
-def test_the_table_forgets_a_token_at_its_end_and_its_place_in_the_list_later(
-    catalog: Catalog, alice: Recipient
-) -> None:
+def test_list_item_of_a_token_expires_after_the_token(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice)
     described = catalog.dynamo.client.describe_time_to_live(TableName=catalog.tokens_table)
     assert described["TimeToLiveDescription"]["AttributeName"] == schema.EXPIRY
     ends = issued.token.expires_at
-    told = {item["sk"]["S"]: int(item[schema.EXPIRY]["N"]) for item in catalog.items() if schema.EXPIRY in item}
-    assert told == {
+    expiries = {item["sk"]["S"]: int(item[schema.EXPIRY]["N"]) for item in catalog.items() if schema.EXPIRY in item}
+    assert expiries == {
         "token": ends.timestamp(),
         f"token/{issued.token.id}": (ends + timedelta(days=90)).timestamp(),
     }
 
 
-def test_an_expired_token_is_listed_as_expired_for_ninety_days(catalog: Catalog, alice: Recipient) -> None:
+def test_expired_token_is_listed_for_ninety_days(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice, timedelta(days=1))
     catalog.token_admin().create(alice, overlap=timedelta(hours=1))
-    for days, listed in ((0, ["live"]), (0.1, ["expired"]), (89, ["expired"]), (90.1, [])):
-        forgotten(catalog, in_days(days))
+    for days, expected in ((0, ["live"]), (0.1, ["expired"]), (89, ["expired"]), (90.1, [])):
+        delete_expired(catalog, in_days(days))
         now = datetime.fromtimestamp(in_days(days), UTC)
         tokens = [token for token in catalog.token_admin().list(alice.id) if token.id == issued.token.id]
-        assert [token.state(now) for token in tokens] == listed, days
+        assert [token.state(now) for token in tokens] == expected, days
         if days:
             with pytest.raises(Unauthenticated):
                 catalog.tokens(lambda days=days: in_days(days)).authenticate(issued.secret)  # type: ignore[misc]
 
 
-def test_tokens_whose_list_tells_only_when_it_forgets_them_go_on(catalog: Catalog, alice: Recipient) -> None:
-    """So the releases before lists had an end of their own stored them."""
+def test_tokens_stored_by_older_releases_keep_working(catalog: Catalog, alice: Recipient) -> None:
+    """Older releases stored only `expires` in the list, without a later time for the deletion."""
     issued = [catalog.token_admin().create(alice) for _ in range(2)]
-    for each in issued:
+    for token_issued in issued:
         catalog.dynamo.client.update_item(
             TableName=catalog.tokens_table,
-            Key={"pk": {"S": f"recipient/{alice.id}"}, "sk": {"S": f"token/{each.token.id}"}},
+            Key={"pk": {"S": f"recipient/{alice.id}"}, "sk": {"S": f"token/{token_issued.token.id}"}},
             UpdateExpression="SET expires = :end REMOVE expires_at",
-            ExpressionAttributeValues={":end": {"N": str(int(each.token.expires_at.timestamp()))}},
+            ExpressionAttributeValues={":end": {"N": str(int(token_issued.token.expires_at.timestamp()))}},
         )
-    admin, ids = catalog.token_admin(), [each.token.id for each in issued]
+    admin, ids = catalog.token_admin(), [token_issued.token.id for token_issued in issued]
     assert sorted(token.id for token in admin.list(alice.id)) == sorted(ids)
     assert admin.get(alice, ids[0]) == issued[0].token
     assert admin.revoke(alice, ids[0]).revoked
     admin.create(alice, overlap=timedelta(days=1))
-    forgotten(catalog, in_days(2))
+    delete_expired(catalog, in_days(2))
     assert admin.get(alice, ids[1]).state(datetime.fromtimestamp(in_days(2), UTC)) == "expired"
 
 
-def test_a_token_that_the_table_forgot_can_be_revoked_and_stays_in_the_list(catalog: Catalog, alice: Recipient) -> None:
+def test_token_deleted_from_the_table_can_be_revoked_and_stays_listed(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice)
-    forgotten(catalog, in_days(91))
+    delete_expired(catalog, in_days(91))
     assert catalog.token_admin().revoke(alice, issued.token.id).revoked
     assert [token.state() for token in catalog.token_admin().list(alice.id)] == ["revoked"]
 
 
-def test_a_token_for_checks_says_so_and_leaves_nothing_behind(catalog: Catalog, alice: Recipient) -> None:
+def test_token_for_checks_has_a_marked_id_and_leaves_no_items(catalog: Catalog, alice: Recipient) -> None:
     admin = catalog.token_admin()
-    listed = [admin.create(alice).token for _ in range(2)]
+    tokens = [admin.create(alice).token for _ in range(2)]
     before = catalog.items()
     with admin.for_checks(alice) as bearer:
         token = catalog.tokens().authenticate(bearer)
         assert (token.recipient_id, token.recipient) == (alice.id, "alice")
         assert re.fullmatch(r"check-[0-9a-f]{12}", token.id)
         assert token.expires_at - token.created_at == timedelta(minutes=15)
-        assert sorted(admin.list(alice.id), key=str) == sorted(listed, key=str)
+        assert sorted(admin.list(alice.id), key=str) == sorted(tokens, key=str)
         admin.create(alice, overlap=timedelta(0))
         assert catalog.tokens().authenticate(bearer) == token
     with pytest.raises(Unauthenticated):
@@ -254,7 +252,7 @@ def test_a_token_for_checks_says_so_and_leaves_nothing_behind(catalog: Catalog, 
     assert len(catalog.items()) == len(before) + 2
 
 
-def test_a_token_for_checks_is_gone_after_a_failure_and_wants_a_recipient(catalog: Catalog, alice: Recipient) -> None:
+def test_token_for_checks_is_deleted_after_a_failure(catalog: Catalog, alice: Recipient) -> None:
     admin, before = catalog.token_admin(), catalog.items()
     with pytest.raises(RuntimeError), admin.for_checks(alice):
         raise RuntimeError

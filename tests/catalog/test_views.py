@@ -1,11 +1,11 @@
-"""Views in the catalog: made and gone as a whole, never without the request that somebody's rows need."""
+"""Views in the catalog: creation, deletion, and requests for refreshes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin.view_partitions import AT_ONCE
+from deltaic.catalog.admin.view_partitions import BATCH_SIZE
 from deltaic.catalog.items import ViewPartition, now
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import audience
@@ -16,116 +16,116 @@ if TYPE_CHECKING:
     from deltaic.catalog.items import View
 
 SQL = "SELECT id FROM source WHERE site = current_recipient('site')"
-PLACE = "s3://bucket/orders-views/mine"
+LOCATION = "s3://bucket/orders-views/mine"
 
 
 def fill(admin: CatalogAdmin) -> None:
-    """Make a share with a table to look at, and somebody who holds it."""
+    """Create a share with a source table, and a recipient."""
     admin.shares.create("s")
     admin.schemas.create("s", "d")
     admin.tables.create("s", "d", "orders", "s3://bucket/orders")
     admin.recipients.create("alice", properties={"site": "Porto"})
 
 
-def make(admin: CatalogAdmin, name: str = "mine", **more: Any) -> View:
-    told: dict[str, Any] = {"source": "s.d.orders", "sql": SQL, "properties": ["site"], **more}
-    return admin.views.create("s", "d", name, told.pop("location", f"{PLACE}-{name}"), **told)
+def create_view(admin: CatalogAdmin, name: str = "mine", **changes: Any) -> View:
+    settings: dict[str, Any] = {"source": "s.d.orders", "sql": SQL, "properties": ["site"], **changes}
+    return admin.views.create("s", "d", name, settings.pop("location", f"{LOCATION}-{name}"), **settings)
 
 
-def put(admin: CatalogAdmin, view: View, *audiences: str, since: int = 0) -> None:
-    made = [
+def put_partitions(admin: CatalogAdmin, view: View, *audiences: str, since: int = 0) -> None:
+    partitions = [
         ViewPartition(
-            table_id=view.table_id, audience=each, since_version=since, values={"site": each}, created_at=now()
+            table_id=view.table_id, audience=name, since_version=since, values={"site": name}, created_at=now()
         )
-        for each in audiences
+        for name in audiences
     ]
-    admin.views.partitions.put(admin.views.get(view.share, view.schema_name, view.name), made)
+    admin.views.partitions.put(admin.views.get(view.share, view.schema_name, view.name), partitions)
 
 
 def audiences(admin: CatalogAdmin, view: View) -> list[str]:
-    return [each.audience for each in admin.views.partitions.list(view.share, view.table_id)]
+    return [partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)]
 
 
-def site(name: str) -> str:
-    found = audience(["site"], {"site": name})
-    assert found is not None
-    return found
+def audience_of(name: str) -> str:
+    result = audience(["site"], {"site": name})
+    assert result is not None
+    return result
 
 
-def requested(admin: CatalogAdmin, name: str = "mine") -> bool:
+def is_requested(admin: CatalogAdmin, name: str = "mine") -> bool:
     return admin.views.get("s", "d", name).requested_at is not None
 
 
-def test_a_view_is_a_table_with_a_hidden_policy_and_what_it_is_made_of(catalog: Catalog) -> None:
+def test_view_is_a_table_with_a_hidden_column(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    made = make(admin, key=["id", "id"], refresh="rate(1 hour)", max_staleness=3600, history=True)
-    assert admin.views.get("S", "D", "MINE") == made
-    assert (made.source, made.sql, made.key, made.max_staleness) == ("s.d.orders", SQL, ("id",), 3600)
-    assert (made.requested_at, made.refreshed_at, made.last_refresh) == (None, None, {})
-    table = admin.views.table(made)
-    assert (table.id, table.view_properties, table.hidden_columns) == (made.table_id, ("site",), ("_deltaic_policy",))
-    assert (table.access_modes, table.history, table.location) == (("url",), True, f"{PLACE}-mine")
-    assert [each.name for each in admin.tables.list("s")] == ["mine", "orders"]
+    view = create_view(admin, key=["id", "id"], refresh="rate(1 hour)", max_staleness=3600, history=True)
+    assert admin.views.get("S", "D", "MINE") == view
+    assert (view.source, view.sql, view.key, view.max_staleness) == ("s.d.orders", SQL, ("id",), 3600)
+    assert (view.requested_at, view.refreshed_at, view.last_refresh) == (None, None, {})
+    table = admin.views.table(view)
+    assert (table.id, table.view_properties, table.hidden_columns) == (view.table_id, ("site",), ("_deltaic_policy",))
+    assert (table.access_modes, table.history, table.location) == (("url",), True, f"{LOCATION}-mine")
+    assert [partition.name for partition in admin.tables.list("s")] == ["mine", "orders"]
     with pytest.raises(Conflict, match=r"2 table\(s\)"):
         admin.schemas.delete("s", "d")
 
 
 @pytest.mark.parametrize(
-    ("more", "refusal", "words"),
+    ("changes", "refusal", "message"),
     [
-        ({"name": "orders"}, AlreadyExists, "'s.d.orders' already"),
+        ({"name": "orders"}, AlreadyExists, "'s.d.orders' exists already"),
         ({"source": "s.d.nothing"}, NotFound, "'s.d.nothing' not found"),
-        ({"source": "s.d.first"}, InvalidParameter, "a view itself"),
-        ({"source": "s.d.stored"}, InvalidParameter, "storage 'minio', which jobs do not reach"),
-        ({"location": "s3://bucket/orders/views"}, InvalidParameter, "choose a folder beside it"),
-        ({"location": "s3://bucket"}, InvalidParameter, "choose a folder beside it"),
-        ({"sql": " "}, InvalidParameter, "a view has SQL"),
+        ({"source": "s.d.first"}, InvalidParameter, "a view cannot read another view"),
+        ({"source": "s.d.stored"}, InvalidParameter, "storage 'minio', which jobs cannot read"),
+        ({"location": "s3://bucket/orders/views"}, InvalidParameter, "choose a separate folder"),
+        ({"location": "s3://bucket"}, InvalidParameter, "choose a separate folder"),
+        ({"sql": " "}, InvalidParameter, "the SQL of the view is empty"),
         ({"key": [""]}, InvalidParameter, "key column is empty"),
-        ({"max_staleness": -1}, InvalidParameter, "is -1"),
+        ({"max_staleness": -1}, InvalidParameter, "staleness of -1 seconds"),
         ({"max_staleness": 10**14}, InvalidParameter, "ten years"),
         ({"name": "a.b"}, InvalidParameter, "a.b"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_a_view_is_refused_and_leaves_nothing(
-    catalog: Catalog, more: dict[str, Any], refusal: type[Exception], words: str
+def test_invalid_view_is_refused_and_leaves_no_items(
+    catalog: Catalog, changes: dict[str, Any], refusal: type[Exception], message: str
 ) -> None:
     admin = catalog.admin
     fill(admin)
     admin.storages.create("minio", endpoint="http://minio:9000")
     admin.tables.create("s", "d", "stored", "s3://bucket/stored", storage="minio")
-    make(admin, "first")
+    create_view(admin, "first")
     before = catalog.items()
-    with pytest.raises(refusal, match=words):
-        make(admin, **more)
+    with pytest.raises(refusal, match=message):
+        create_view(admin, **changes)
     assert catalog.items() == before
 
 
-@pytest.mark.parametrize("by", ["view", "table", "schema", "share"])
-def test_a_view_goes_with_all_that_belongs_to_it(catalog: Catalog, by: str) -> None:
+@pytest.mark.parametrize("method", ["view", "table", "schema", "share"])
+def test_deleted_view_leaves_no_items(catalog: Catalog, method: str) -> None:
     admin = catalog.admin
     fill(admin)
     before = catalog.items()
-    made = make(admin)
-    put(admin, made, *(f"p{number:03}" for number in range(AT_ONCE + 5)))
-    assert len(audiences(admin, made)) == AT_ONCE + 5
-    if by == "view":
-        assert admin.views.delete("s", "d", "mine").id == made.table_id
-    elif by == "table":
+    view = create_view(admin)
+    put_partitions(admin, view, *(f"p{number:03}" for number in range(BATCH_SIZE + 5)))
+    assert len(audiences(admin, view)) == BATCH_SIZE + 5
+    if method == "view":
+        assert admin.views.delete("s", "d", "mine").id == view.table_id
+    elif method == "table":
         admin.tables.delete("s", "d", "Mine")
-    elif by == "schema":
+    elif method == "schema":
         admin.schemas.delete("s", "d", force=True)
     else:
         admin.shares.delete("s", force=True)
-    left = [item for item in catalog.items() if item["sk"]["S"].startswith(("view/", "variant/", "table/d/mine"))]
-    assert left == []
-    if by in {"view", "table"}:
+    remaining = [item for item in catalog.items() if item["sk"]["S"].startswith(("view/", "variant/", "table/d/mine"))]
+    assert remaining == []
+    if method in {"view", "table"}:
         assert sorted(map(str, catalog.items())) == sorted(map(str, before))
-        assert make(admin).table_id != made.table_id
+        assert create_view(admin).table_id != view.table_id
 
 
-def test_a_table_is_no_view(catalog: Catalog) -> None:
+def test_table_is_not_found_as_a_view(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
     with pytest.raises(NotFound, match="deltaic table delete"):
@@ -147,96 +147,98 @@ def test_a_table_is_no_view(catalog: Catalog) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_nothing_that_bounds_a_view_is_changed_of_its_entry(catalog: Catalog, change: dict[str, Any]) -> None:
+def test_filters_and_location_of_a_view_cannot_be_changed(catalog: Catalog, change: dict[str, Any]) -> None:
     admin = catalog.admin
     fill(admin)
-    make(admin)
+    create_view(admin)
     with pytest.raises(InvalidParameter, match="deltaic view update"):
         admin.tables.update("s", "d", "mine", **change)
     assert admin.tables.update("s", "d", "mine", history=True).history is True
 
 
-def test_another_sql_takes_all_rights_until_the_refresh(catalog: Catalog) -> None:
+def test_new_sql_removes_all_partitions_and_requests_a_refresh(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    made = make(admin)
-    put(admin, made, *(f"p{number:03}" for number in range(AT_ONCE + 5)))
+    view = create_view(admin)
+    put_partitions(admin, view, *(f"p{number:03}" for number in range(BATCH_SIZE + 5)))
     admin.views.update("s", "d", "mine", sql=SQL, properties=["site"], max_staleness=60)
-    assert (len(audiences(admin, made)), requested(admin)) == (AT_ONCE + 5, False)
+    assert (len(audiences(admin, view)), is_requested(admin)) == (BATCH_SIZE + 5, False)
     changed = admin.views.update("s", "d", "mine", sql="SELECT id FROM source", properties=[])
     assert (changed.sql, changed.max_staleness) == ("SELECT id FROM source", 60)
-    assert (audiences(admin, made), requested(admin)) == ([], True)
+    assert (audiences(admin, view), is_requested(admin)) == ([], True)
     assert admin.views.table(changed).view_properties == ()
     with pytest.raises(Conflict, match="refresh it again"):
         admin.views.partitions.put(
-            made, [ViewPartition(table_id=made.table_id, audience="p", since_version=0, values={}, created_at=now())]
+            view, [ViewPartition(table_id=view.table_id, audience="p", since_version=0, values={}, created_at=now())]
         )
-    with pytest.raises(InvalidParameter, match="comes with the properties"):
+    with pytest.raises(InvalidParameter, match="SQL and properties belong together"):
         admin.views.update("s", "d", "mine", sql=SQL)
 
 
-def test_a_grant_asks_for_rows_that_are_not_there(catalog: Catalog) -> None:
+def test_grant_requests_missing_rows(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    made = make(admin)
-    make(admin, "other", properties=["team"])
+    view = create_view(admin)
+    create_view(admin, "other", properties=["team"])
     admin.grants.create("alice", "s")
-    assert (requested(admin), requested(admin, "other")) == (True, False), "who lacks a property sees no rows anyway"
-    put(admin, made, site("Porto"))
+    assert (is_requested(admin), is_requested(admin, "other")) == (True, False), (
+        "who lacks a property sees no rows anyway"
+    )
+    put_partitions(admin, view, audience_of("Porto"))
     admin.views.record_refresh(admin.views.get("s", "d", "mine"), {"version": 0}, keep_request=False)
-    assert not requested(admin)
+    assert not is_requested(admin)
     admin.recipients.create("bob", properties={"site": "Porto"})
     admin.grants.create("bob", "s")
-    assert not requested(admin), "equal properties share rows"
+    assert not is_requested(admin), "equal properties share rows"
 
 
-def test_a_property_asks_for_rows_that_are_not_there(catalog: Catalog) -> None:
+def test_property_requests_missing_rows(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    made = make(admin)
-    put(admin, made, site("Porto"))
+    view = create_view(admin)
+    put_partitions(admin, view, audience_of("Porto"))
     admin.grants.create("alice", "s")
     admin.recipients.update("alice", comment="c", add_properties={"team": "x"})
-    assert not requested(admin)
+    assert not is_requested(admin)
     admin.recipients.update("alice", add_properties={"site": "Turku"})
-    assert requested(admin)
+    assert is_requested(admin)
     admin.views.record_refresh(admin.views.get("s", "d", "mine"), {}, keep_request=False)
     admin.recipients.update("alice", remove_properties=("site",))
-    assert not requested(admin)
+    assert not is_requested(admin)
 
 
-def test_a_refresh_ends_only_the_request_that_it_saw(catalog: Catalog) -> None:
+def test_refresh_removes_only_the_request_that_it_read(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    make(admin)
-    read = admin.views.request_refresh("s", "d", "mine")
-    again = admin.views.request_refresh("s", "d", "mine")
-    assert read.requested_at is not None
-    assert again.requested_at is not None
-    assert again.requested_at > read.requested_at
-    done = admin.views.record_refresh(read, {"version": 3, "sources": {"s.d.orders": 7}}, keep_request=False)
-    assert (done.requested_at, done.last_refresh["sources"]) == (again.requested_at, {"s.d.orders": 7})
-    done = admin.views.record_refresh(again, {"version": 3}, keep_request=False)
-    assert done.requested_at is None
-    assert done.refreshed_at is not None
-    assert admin.views.record_refresh(done, {}, keep_request=True).requested_at is not None
-    changed = admin.views.get("s", "d", "mine")
+    create_view(admin)
+    first = admin.views.request_refresh("s", "d", "mine")
+    second = admin.views.request_refresh("s", "d", "mine")
+    assert first.requested_at is not None
+    assert second.requested_at is not None
+    assert second.requested_at > first.requested_at
+    recorded = admin.views.record_refresh(first, {"version": 3, "sources": {"s.d.orders": 7}}, keep_request=False)
+    assert (recorded.requested_at, recorded.last_refresh["sources"]) == (second.requested_at, {"s.d.orders": 7})
+    recorded = admin.views.record_refresh(second, {"version": 3}, keep_request=False)
+    assert recorded.requested_at is None
+    assert recorded.refreshed_at is not None
+    assert admin.views.record_refresh(recorded, {}, keep_request=True).requested_at is not None
+    before = admin.views.get("s", "d", "mine")
     admin.views.update("s", "d", "mine", sql="SELECT 1 AS one FROM source", properties=[])
-    assert admin.views.record_refresh(changed, {}, keep_request=False).requested_at is not None
+    assert admin.views.record_refresh(before, {}, keep_request=False).requested_at is not None
     admin.views.delete("s", "d", "mine")
-    make(admin)
-    with pytest.raises(Conflict, match="made anew"):
-        admin.views.record_refresh(read, {}, keep_request=False)
+    create_view(admin)
+    with pytest.raises(Conflict, match="was deleted and created again"):
+        admin.views.record_refresh(first, {}, keep_request=False)
     with pytest.raises(Conflict, match="refresh it again"):
         admin.views.partitions.put(
-            read, [ViewPartition(table_id=read.table_id, audience="p", since_version=0, values={}, created_at=now())]
+            first, [ViewPartition(table_id=first.table_id, audience="p", since_version=0, values={}, created_at=now())]
         )
 
 
-def test_a_failure_is_kept_beside_what_was_done(catalog: Catalog) -> None:
+def test_failure_keeps_the_result_of_the_last_refresh(catalog: Catalog) -> None:
     admin = catalog.admin
     fill(admin)
-    made = make(admin)
-    admin.views.record_refresh(made, {"version": 3}, keep_request=False)
-    told = admin.views.record_failure(made, "no such column").last_refresh
-    assert (told["version"], told["failure"]) == (3, "no such column")
+    view = create_view(admin)
+    admin.views.record_refresh(view, {"version": 3}, keep_request=False)
+    result = admin.views.record_failure(view, "no such column").last_refresh
+    assert (result["version"], result["failure"]) == (3, "no such column")

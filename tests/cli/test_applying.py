@@ -206,7 +206,7 @@ def test_files_can_declare_federation_policies(deltaic: Deltaic, files: Path, ad
     assert deltaic.json("drift declared") == []
     for wrong, reason in (
         ([ada], "policies[0]: repeats a policy of alice"),
-        ([{**ada, "subject": ""}], "policies[0].subject: is 1 to 512 printable characters"),
+        ([{**ada, "subject": ""}], "policies[0].subject: must have 1 to 512 printable characters"),
         ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
     ):
         change(people, "recipients", "alice", "policies", to=[ada])
@@ -282,7 +282,10 @@ def test_only_one_process_applies_files_at_a_time(deltaic: Deltaic, files: Path,
         ),
         ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
         ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' holds a space"),
-        ("recipients:\n  a:\n    addresses:\n    - 1.2.3", "f.yaml:3:5: recipients.a.addresses: '1.2.3' is no network"),
+        (
+            "recipients:\n  a:\n    addresses:\n    - 1.2.3",
+            "f.yaml:3:5: recipients.a.addresses: '1.2.3' is not a network",
+        ),
         (
             "recipients: {a: {properties: {k: " + "v" * 1001 + "}}}",
             "f.yaml:1:14: recipients.a: the value of property 'k' has 1001 characters",

@@ -122,7 +122,7 @@ def test_an_invalid_filter_is_refused_and_not_stored(sales: Deltaic, orders: str
         (f"{new} --partition-filter 'region ='", "at character 9"),
         (f"{old} --hide-columns region,id", "cannot hide 'id'"),
         (f"{new} --hide-columns region --hide-columns land", "cannot hide 'land'"),
-        (f"{old} --access-mode dir --history --hide-columns region", "'url' alone"),
+        (f"{old} --access-mode dir --history --hide-columns region", "'url' only"),
         (f"{old} --location s3://{BUCKET}/nowhere --hide-columns region", "nowhere cannot be read"),
         (f"{new} --storage none --hide-columns region", "storage 'none' not found"),
     ):

@@ -133,7 +133,7 @@ def test_a_folder_in_the_stacks_own_bucket_is_refused(filled: Deltaic) -> None:
     for command in ("volume create", "table create --unchecked"):
         refused = filled(f"{command} vaccine_share.acme.scans --location s3://{BUCKET}/scans")
         assert refused.exit_code == 1
-        assert f"the bucket '{BUCKET}', which holds the stack's own files" in " ".join(refused.stderr.split())
+        assert f"the bucket '{BUCKET}', which contains files of the stack itself" in " ".join(refused.stderr.split())
 
 
 def test_a_folder_behind_an_unknown_access_point_causes_a_warning(filled: Deltaic) -> None:

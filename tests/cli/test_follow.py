@@ -306,7 +306,7 @@ REFUSED = [
     pytest.param("sales --folder s3://no-such-lake/x", "the bucket of this folder is not there", id="no bucket"),
     pytest.param("sales --folder {folder}/orders", "is a Delta table", id="a table"),
     pytest.param("sales --folder {folder}/orders/_delta_log", "is the log of a table", id="a log"),
-    pytest.param("sales --database glue:a/b", "names no database of AWS Glue", id="no database"),
+    pytest.param("sales --database glue:a/b", "is not a database of AWS Glue", id="no database"),
     pytest.param("sales --folder {folder} --storage nowhere", "storage 'nowhere' not found", id="no storage"),
     pytest.param("sales --folder {folder} --exclude ''", "1 to 255 characters", id="empty pattern"),
 ]

@@ -137,12 +137,12 @@ REFUSED = [
     (f"view create {VIEW} {FROM} --sql {JOIN.format('vaccine_share.acme.first')}", "a view"),
     (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view itself"),
     (f"{CREATE} --refresh hourly", "--refresh: write cron("),
-    (f"{CREATE} --location s3://bucket/patients/mine", "choose a folder beside it"),
+    (f"{CREATE} --location s3://bucket/patients/mine", "choose a separate folder"),
     (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "add --location"),
     (f"{CREATE} --sql @nowhere.sql", "'nowhere.sql' cannot be used"),
     ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
-    ("table update vaccine_share.acme.first --location s3://bucket/x", "change the view"),
+    ("table update vaccine_share.acme.first --location s3://bucket/x", "change it with"),
     (f"view create filtered.d.v {FROM} --sql {SQL}", "into another share"),
 ]
 

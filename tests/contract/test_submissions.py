@@ -501,7 +501,7 @@ def test_a_submission_is_refused_like_the_query(
 def test_parameters_that_are_too_large_to_store_are_refused_with_a_remedy(table: Callable[[str], Table]) -> None:
     hints = [f"date = '{number:0400d}'" for number in range(1000)]
     reply = submit(table("table1"), predicateHints=hints)
-    reply.refused(*BAD, "shorten the predicate hints, or ask without asyncquery=true")
+    reply.refused(*BAD, "shorten the predicate hints, or send the request without asyncquery=true")
     assert table("table1").query(predicateHints=hints).status == 200
     large = hints[:900]
     assert ids(result(table("table1"), submitted(table("table1"), predicateHints=large)))

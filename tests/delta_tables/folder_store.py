@@ -1,4 +1,4 @@
-"""A table's objects in a folder: the store that tests read, with a count of what was asked of it."""
+"""Table store on a folder, which records the requests of a test."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from deltaic.storage.byte_ranges import coalesce
 
 @dataclass
 class FolderStore:
-    """A TableStore on a folder. `calls` names every request, as an object store would be asked."""
+    """TableStore on a folder. `calls` has a line for every request to an object store."""
 
     root: Path
     calls: list[str] = field(default_factory=list)
@@ -21,8 +21,8 @@ class FolderStore:
         names = sorted(path.name for path in log.iterdir() if path.is_file()) if log.is_dir() else []
         for name in names:
             if name > start_after:
-                found = (log / name).stat()
-                yield LogFile(name, found.st_size, found.st_mtime_ns // 1_000_000)
+                status = (log / name).stat()
+                yield LogFile(name, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def get(self, path: str) -> bytes:
         self.calls.append(f"get {path}")

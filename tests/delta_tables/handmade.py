@@ -1,4 +1,4 @@
-"""Logs written by hand, for states that no writer at hand produces, and the slow, obvious replay that judges them."""
+"""Write Delta logs by hand for states that no available writer produces, and replay them in a simple way."""
 
 import json
 import os
@@ -115,8 +115,8 @@ def metadata(
 
 
 def stats(rows: int = 1, low: int = 0, high: int = 0) -> str:
-    found = {"numRecords": rows, "minValues": {"x": low}, "maxValues": {"x": high}, "nullCount": {"x": 0}}
-    return json.dumps(found, separators=(",", ":"))
+    values = {"numRecords": rows, "minValues": {"x": low}, "maxValues": {"x": high}, "nullCount": {"x": 0}}
+    return json.dumps(values, separators=(",", ":"))
 
 
 def add(path: str, size: int = 1, p: str | None = "a", vector: Action | None = None, **more: Any) -> Action:
@@ -141,23 +141,23 @@ def remove(path: str, vector: Action | None = None, **more: Any) -> Action:
 
 
 def vector(name: str, offset: int | None = 1) -> Action:
-    found: Action = {"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 34, "cardinality": 1}
+    action: Action = {"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 34, "cardinality": 1}
     if offset is not None:
-        found["offset"] = offset
-    return found
+        action["offset"] = offset
+    return action
 
 
 def vector_key(action: Action) -> str | None:
-    found = action.get("deletionVector")
-    if not found:
+    vector = action.get("deletionVector")
+    if not vector:
         return None
-    suffix = "" if found.get("offset") is None else f"@{found['offset']}"
-    return f"{found['storageType']}{found['pathOrInlineDv']}{suffix}"
+    suffix = "" if vector.get("offset") is None else f"@{vector['offset']}"
+    return f"{vector['storageType']}{vector['pathOrInlineDv']}{suffix}"
 
 
 @dataclass
 class State:
-    """What a version holds, by the plainest reading of "Action Reconciliation" in the Delta protocol."""
+    """State of a version by "Action Reconciliation" in the Delta protocol, implemented in the simplest way."""
 
     protocol: Action | None = None
     metadata: Action | None = None
@@ -182,7 +182,7 @@ class State:
 
 
 class HandmadeLog:
-    """Writes the files of `_delta_log/`, and remembers every commit so that `state` can judge what is read back."""
+    """Writer of `_delta_log/` that remembers every commit, so that `state` returns the expected state."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -204,13 +204,13 @@ class HandmadeLog:
         return self.replay(self.commits if version is None else self.commits[: version + 1])
 
     def replay(self, commits: list[list[Action]]) -> State:
-        found = State()
+        state = State()
         for actions in commits:
-            found.apply(actions)
-        return found
+            state.apply(actions)
+        return state
 
     def forget(self, *versions: int) -> None:
-        """Delete commits, as a clean-up does."""
+        """Delete commits, as log cleanup does."""
         for version in versions:
             (self.log / f"{version:020d}.json").unlink()
 
@@ -219,18 +219,18 @@ class HandmadeLog:
 
     def compact(self, start: int, end: int) -> None:
         """Write a log compaction file: the reconciled actions of these commits, tombstones included."""
-        found = self.replay(self.commits[start : end + 1])
-        (self.log / f"{start:020d}.{end:020d}.compacted.json").write_bytes(lines(reconciled(found)))
+        state = self.replay(self.commits[start : end + 1])
+        (self.log / f"{start:020d}.{end:020d}.compacted.json").write_bytes(lines(reconciled(state)))
 
     def checksum(self, version: int, **more: Any) -> None:
-        found = self.state(version)
+        state = self.state(version)
         record = {
-            "tableSizeBytes": sum(action["size"] for action in found.files.values()),
-            "numFiles": len(found.files),
+            "tableSizeBytes": sum(action["size"] for action in state.files.values()),
+            "numFiles": len(state.files),
             "numMetadata": 1,
             "numProtocol": 1,
-            "metadata": found.metadata,
-            "protocol": found.protocol,
+            "metadata": state.metadata,
+            "protocol": state.protocol,
         }
         (self.log / f"{version:020d}.crc").write_text(json.dumps(record | more))
 
@@ -289,15 +289,15 @@ def lines(actions: Any) -> bytes:
 
 def reconciled(state: State) -> list[Action]:
     """Return a state as the actions of a checkpoint, as Spark writes them: dataChange false, tombstones among adds."""
-    found: list[Action] = [{"add": action | {"dataChange": False}} for action in state.files.values()]
+    actions: list[Action] = [{"add": action | {"dataChange": False}} for action in state.files.values()]
     for at, action in enumerate(state.tombstones.values()):
-        found.insert(min(2 * at, len(found)), {"remove": action | {"dataChange": False}})
-    found.append({"txn": {"appId": "app", "version": 1, "lastUpdated": 1}})
+        actions.insert(min(2 * at, len(actions)), {"remove": action | {"dataChange": False}})
+    actions.append({"txn": {"appId": "app", "version": 1, "lastUpdated": 1}})
     if state.metadata is not None:
-        found.insert(len(found) // 2, {"metaData": state.metadata})
+        actions.insert(len(actions) // 2, {"metaData": state.metadata})
     if state.protocol is not None:
-        found.append({"protocol": state.protocol})
-    return found
+        actions.append({"protocol": state.protocol})
+    return actions
 
 
 def write_parquet(
@@ -331,16 +331,16 @@ def write_parquet(
     for line in actions:
         row = {}
         for kind, action in line.items():
-            plain = dict(action)
+            values = dict(action)
             if kind == "add":
-                plain["partitionValues_parsed"] = plain["partitionValues"]
-                plain["stats_parsed"] = json.loads(plain["stats"]) if plain.get("stats") else None
+                values["partitionValues_parsed"] = values["partitionValues"]
+                values["stats_parsed"] = json.loads(values["stats"]) if values.get("stats") else None
             for name in ("partitionValues", "tags", "configuration"):
-                if plain.get(name) is not None:
-                    plain[name] = list(plain[name].items())
-            row[kind] = plain
+                if values.get(name) is not None:
+                    values[name] = list(values[name].items())
+            row[kind] = values
         rows.append(row)
-    # It appears whole, as on object storage: some tests read meanwhile, and list the log.
+    # Rename the complete file, as object storage does, because some tests list the log at the same time.
     draft = next(folder.parent for folder in path.parents if folder.name == "_delta_log") / f"{path.name}.draft"
     pq.write_table(pa.Table.from_pylist(rows, schema), draft, row_group_size=row_group, compression=compression)
     draft.rename(path)
@@ -351,25 +351,25 @@ def _has(actions: list[Action], kind: str) -> bool:
 
 
 def expected_files(state: State) -> list[Action]:
-    """Return the live adds of a state in the form of `found_files`, ordered; without what no list of files has."""
-    found = (
+    """Return the live adds of a state, in the form and order of `found_files`."""
+    adds = (
         {key: value for key, value in action.items() if value is not None and key not in NOT_LISTED}
         for action in state.files.values()
     )
-    return sorted(found, key=_order)
+    return sorted(adds, key=_order)
 
 
 def found_files(batches: Any) -> list[Action]:
     """Return batches of FILE_SCHEMA as add actions without nulls, ordered."""
-    found = []
+    adds = []
     for batch in batches:
         for row in batch.to_pylist():
-            plain = {key: value for key, value in row.items() if value is not None}
-            plain["partitionValues"] = dict(plain["partitionValues"])
-            if "deletionVector" in plain:
-                plain["deletionVector"] = {k: v for k, v in plain["deletionVector"].items() if v is not None}
-            found.append(plain)
-    return sorted(found, key=_order)
+            values = {key: value for key, value in row.items() if value is not None}
+            values["partitionValues"] = dict(values["partitionValues"])
+            if "deletionVector" in values:
+                values["deletionVector"] = {k: v for k, v in values["deletionVector"].items() if v is not None}
+            adds.append(values)
+    return sorted(adds, key=_order)
 
 
 def _order(action: Action) -> tuple[str, str]:

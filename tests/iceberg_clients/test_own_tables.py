@@ -133,15 +133,18 @@ def test_whose_grant_has_a_filter_is_not_given_the_folder(server: FilledServer, 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"iceberg": ""}, "open to Iceberg clients alone"),
-        ({"start_version": 1}, "shared whole"),
-        ({"checkpoint": True}, "shared whole"),
-        ({"partition_filter": "country = 'PL'"}, "shared whole"),
-        ({"access_modes": ("url",)}, "access mode 'dir' alone"),
-        ({"history": False}, "with history"),
+        ({"iceberg": ""}, "only Iceberg clients can read an Iceberg table"),
+        ({"start_version": 1}, "cannot have a filter, hidden columns, a start version or checkpoints"),
+        ({"checkpoint": True}, "cannot have a filter, hidden columns, a start version or checkpoints"),
+        (
+            {"partition_filter": "country = 'PL'"},
+            "cannot have a filter, hidden columns, a start version or checkpoints",
+        ),
+        ({"access_modes": ("url",)}, "use --access-mode dir --history"),
+        ({"history": False}, "use --access-mode dir --history"),
         ({"format": "orc"}, "'delta' or 'iceberg'"),
-        ({"metadata_location": "s3://lake/x.json"}, "names no Iceberg metadata"),
-        ({"format": "delta", "metadata_location": "glue://a/b"}, "has no Iceberg metadata"),
+        ({"metadata_location": "s3://lake/x.json"}, "is not a location of Iceberg metadata"),
+        ({"format": "delta", "metadata_location": "glue://a/b"}, "cannot have an Iceberg metadata location"),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused(

@@ -1,4 +1,4 @@
-"""One server for the tests of this folder that read."""
+"""Server for the tests of this folder that read tables."""
 
 from collections.abc import Iterator
 

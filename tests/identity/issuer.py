@@ -1,4 +1,4 @@
-"""An issuer of JWTs on this machine: discovery, keys that are changed at will, a token endpoint with two grants."""
+"""Issuer of JWTs on this machine: discovery, keys that tests can change, a token endpoint with two grants."""
 
 from __future__ import annotations
 
@@ -31,52 +31,52 @@ def private_key(algorithm: str, bits: int = 2048) -> Any:
     return rsa.generate_private_key(65537, bits)
 
 
-def published(key: Any, algorithm: str, kid: str) -> dict[str, Any]:
-    """Return the public half as an issuer publishes it."""
+def public_jwk(key: Any, algorithm: str, kid: str) -> dict[str, Any]:
+    """Return the public key as an issuer publishes it."""
     jwk = get_default_algorithms()[algorithm].to_jwk(key.public_key(), as_dict=True)
     return {**{name: jwk[name] for name in ("kty", "crv", "n", "e", "x", "y") if name in jwk}, "kid": kid, "use": "sig"}
 
 
 @dataclass
 class Issuer:
-    """What it answers; a test changes it while it answers."""
+    """Keys and responses of an issuer, which a test can change while it runs."""
 
     url: str = ""
     keys: dict[str, tuple[str, Any]] = field(default_factory=dict)
     """Algorithm and private key by kid; the last one signs."""
     asked: list[str] = field(default_factory=list)
-    """The paths of its requests."""
+    """Paths of the requests to the issuer."""
     answers: dict[str, Answer] = field(default_factory=dict)
-    """Other answers than its own, by path."""
+    """Responses that replace the usual ones, by path."""
     secrets: dict[str, str] = field(default_factory=dict)
-    """Of its clients, by id."""
+    """Secrets of clients, by id."""
     client_keys: dict[str, Any] = field(default_factory=dict)
     """Public keys of clients, by id."""
     claims: dict[str, Any] = field(default_factory=dict)
-    """What the token endpoint adds to what it grants."""
+    """Claims that the token endpoint adds to its tokens."""
     life: int = 3600
 
     def rotate(self, kid: str, algorithm: str = "RS256", *, keep: bool = False) -> None:
-        """Sign by a new key from now on; without `keep` it is the only one that is published."""
+        """Sign with a new key from now on; without `keep` the issuer publishes only this key."""
         self.keys = {**(self.keys if keep else {}), kid: (algorithm, private_key(algorithm))}
 
     def token(self, headers: Any = None, **claims: Any) -> str:
-        """Sign claims; None leaves one of the usual out."""
+        """Return a signed token; None removes a default claim."""
         kid, (algorithm, key) = list(self.keys.items())[-1]
         now = int(time.time())
         usual: dict[str, Any] = {"iss": self.url, "aud": "deltaic", "sub": "alice", "iat": now, "exp": now + self.life}
         usual["jti"] = uuid4().hex
-        said = {name: value for name, value in {**usual, **claims}.items() if value is not None}
-        return jwt.api_jws.encode(json.dumps(said).encode(), key, algorithm, {"kid": kid, **(headers or {})})
+        present = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+        return jwt.api_jws.encode(json.dumps(present).encode(), key, algorithm, {"kid": kid, **(headers or {})})
 
     def discovery(self) -> dict[str, Any]:
         return {"issuer": self.url, "jwks_uri": f"{self.url}/keys", "token_endpoint": f"{self.url}/token"}
 
     def jwks(self) -> dict[str, Any]:
-        return {"keys": [published(key, algorithm, kid) for kid, (algorithm, key) in self.keys.items()]}
+        return {"keys": [public_jwk(key, algorithm, kid) for kid, (algorithm, key) in self.keys.items()]}
 
     def grant(self, form: Mapping[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Answer at the token endpoint, by client credentials or by a signed assertion."""
+        """Return a response of the token endpoint, for client credentials or a signed assertion."""
         if form.get("grant_type") == "client_credentials":
             client, _, secret = base64.b64decode(authorization.removeprefix("Basic ")).decode().partition(":")
             if self.secrets.get(client) != secret:
@@ -85,12 +85,12 @@ class Issuer:
             assertion = form["assertion"]
             client = jwt.decode(assertion, options={"verify_signature": False})["iss"]
             jwt.decode(assertion, self.client_keys[client], algorithms=["RS256"], audience=self.url)
-        granted = self.token(sub=client, azp=client, **self.claims)
-        return 200, {"access_token": granted, "token_type": "Bearer", "expires_in": self.life}
+        token = self.token(sub=client, azp=client, **self.claims)
+        return 200, {"access_token": token, "token_type": "Bearer", "expires_in": self.life}
 
 
 def send(handler: BaseHTTPRequestHandler, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
-    """Answer in JSON."""
+    """Send a response in JSON."""
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     handler.send_response(status)
     for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
@@ -117,7 +117,7 @@ def running(path: str = "") -> Iterator[Issuer]:
                 else:
                     send(self, 404, {})
             except OSError:
-                pass  # whoever asked has gone
+                pass  # the client has closed the connection
 
         def do_POST(self) -> None:
             issuer.asked.append(self.path)
@@ -142,4 +142,4 @@ def running(path: str = "") -> Iterator[Issuer]:
         server.server_close()
 
 
-__all__ = ["Issuer", "private_key", "published", "running", "send"]
+__all__ = ["Issuer", "private_key", "public_jwk", "running", "send"]

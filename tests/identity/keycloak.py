@@ -1,6 +1,6 @@
-"""Keycloak for tests: the distribution from Maven Central, fetched once, over TLS on a loopback port.
+"""Keycloak for tests: the distribution from Maven Central, downloaded once, over TLS on a loopback port.
 
-Its administration is by its own REST API; the certificate is made for the run and trusted by whoever is told its file.
+Tests administer it by its REST API. Each run creates a certificate, which clients trust if they get its file.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ VERSION: Final = "24.0.5"
 ARCHIVE: Final = machine().cache / f"keycloak-quarkus-dist-{VERSION}.zip"
 ARTIFACT: Final = f"org.keycloak:keycloak-quarkus-dist:{VERSION}:zip"
 KEY_PROVIDER: Final = "org.keycloak.keys.KeyProvider"
-# It lives for a minute: what the optimizing compiler takes to make it fast is never won back.
+# Keycloak runs only for a minute, too short for the optimizing compiler to pay off.
 _VARIABLES: Final = {"KEYCLOAK_ADMIN": "admin", "JAVA_OPTS_APPEND": "-XX:TieredStopAtLevel=1"}
 
 
 @dataclass(frozen=True)
 class Keycloak:
-    """A running Keycloak, and one realm of it."""
+    """Running Keycloak, with one realm."""
 
     port: int
     certificate: Path
-    """Whom to trust."""
+    """Certificate that clients must trust."""
     password: str
     realm: str = "acme"
 
@@ -59,40 +59,40 @@ class Keycloak:
     def issuer(self) -> str:
         return f"{self.url}/realms/{self.realm}"
 
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Ask its administration, as its administrator; returns the answer, if there is one."""
+    def request(self, method: str, path: str, body: object = None) -> Any:
+        """Send a request as the administrator; return the response, if it has content."""
         form = {"grant_type": "password", "client_id": "admin-cli", "username": "admin", "password": self.password}
         with httpx.Client(verify=self.trust, timeout=60) as client:
-            granted = client.post(f"{self.url}/realms/master/protocol/openid-connect/token", data=form)
-            headers = {"Authorization": f"Bearer {granted.raise_for_status().json()['access_token']}"}
+            response = client.post(f"{self.url}/realms/master/protocol/openid-connect/token", data=form)
+            headers = {"Authorization": f"Bearer {response.raise_for_status().json()['access_token']}"}
             answer = client.request(method, f"{self.url}/admin/realms{path}", json=body, headers=headers)
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
     def token(self, client_id: str, secret: str) -> str:
-        """Get a token as a client."""
+        """Return a token for a client."""
         form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        place = f"{self.issuer}/protocol/openid-connect/token"
-        answer = httpx.post(place, data=form, verify=self.trust, timeout=60)
+        url = f"{self.issuer}/protocol/openid-connect/token"
+        answer = httpx.post(url, data=form, verify=self.trust, timeout=60)
         return str(answer.raise_for_status().json()["access_token"])
 
     def signing_keys(self) -> list[str]:
-        """Return the kids of the keys that it publishes for signatures."""
+        """Return the kids of the published signing keys."""
         answer = httpx.get(f"{self.issuer}/protocol/openid-connect/certs", verify=self.trust, timeout=60)
         return [key["kid"] for key in answer.json()["keys"] if key["use"] == "sig"]
 
 
 @contextmanager
 def started(folder: Path) -> Iterator[Keycloak]:
-    """Run it until the block ends, with its log and its data in the folder. Skips the test where it cannot be had."""
+    """Run Keycloak during the block, with its data in the folder; skip the test if it is not available."""
     java, maven = shutil.which("java"), shutil.which("mvn")
     if java is None or (maven is None and not ARCHIVE.is_file()):
         unavailable("Keycloak needs Java 17, and Maven on the first run")
     if not ARCHIVE.is_file():
-        _fetch(str(maven))
+        _download(str(maven))
     with ZipFile(ARCHIVE) as archive:
         archive.extractall(folder)
-    certificate, key = _certified(folder)
+    certificate, key = _create_certificate(folder)
     keycloak = Keycloak(free_port(), certificate, uuid4().hex)
     log = folder / "log"
     options = [f"--https-certificate-file={certificate}", f"--https-certificate-key-file={key}"]
@@ -102,7 +102,7 @@ def started(folder: Path) -> Iterator[Keycloak]:
         f"--https-port={keycloak.url.rpartition(':')[2]}",
     ]
     with log.open("wb") as sink:
-        process = subprocess.Popen(  # it becomes the server: the script ends with exec
+        process = subprocess.Popen(  # the script replaces itself with the server by exec
             ["bash", str(folder / f"keycloak-{VERSION}" / "bin" / "kc.sh"), "start-dev", *options],
             env={**os.environ, **_VARIABLES, "KEYCLOAK_ADMIN_PASSWORD": keycloak.password},
             stdin=subprocess.DEVNULL,
@@ -117,26 +117,26 @@ def started(folder: Path) -> Iterator[Keycloak]:
         process.wait(60)
 
 
-def _fetch(maven: str) -> None:
-    """Copy the distribution to the cache, whole or not at all."""
+def _download(maven: str) -> None:
+    """Copy the distribution to the cache, completely or not at all."""
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     partial = ARCHIVE.with_name(f"{ARCHIVE.name}.{uuid4().hex}")
     command = [maven, "-q", "-B", "dependency:copy", f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={partial}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-        if done.returncode != 0:
-            unavailable(f"Keycloak could not be fetched from Maven Central:\n{done.stdout[-2000:]}")
+        result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if result.returncode != 0:
+            unavailable(f"Keycloak could not be downloaded from Maven Central:\n{result.stdout[-2000:]}")
         (partial / ARCHIVE.name).replace(ARCHIVE)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _certified(folder: Path) -> tuple[Path, Path]:
-    """Return the files of a certificate for this machine, signed by itself, and of its key."""
+def _create_certificate(folder: Path) -> tuple[Path, Path]:
+    """Create a self-signed certificate for this machine; return its file and that of its key."""
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = dt.datetime.now(dt.UTC)
-    made = (
+    signed = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -149,7 +149,7 @@ def _certified(folder: Path) -> tuple[Path, Path]:
         .sign(key, hashes.SHA256())
     )
     certificate, private = folder / "certificate.pem", folder / "key.pem"
-    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    certificate.write_bytes(signed.public_bytes(Encoding.PEM))
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return certificate, private
 

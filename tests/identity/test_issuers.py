@@ -1,4 +1,4 @@
-"""An issuer's keys: asked for when they are needed, at most once a minute, within two seconds and half a megabyte."""
+"""Download of an issuer's keys: on demand, at most once a minute, within two seconds and half a megabyte."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    with running() as started:
-        yield started
+    with running() as running_issuer:
+        yield running_issuer
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """Clock that moves only when a test changes it."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -39,7 +39,7 @@ def keys_of(clock: Clock) -> IssuerKeys:
     return IssuerKeys(lambda url: download_metadata(url, loopback=True).keys, clock)
 
 
-def test_keys_are_fetched_once_and_kept(issuer: Issuer) -> None:
+def test_keys_are_downloaded_once_and_cached(issuer: Issuer) -> None:
     keys = keys_of(clock := Clock())
     for _ in range(5):
         assert keys.key(issuer.url, jose.read(issuer.token()))["kid"] == "first"
@@ -50,7 +50,7 @@ def test_keys_are_fetched_once_and_kept(issuer: Issuer) -> None:
     assert issuer.asked == [DISCOVERY, KEYS] * 2
 
 
-def test_an_unknown_key_is_looked_for_at_most_once_a_minute(issuer: Issuer) -> None:
+def test_unknown_key_is_requested_at_most_once_a_minute(issuer: Issuer) -> None:
     keys = keys_of(clock := Clock())
     keys.key(issuer.url, jose.read(issuer.token()))
     issuer.rotate("second", keep=True)
@@ -66,7 +66,7 @@ def test_an_unknown_key_is_looked_for_at_most_once_a_minute(issuer: Issuer) -> N
     assert issuer.asked == [DISCOVERY, KEYS] * 2
 
 
-def test_a_key_that_is_taken_back_ends_within_the_hour(issuer: Issuer) -> None:
+def test_removed_key_is_refused_within_an_hour(issuer: Issuer) -> None:
     keys = keys_of(clock := Clock())
     old = issuer.token()
     keys.key(issuer.url, jose.read(old))
@@ -77,7 +77,7 @@ def test_a_key_that_is_taken_back_ends_within_the_hour(issuer: Issuer) -> None:
         keys.key(issuer.url, jose.read(old))
 
 
-def test_keys_outlive_an_issuer_that_does_not_answer_by_a_day(issuer: Issuer) -> None:
+def test_keys_are_accepted_for_a_day_without_their_issuer(issuer: Issuer) -> None:
     keys = keys_of(clock := Clock())
     keys.key(issuer.url, jose.read(issuer.token()))
     issuer.answers[DISCOVERY] = lambda handler: send(handler, 500, {})
@@ -89,7 +89,7 @@ def test_keys_outlive_an_issuer_that_does_not_answer_by_a_day(issuer: Issuer) ->
 
 
 def slow(handler: BaseHTTPRequestHandler) -> None:
-    """Send a letter every tenth of a second, headers first, and never end."""
+    """Send a character of the headers every tenth of a second, and never end."""
     with suppress(OSError):
         handler.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
         for _ in range(100):
@@ -107,21 +107,21 @@ def slow_body(handler: BaseHTTPRequestHandler) -> None:
             time.sleep(0.1)
 
 
-def no_http(handler: BaseHTTPRequestHandler) -> None:
+def send_no_http(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(b"hello\r\n\r\n")
 
 
 BROKEN: dict[str, tuple[str, Callable[[BaseHTTPRequestHandler], None], str]] = {
-    "discovery missing": (DISCOVERY, lambda handler: send(handler, 404, {}), "answered with 404"),
-    "discovery moved": (DISCOVERY, lambda handler: send(handler, 302, {}, {"Location": KEYS}), "answered with 302"),
+    "discovery missing": (DISCOVERY, lambda handler: send(handler, 404, {}), "has HTTP status 404"),
+    "discovery moved": (DISCOVERY, lambda handler: send(handler, 302, {}, {"Location": KEYS}), "has HTTP status 302"),
     "discovery of another": (
         DISCOVERY,
         lambda handler: send(handler, 200, {"issuer": "https://other.example", "jwks_uri": "https://other.example/k"}),
         "another issuer",
     ),
-    "discovery no JSON": (DISCOVERY, lambda handler: send(handler, 200, b"<html>"), "no JSON"),
-    "discovery a list": (DISCOVERY, lambda handler: send(handler, 200, []), "no object"),
-    "keys moved": (KEYS, lambda handler: send(handler, 307, {}, {"Location": "/elsewhere"}), "answered with 307"),
+    "discovery no JSON": (DISCOVERY, lambda handler: send(handler, 200, b"<html>"), "not JSON"),
+    "discovery a list": (DISCOVERY, lambda handler: send(handler, 200, []), "not a JSON object"),
+    "keys moved": (KEYS, lambda handler: send(handler, 307, {}, {"Location": "/elsewhere"}), "has HTTP status 307"),
     "keys of megabytes": (KEYS, lambda handler: send(handler, 200, b" " * (MOST_BYTES + 1)), "longer than 512 KB"),
     "keys without end": (
         KEYS,
@@ -130,15 +130,15 @@ BROKEN: dict[str, tuple[str, Callable[[BaseHTTPRequestHandler], None], str]] = {
     ),
     "keys many": (KEYS, lambda handler: send(handler, 200, {"keys": [{}] * 101}), "at most 100"),
     "keys none": (KEYS, lambda handler: send(handler, 200, {"keys": {}}), "at most 100"),
-    "keys deep": (KEYS, lambda handler: send(handler, 200, b"[" * 100_000), "no JSON"),
-    "no HTTP": (KEYS, no_http, "cannot be fetched"),
-    "slow head": (DISCOVERY, slow, "did not answer within"),
-    "slow body": (KEYS, slow_body, "did not answer"),
+    "keys deep": (KEYS, lambda handler: send(handler, 200, b"[" * 100_000), "not JSON"),
+    "no HTTP": (KEYS, send_no_http, "cannot be downloaded"),
+    "slow head": (DISCOVERY, slow, "did not respond within"),
+    "slow body": (KEYS, slow_body, "did not respond"),
 }
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_an_issuer_that_answers_wrong_has_no_keys(issuer: Issuer, fault: str) -> None:
+def test_invalid_response_is_unreachable(issuer: Issuer, fault: str) -> None:
     path, answer, reason = BROKEN[fault]
     issuer.answers[path] = answer
     with pytest.raises(Unreachable, match=reason):
@@ -150,38 +150,38 @@ def test_an_issuer_that_answers_wrong_has_no_keys(issuer: Issuer, fault: str) ->
 @pytest.mark.parametrize(
     "address", ["http://issuer.test/keys", "ftp://x/keys", "file:///etc/passwd", 7, "https://a@b/"]
 )
-def test_keys_lie_nowhere_but_behind_https(issuer: Issuer, address: object) -> None:
+def test_address_of_keys_must_be_https(issuer: Issuer, address: object) -> None:
     issuer.answers[DISCOVERY] = lambda handler: send(handler, 200, {"issuer": issuer.url, "jwks_uri": address})
     with pytest.raises(Unreachable):
         download_metadata(issuer.url, loopback=True)
     assert issuer.asked == [DISCOVERY]
 
 
-def test_plain_http_is_for_the_embedded_aws_alone(issuer: Issuer) -> None:
-    with pytest.raises(Unreachable, match="no https URL"):
+def test_plain_http_is_only_for_local_servers(issuer: Issuer) -> None:
+    with pytest.raises(Unreachable, match="not an https URL"):
         download_metadata(issuer.url, loopback=False)
     assert issuer.asked == []
 
 
-def test_a_port_where_nobody_listens_is_no_issuer() -> None:
-    with pytest.raises(Unreachable, match="cannot be fetched"):
+def test_closed_port_is_unreachable() -> None:
+    with pytest.raises(Unreachable, match="cannot be downloaded"):
         download_metadata("http://127.0.0.1:9", loopback=True)
 
 
-def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
-    """While one issuer keeps its tokens waiting, those of another go by; and for a minute it is not asked again."""
-    clock, begun, release = Clock(), threading.Event(), threading.Event()
-    asked: list[str] = []
+def test_slow_issuer_delays_only_its_own_tokens(issuer: Issuer) -> None:
+    """Tokens of another issuer do not wait, and the slow issuer gets no new request for a minute."""
+    clock, started, release = Clock(), threading.Event(), threading.Event()
+    requested: list[str] = []
 
-    def fetched(url: str) -> tuple[Jwk, ...]:
-        asked.append(url)
+    def download(url: str) -> tuple[Jwk, ...]:
+        requested.append(url)
         if url == "https://slow.example":
-            begun.set()
+            started.set()
             release.wait(30)
-            raise Unreachable("it did not answer within 2 s")
+            raise Unreachable("it did not respond within 2 s")
         return download_metadata(url, loopback=True).keys
 
-    keys = IssuerKeys(fetched, clock)
+    keys = IssuerKeys(download, clock)
     refusals: list[str] = []
     token = jose.read(issuer.token())
 
@@ -191,20 +191,20 @@ def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
         except JwtRejected as refusal:
             refusals.append(str(refusal))
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    assert begun.wait(30)
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert started.wait(30)
     assert keys.key(issuer.url, token)["kid"] == "first"
     release.set()
-    waiting.join()
+    waiter.join()
     for _ in range(10):
         wait()
-    assert refusals == ["of its issuer: it did not answer within 2 s"] * 11
-    assert asked.count("https://slow.example") == 1
+    assert refusals == ["the key of its issuer is not available: it did not respond within 2 s"] * 11
+    assert requested.count("https://slow.example") == 1
 
 
 @pytest.mark.parametrize("issuer", ["https://login.example.org", "https://a.example:8443/realms/x/", "https://[::1]/x"])
-def test_an_issuer_is_an_https_url(issuer: str) -> None:
+def test_https_url_is_an_issuer(issuer: str) -> None:
     check_issuer(issuer, loopback=False)
 
 
@@ -222,6 +222,6 @@ def test_an_issuer_is_an_https_url(issuer: str) -> None:
         "",
     ],
 )
-def test_what_is_no_issuer_is_told(issuer: str) -> None:
+def test_invalid_issuer_is_refused(issuer: str) -> None:
     with pytest.raises(InvalidParameter):
         check_issuer(issuer, loopback=False)

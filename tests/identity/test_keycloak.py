@@ -1,4 +1,4 @@
-"""A real issuer, Keycloak over TLS: its client reads while its keys are rotated, until the policy is removed."""
+"""Keycloak over TLS as the issuer: a client reads during key rotation, until its policy is removed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import httpx
 import jwt
 import pyarrow as pa
 import pytest
-from deltaic.identity.issuer_keys import AGAIN_SECONDS
+from deltaic.identity.issuer_keys import RETRY_SECONDS
 from deltaic_ops.cli import app
 from filled_server import Entry, FilledServer
 from identity.keycloak import KEY_PROVIDER, Keycloak, started
@@ -49,16 +49,16 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keycloak]:
     with started(tmp_path_factory.mktemp("keycloak")) as running, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(running.certificate))
         patch.setenv("REQUESTS_CA_BUNDLE", str(running.certificate))
-        # So short that the client asks for a token each time.
-        running.ask("POST", "", {"realm": running.realm, "enabled": True, "accessTokenLifespan": 60})
+        # Short, so that the client requests a token each time.
+        running.request("POST", "", {"realm": running.realm, "enabled": True, "accessTokenLifespan": 60})
         for client in clients:
-            running.ask("POST", f"/{running.realm}/clients", client)
+            running.request("POST", f"/{running.realm}/clients", client)
         yield running
 
 
 @pytest.fixture(scope="module")
-def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
-    """Return a server that was started when Keycloak was trusted."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
+    """Return a server that trusts Keycloak's certificate."""
     folder = tmp_path_factory.mktemp("trusting")
     deltalake.write_deltalake(str(folder / "orders"), pa.table({"id": list(range(7))}))
     with FilledServer.running(folder, [Entry("sales", "s", "orders")], {"alice": ["sales"]}) as running:
@@ -66,19 +66,19 @@ def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]
         yield running
 
 
-def told(server: FilledServer, *line: str) -> Any:
-    """Run a command; return what it says in JSON."""
-    done = CliRunner().invoke(app, [*line, "--json"], env=dict(server.environment), catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+def run_json(server: FilledServer, *line: str) -> Any:
+    """Run a command; return its JSON output."""
+    result = CliRunner().invoke(app, [*line, "--json"], env=dict(server.environment), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def status(server: FilledServer, token: str) -> int:
     return httpx.get(f"{server.endpoint}/shares", headers={"Authorization": f"Bearer {token}"}, timeout=60).status_code
 
 
-class Reading(threading.Thread):
-    """The published client, reading again and again; what it raises ends it."""
+class ReadingThread(threading.Thread):
+    """Thread in which the published client reads repeatedly until an error."""
 
     def __init__(self, profile: Path) -> None:
         super().__init__()
@@ -90,49 +90,49 @@ class Reading(threading.Thread):
         while not self.stopped.wait(0.5):
             self.rows.append(len(delta_sharing.load_as_pandas(f"{self._profile}#sales.s.orders")))
 
-    def goes_on(self, seconds: float = 0) -> bool:
-        """Tell whether it reads twice more from now on, and for so long."""
-        wanted, until = len(self.rows) + 2, time.monotonic() + seconds
-        while self.is_alive() and (len(self.rows) < wanted or time.monotonic() < until):
+    def keeps_reading(self, seconds: float = 0) -> bool:
+        """Return whether the thread reads twice more and runs for at least so many seconds."""
+        target, until = len(self.rows) + 2, time.monotonic() + seconds
+        while self.is_alive() and (len(self.rows) < target or time.monotonic() < until):
             self.stopped.wait(0.1)
         return self.is_alive()
 
 
-def test_a_client_of_keycloak_reads_on_while_its_keys_are_rotated(
-    keycloak: Keycloak, trusting: FilledServer, tmp_path: Path
+def test_keycloak_client_keeps_reading_during_key_rotation(
+    keycloak: Keycloak, server: FilledServer, tmp_path: Path
 ) -> None:
-    """Keycloak publishes a key and signs by it in the same moment, and a server looks for one at most once a minute."""
+    """Keycloak signs with a new key as soon as it publishes it, and a server downloads keys once a minute."""
     profile = tmp_path / "alice.share"
-    policy = told(
-        trusting, "recipient", "federate", "alice", "--issuer", keycloak.issuer, "--audience", "deltaic",
+    policy = run_json(
+        server, "recipient", "federate", "alice", "--issuer", keycloak.issuer, "--audience", "deltaic",
         "--subject-claim", "azp", "--subject", "reports", "--client-id", "reports", "--profile-file", str(profile),
     )  # fmt: skip
     assert "warnings" not in policy
     profile.write_text(profile.read_text().replace("<client secret>", secret_of("reports")))
     before = keycloak.token("reports", secret_of("reports"))
     [old] = keycloak.signing_keys()
-    reading = Reading(profile)
+    reading = ReadingThread(profile)
     reading.start()
     try:
-        assert reading.goes_on(AGAIN_SECONDS)
-        realm = keycloak.ask("GET", f"/{keycloak.realm}")["id"]
-        keycloak.ask("POST", f"/{keycloak.realm}/components", {**ROTATION, "parentId": realm})
+        assert reading.keeps_reading(RETRY_SECONDS)
+        realm = keycloak.request("GET", f"/{keycloak.realm}")["id"]
+        keycloak.request("POST", f"/{keycloak.realm}/components", {**ROTATION, "parentId": realm})
         [new] = set(keycloak.signing_keys()) - {old}
         after = keycloak.token("reports", secret_of("reports"))
         assert [jwt.get_unverified_header(token)["kid"] for token in (before, after)] == [old, new]
-        assert reading.goes_on()
-        assert status(trusting, before) == status(trusting, after) == 200
+        assert reading.keeps_reading()
+        assert status(server, before) == status(server, after) == 200
 
-        providers = keycloak.ask("GET", f"/{keycloak.realm}/components?type={KEY_PROVIDER}")
-        [first] = [one["id"] for one in providers if one["name"] == "rsa-generated"]
-        keycloak.ask("DELETE", f"/{keycloak.realm}/components/{first}")
+        providers = keycloak.request("GET", f"/{keycloak.realm}/components?type={KEY_PROVIDER}")
+        [first] = [provider["id"] for provider in providers if provider["name"] == "rsa-generated"]
+        keycloak.request("DELETE", f"/{keycloak.realm}/components/{first}")
         assert keycloak.signing_keys() == [new]
-        assert reading.goes_on()
+        assert reading.keeps_reading()
     finally:
         reading.stopped.set()
         reading.join()
     assert set(reading.rows) == {7}
 
-    assert status(trusting, keycloak.token("other", secret_of("other"))) == 401
-    told(trusting, "recipient", "unfederate", "alice", policy["id"])
-    assert status(trusting, keycloak.token("reports", secret_of("reports"))) == 401
+    assert status(server, keycloak.token("other", secret_of("other"))) == 401
+    run_json(server, "recipient", "unfederate", "alice", policy["id"])
+    assert status(server, keycloak.token("reports", secret_of("reports"))) == 401

@@ -1,4 +1,4 @@
-"""The token endpoint of ours: what RFC 6749 wants, tokens that end with their client, and attacks on both."""
+"""Token endpoint of the server: responses as in RFC 6749, revocation, and attacks."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()}
 
 
-def ask(server: FilledServer, form: Any, headers: dict[str, str] | None = None) -> httpx.Response:
+def request_token(server: FilledServer, form: Any, headers: dict[str, str] | None = None) -> httpx.Response:
     return httpx.post(f"{server.endpoint}/oauth/token", data=form, headers=headers, timeout=30)
 
 
 def token_of(server: FilledServer, client: IssuedClient) -> str:
-    answer = ask(server, GRANT, basic(client.client.id, client.secret))
+    answer = request_token(server, GRANT, basic(client.client.id, client.secret))
     assert answer.status_code == 200, answer.text
     return str(answer.json()["access_token"])
 
 
-def listed(server: FilledServer, token: str) -> int:
+def list_status(server: FilledServer, token: str) -> int:
     headers = {"Authorization": f"Bearer {token}"}
     return httpx.get(f"{server.endpoint}/shares", headers=headers, timeout=30).status_code
 
 
-def test_the_published_client_reads(server: FilledServer, client: IssuedClient, tmp_path: Path) -> None:
+def test_published_client_reads(server: FilledServer, client: IssuedClient, tmp_path: Path) -> None:
     profile = tmp_path / "alice.share"
     endpoint = server.endpoint
     text = client_profile(endpoint, f"{endpoint}/oauth/token", client.client.id, client.secret, "deltaic.read")
@@ -53,22 +53,22 @@ def test_the_published_client_reads(server: FilledServer, client: IssuedClient, 
     assert len(delta_sharing.load_as_pandas(f"{profile}#sales.s.orders")) == 7
 
 
-def test_a_token_is_a_jwt_of_minutes_that_the_documents_explain(server: FilledServer, client: IssuedClient) -> None:
+def test_token_is_a_short_lived_jwt_as_published(server: FilledServer, client: IssuedClient) -> None:
     for answer in (
-        ask(server, {**GRANT, "scope": "deltaic.read x"}, basic(client.client.id, client.secret)),
-        ask(server, {**GRANT, "client_id": client.client.id, "client_secret": client.secret}),
+        request_token(server, {**GRANT, "scope": "deltaic.read x"}, basic(client.client.id, client.secret)),
+        request_token(server, {**GRANT, "client_id": client.client.id, "client_secret": client.secret}),
     ):
         assert answer.status_code == 200
         assert (answer.headers["cache-control"], answer.headers["pragma"]) == ("no-store", "no-cache")
-        said = answer.json()
-        assert (said["token_type"], said["expires_in"]) == ("Bearer", 1800)
-    assert "scope" not in said
+        body = answer.json()
+        assert (body["token_type"], body["expires_in"]) == ("Bearer", 1800)
+    assert "scope" not in body
     well_known = f"{server.endpoint}/.well-known"
-    described = httpx.get(f"{well_known}/oauth-authorization-server").json()
-    assert (described["issuer"], described["token_endpoint"]) == (server.endpoint, f"{server.endpoint}/oauth/token")
-    [key] = httpx.get(described["jwks_uri"]).json()["keys"]
+    metadata = httpx.get(f"{well_known}/oauth-authorization-server").json()
+    assert (metadata["issuer"], metadata["token_endpoint"]) == (server.endpoint, f"{server.endpoint}/oauth/token")
+    [key] = httpx.get(metadata["jwks_uri"]).json()["keys"]
     assert set(key) == {"kty", "crv", "x", "y", "kid", "use", "alg"}
-    token = said["access_token"]
+    token = body["access_token"]
     assert jwt.get_unverified_header(token) == {"alg": "ES256", "typ": "at+jwt", "kid": key["kid"]}
     claims = jwt.decode(token, jwt.PyJWK(key), algorithms=["ES256"], audience=server.endpoint, issuer=server.endpoint)
     assert claims["exp"] - claims["iat"] == 1800
@@ -76,8 +76,8 @@ def test_a_token_is_a_jwt_of_minutes_that_the_documents_explain(server: FilledSe
     assert httpx.get(f"{well_known}/other").status_code == 404
 
 
-def test_the_scope_is_echoed(server: FilledServer, client: IssuedClient) -> None:
-    answer = ask(server, {**GRANT, "scope": "deltaic.read"}, basic(client.client.id, client.secret))
+def test_scope_is_returned(server: FilledServer, client: IssuedClient) -> None:
+    answer = request_token(server, {**GRANT, "scope": "deltaic.read"}, basic(client.client.id, client.secret))
     assert answer.json()["scope"] == "deltaic.read"
 
 
@@ -95,13 +95,13 @@ WRONG: dict[str, tuple[Any, int, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_no_request_is_told_in_the_words_of_the_standard(
+def test_invalid_request_has_the_error_code_of_the_standard(
     server: FilledServer, client: IssuedClient, case: str
 ) -> None:
     form, status, error = WRONG[case]
     headers = basic(client.client.id, client.secret)
     if isinstance(form, dict):
-        answer = ask(server, form, headers)
+        answer = request_token(server, form, headers)
     else:
         headers["Content-Type"] = "application/x-www-form-urlencoded"
         answer = httpx.post(f"{server.endpoint}/oauth/token", content=form, headers=headers, timeout=30)
@@ -110,45 +110,48 @@ def test_what_is_no_request_is_told_in_the_words_of_the_standard(
     assert client.secret not in answer.text
 
 
-def test_every_stranger_hears_the_same(server: FilledServer, client: IssuedClient) -> None:
+def test_every_unknown_client_gets_the_same_response(server: FilledServer, client: IssuedClient) -> None:
     other = server.admin.clients.create(server.readers["bob"].account)
-    known = client.client.id
+    client_id = client.client.id
     answers = [
-        ask(server, GRANT, basic(known, other.secret)),
-        ask(server, GRANT, basic("dlc_" + "0" * 24, client.secret)),
-        ask(server, GRANT, basic("x", "y")),
-        ask(server, GRANT, basic("", "")),
-        ask(server, GRANT, {"Authorization": "Basic %%%"}),
-        ask(server, {**GRANT, "client_id": known, "client_secret": ""}),
-        ask(server, {**GRANT, "client_id": known}),
-        ask(server, GRANT),
+        request_token(server, GRANT, basic(client_id, other.secret)),
+        request_token(server, GRANT, basic("dlc_" + "0" * 24, client.secret)),
+        request_token(server, GRANT, basic("x", "y")),
+        request_token(server, GRANT, basic("", "")),
+        request_token(server, GRANT, {"Authorization": "Basic %%%"}),
+        request_token(server, {**GRANT, "client_id": client_id, "client_secret": ""}),
+        request_token(server, {**GRANT, "client_id": client_id}),
+        request_token(server, GRANT),
     ]
     assert {(answer.status_code, answer.json()["error"]) for answer in answers} == {(401, "invalid_client")}
     assert len({answer.text for answer in answers}) == 1
-    assert listed(server, ask(server, GRANT, basic(other.client.id, other.secret)).json()["access_token"]) == 200
+    assert (
+        list_status(server, request_token(server, GRANT, basic(other.client.id, other.secret)).json()["access_token"])
+        == 200
+    )
 
 
-def test_a_revoked_client_ends_with_its_tokens(server: FilledServer) -> None:
+def test_revoked_client_loses_its_tokens(server: FilledServer) -> None:
     account = server.readers["alice"].account
-    gone, kept = server.admin.clients.create(account), server.admin.clients.create(account)
-    unused = token_of(server, gone)
-    assert listed(server, token_of(server, gone)) == 200
-    server.admin.clients.revoke(account, gone.client.id)
-    assert listed(server, unused) == 401
-    assert ask(server, GRANT, basic(gone.client.id, gone.secret)).status_code == 401
-    assert listed(server, token_of(server, kept)) == 200
-    server.admin.clients.revoke(account, kept.client.id)
+    revoked, remaining = server.admin.clients.create(account), server.admin.clients.create(account)
+    unused = token_of(server, revoked)
+    assert list_status(server, token_of(server, revoked)) == 200
+    server.admin.clients.revoke(account, revoked.client.id)
+    assert list_status(server, unused) == 401
+    assert request_token(server, GRANT, basic(revoked.client.id, revoked.secret)).status_code == 401
+    assert list_status(server, token_of(server, remaining)) == 200
+    server.admin.clients.revoke(account, remaining.client.id)
 
 
-def test_a_deleted_recipients_clients_end(server: FilledServer) -> None:
+def test_deleted_recipient_loses_its_clients(server: FilledServer) -> None:
     issued = server.admin.clients.create(server.admin.recipients.create("erin"))
     token = token_of(server, issued)
     server.admin.recipients.delete("erin")
-    assert listed(server, token) == 401
-    assert ask(server, GRANT, basic(issued.client.id, issued.secret)).status_code == 401
+    assert list_status(server, token) == 401
+    assert request_token(server, GRANT, basic(issued.client.id, issued.secret)).status_code == 401
 
 
-def test_nobody_else_signs_tokens_of_ours(server: FilledServer, client: IssuedClient) -> None:
+def test_forged_tokens_are_refused(server: FilledServer, client: IssuedClient) -> None:
     good = token_of(server, client)
     header, claims = jwt.get_unverified_header(good), jwt.decode(good, options={"verify_signature": False})
     forger = Issuer(server.endpoint, {header["kid"]: ("ES256", private_key("ES256"))})
@@ -168,6 +171,6 @@ def test_nobody_else_signs_tokens_of_ours(server: FilledServer, client: IssuedCl
         f"{head}.{body}.{'A' * 86}",
         f"{head}.{part({**claims, 'exp': int(time.time()) - 61})}.{signature}",
     ]
-    assert [listed(server, token) for token in attacks] == [401] * len(attacks)
-    assert listed(server, good) == 200
-    assert listed(server, token_of(server, client)) == 200
+    assert [list_status(server, token) for token in attacks] == [401] * len(attacks)
+    assert list_status(server, good) == 200
+    assert list_status(server, token_of(server, client)) == 200

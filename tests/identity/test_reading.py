@@ -1,4 +1,4 @@
-"""The published client reads by each kind of profile of version 2, and what is removed ends with the next question."""
+"""Reads of the published client with each kind of profile in version 2, and refusals after a removal."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    with running("/realms/acme") as started:
-        yield started
+    with running("/realms/acme") as running_issuer:
+        yield running_issuer
 
 
-def federate(server: FilledServer, issuer: Issuer, subject: str, name: str = "alice", **said: Any) -> str:
+def federate(server: FilledServer, issuer: Issuer, subject: str, name: str = "alice", **settings: Any) -> str:
     policy = server.admin.federation.create(
-        server.readers[name].account, issuer.url, **{"audience": "deltaic", "claim": "azp", **said}, subject=subject
+        server.readers[name].account, issuer.url, **{"audience": "deltaic", "claim": "azp", **settings}, subject=subject
     )
     return policy.id
 
 
-def asked(server: FilledServer, token: str) -> httpx.Response:
+def list_shares(server: FilledServer, token: str) -> httpx.Response:
     return httpx.get(f"{server.endpoint}/shares", headers={"Authorization": f"Bearer {token}"}, timeout=30)
 
 
@@ -40,7 +40,7 @@ def rows(profile: Path) -> int:
     return len(delta_sharing.load_as_pandas(f"{profile}#sales.s.orders"))
 
 
-def test_a_client_with_a_secret_reads(server: FilledServer, issuer: Issuer, tmp_path: Path) -> None:
+def test_client_with_a_secret_reads(server: FilledServer, issuer: Issuer, tmp_path: Path) -> None:
     federate(server, issuer, "reports")
     issuer.secrets["reports"] = "s3cret"
     profile = tmp_path / "alice.share"
@@ -48,7 +48,7 @@ def test_a_client_with_a_secret_reads(server: FilledServer, issuer: Issuer, tmp_
     assert rows(profile) == 7
 
 
-def test_a_client_with_a_key_reads(server: FilledServer, issuer: Issuer, tmp_path: Path) -> None:
+def test_client_with_a_key_reads(server: FilledServer, issuer: Issuer, tmp_path: Path) -> None:
     federate(server, issuer, "register")
     key = private_key("RS256")
     issuer.client_keys["register"] = key.public_key()
@@ -67,30 +67,30 @@ def test_a_client_with_a_key_reads(server: FilledServer, issuer: Issuer, tmp_pat
     assert rows(profile) == 7
 
 
-def test_a_client_goes_on_reading_while_keys_are_rotated(server: FilledServer, tmp_path: Path) -> None:
-    """As issuers do it: the next key is published, then it signs, then the one before is taken back."""
+def test_client_keeps_reading_during_key_rotation(server: FilledServer, tmp_path: Path) -> None:
+    """Rotate a key as issuers do: publish the next key, sign with it, then remove the old key."""
     profile = tmp_path / "alice.share"
     stopped = threading.Event()
     read: list[int] = []
 
-    def go_on() -> None:
+    def keep_reading() -> None:
         while not stopped.is_set():
             read.append(rows(profile))
 
     def reads_more(client: threading.Thread) -> bool:
-        wanted = len(read) + 2
-        while len(read) < wanted and client.is_alive():
+        target = len(read) + 2
+        while len(read) < target and client.is_alive():
             stopped.wait(0.05)
-        return len(read) >= wanted
+        return len(read) >= target
 
     with running() as issuer:
         federate(server, issuer, "steady")
         issuer.secrets["steady"] = "s3cret"
-        issuer.life = 60  # so short that the client asks for a token each time
+        issuer.life = 60  # short, so that the client requests a token each time
         profile.write_text(client_profile(server.endpoint, f"{issuer.url}/token", "steady", "s3cret"))
         following = ("ES256", private_key("ES256"))
         issuer.keys = {"next": following, **issuer.keys}
-        client = threading.Thread(target=go_on)
+        client = threading.Thread(target=keep_reading)
         client.start()
         try:
             assert reads_more(client)
@@ -105,34 +105,34 @@ def test_a_client_goes_on_reading_while_keys_are_rotated(server: FilledServer, t
     assert issuer.asked.count("/keys") == 1
 
 
-def test_a_removed_policy_ends_its_tokens_and_another_recipients_goes_on(server: FilledServer, issuer: Issuer) -> None:
-    mine, other = (federate(server, issuer, name, name) for name in ("alice", "bob"))
-    assert asked(server, issuer.token(azp="alice")).json()["items"] == [{"name": "sales", "id": share_id(server)}]
-    assert asked(server, issuer.token(azp="bob")).json()["items"] == []
-    server.admin.federation.remove(server.readers["alice"].account, mine)
-    refused = asked(server, issuer.token(azp="alice"))
+def test_removed_policy_refuses_only_its_own_tokens(server: FilledServer, issuer: Issuer) -> None:
+    alices, bobs = (federate(server, issuer, name, name) for name in ("alice", "bob"))
+    assert list_shares(server, issuer.token(azp="alice")).json()["items"] == [{"name": "sales", "id": share_id(server)}]
+    assert list_shares(server, issuer.token(azp="bob")).json()["items"] == []
+    server.admin.federation.remove(server.readers["alice"].account, alices)
+    refused = list_shares(server, issuer.token(azp="alice"))
     assert refused.status_code == 401
-    assert asked(server, issuer.token(azp="bob", more="x")).status_code == 200
-    server.admin.federation.remove(server.readers["bob"].account, other)
-    assert asked(server, issuer.token(azp="bob")).status_code == 401
+    assert list_shares(server, issuer.token(azp="bob", more="x")).status_code == 200
+    server.admin.federation.remove(server.readers["bob"].account, bobs)
+    assert list_shares(server, issuer.token(azp="bob")).status_code == 401
 
 
 def share_id(server: FilledServer) -> str:
     return server.admin.shares.get("sales").id
 
 
-def test_a_deleted_recipients_tokens_end(server: FilledServer, issuer: Issuer) -> None:
-    gone = server.admin.recipients.create("carol")
-    server.admin.federation.create(gone, issuer.url, audience="deltaic", claim="sub", subject="carol")
-    assert asked(server, issuer.token(sub="carol")).status_code == 200
+def test_deleted_recipients_tokens_are_refused(server: FilledServer, issuer: Issuer) -> None:
+    recipient = server.admin.recipients.create("carol")
+    server.admin.federation.create(recipient, issuer.url, audience="deltaic", claim="sub", subject="carol")
+    assert list_shares(server, issuer.token(sub="carol")).status_code == 200
     server.admin.recipients.delete("carol")
-    assert asked(server, issuer.token(sub="carol", more="x")).status_code == 401
+    assert list_shares(server, issuer.token(sub="carol", more="x")).status_code == 401
 
 
-def test_every_refusal_is_the_same_and_tells_nothing(server: FilledServer, issuer: Issuer) -> None:
+def test_every_refusal_is_the_same(server: FilledServer, issuer: Issuer) -> None:
     federate(server, issuer, "dave")
     good = issuer.token(azp="dave")
-    assert asked(server, good).status_code == 200
+    assert list_shares(server, good).status_code == 200
     forged = good.rsplit(".", 1)[0] + "." + issuer.token(azp="x").rsplit(".", 1)[1]
     attacks = [
         forged,
@@ -144,7 +144,7 @@ def test_every_refusal_is_the_same_and_tells_nothing(server: FilledServer, issue
         "dlt_" + "A" * 43,
         "a.b.c",
     ]
-    answers = [asked(server, token) for token in attacks]
+    answers = [list_shares(server, token) for token in attacks]
     assert {answer.status_code for answer in answers} == {401}
     assert len({json.dumps(answer.json()) for answer in answers}) == 1
-    assert asked(server, good).status_code == 200
+    assert list_shares(server, good).status_code == 200

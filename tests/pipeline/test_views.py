@@ -142,7 +142,7 @@ def test_a_source_that_cannot_be_read_is_named_with_the_remedy(kept: Kept) -> No
     kept.admin.tables.update(kept.share, "d", "visits", location=f"{kept.place.location}/visits")
     kept.admin.storages.create(kept.share[:90], endpoint="http://127.0.0.1:1")
     kept.admin.tables.update(kept.share, "d", "visits", storage=kept.share[:90])
-    with pytest.raises(InvalidParameter, match="which jobs do not reach"):
+    with pytest.raises(InvalidParameter, match="which jobs cannot read"):
         kept.refresh()
 
 

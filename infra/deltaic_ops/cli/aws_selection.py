@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Storage
@@ -220,7 +220,7 @@ class Connection:
         try:
             keys = credentials.get_frozen_credentials()
         except Exception as error:
-            raise refused(error) from error
+            raise to_operator_error(error) from error
         return Credentials(keys.access_key or "", keys.secret_key or "", keys.token or "")
 
     def _endpoint(self, service: str) -> str | None:
@@ -241,7 +241,7 @@ class Connection:
         except (NotFound, BotoCoreError, ClientError) as error:
             if not self._wishes.stack_first:
                 return None
-            raise (error if isinstance(error, NotFound) else refused(error)) from error
+            raise (error if isinstance(error, NotFound) else to_operator_error(error)) from error
 
     def _variable(self, name: str) -> str | None:
         """Return a variable that names a part of a stack; None if the command line names a stack."""
@@ -341,7 +341,7 @@ def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[
         )
         has_credentials = session.get_credentials() is not None
     except Exception as error:
-        raise refused(error) from error
+        raise to_operator_error(error) from error
     if not has_credentials:
         raise NotFound(
             f"no AWS account is configured and no local server is running in {wishes.state.absolute()}: set "

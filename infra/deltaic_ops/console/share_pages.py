@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from deltaic.catalog.admin.records import Excerpt
-from deltaic.catalog.items import Grant, Named, Table
+from deltaic.catalog.items import Grant, NamedItem, Table
 from deltaic.protocol.names import split_table_name
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +16,7 @@ from deltaic_ops.console.console_context import Desk, Handler, listed
 from deltaic_ops.usage.plots import steps
 from deltaic_ops.usage.usage_report import amount
 
-_NAME: Final[Callable[[Named], str]] = attrgetter("name")
+_NAME: Final[Callable[[NamedItem], str]] = attrgetter("name")
 _KINDS: Final = ("table", "volume", "skill", "model")
 
 

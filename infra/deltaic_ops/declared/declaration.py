@@ -17,7 +17,7 @@ from deltaic.catalog.admin.table_admin import checked_metadata
 from deltaic.catalog.admin.view_admin import checked_key, checked_staleness
 from deltaic.catalog.credentials.federation_admin import Claim, checked_name, policy_id
 from deltaic.catalog.items import Table
-from deltaic.catalog.restrictions import MOST_BYTES, MOST_REQUESTS, checked_addresses, end
+from deltaic.catalog.restrictions import MOST_BYTES, MOST_REQUESTS, checked_addresses, stored_end
 from deltaic.errors import InvalidParameter
 from deltaic.identity.key_download import check_issuer
 from deltaic.partition_filters.properties import check_lists, value_of
@@ -67,7 +67,7 @@ def _moment(value: datetime | None) -> datetime | None:
         moment = value.replace(tzinfo=value.tzinfo or UTC, microsecond=0).astimezone(UTC)
     except OverflowError:
         raise ValueError("is beyond the years that there are") from None
-    return end(moment)
+    return stored_end(moment)
 
 
 def _as_json(values: list[str]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
-from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
         template: Any = client.get_template(StackName=name, TemplateStage="Processed")["TemplateBody"]
     except ClientError as error:
         if error.response["Error"].get("Code") != "ValidationError":
-            raise refused(error) from error
+            raise to_operator_error(error) from error
         raise NotFound(f"there is no stack '{name}' in this account and region") from error
     except BotoCoreError as error:
-        raise refused(error) from error
+        raise to_operator_error(error) from error
     resources = {one["LogicalResourceId"]: one.get("PhysicalResourceId", "") for one in made}
     written: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
     return DeployedStack(
@@ -110,4 +110,4 @@ def remove(client: "CloudFormationClient", stack: DeployedStack) -> None:
             f"{stack.name}` says why; what is left can be removed by the same command"
         ) from None
     except ClientError as error:
-        raise refused(error) from error
+        raise to_operator_error(error) from error

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.errors import Conflict, NotFound
 
 MISSING = frozenset({"ResourceNotFoundException", "NoSuchBucket", "404"})
@@ -23,6 +23,6 @@ def translate_errors(resource: str) -> Iterator[None]:
             raise NotFound(message) from None
         if code == "ConflictException":
             raise Conflict(f"another process is changing {resource}: try again in a minute") from None
-        raise refused(error) from error
+        raise to_operator_error(error) from error
     except Exception as error:
-        raise refused(error) from error
+        raise to_operator_error(error) from error

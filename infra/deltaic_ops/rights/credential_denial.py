@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.aws_errors import to_operator_error
 from deltaic.catalog.items import Recipient, Storage
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.storage.sessions import RECIPIENT_TAG, tag_value
@@ -40,7 +40,7 @@ class Denials:
             self._call("get_role", RoleName=self.role)  # it is the policy that is missing, or the role
             return set()
         except Exception as error:
-            raise refused(error) from error
+            raise to_operator_error(error) from error
         read = json.loads(document) if isinstance(document, str) else document
         return set(read["Statement"][0]["Condition"]["StringEquals"][_CONDITION])
 
@@ -79,7 +79,7 @@ class Denials:
                 "restore or delete those who are cut off"
             ) from None
         except Exception as error:
-            raise refused(error) from error
+            raise to_operator_error(error) from error
 
 
 def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[str], list[str]]:

@@ -1,6 +1,6 @@
-"""The items of what is shared beside tables: volumes, skills, models and their versions; all frozen.
+"""Frozen items of shared assets other than tables: volumes, skills, models and their versions.
 
-All but the model itself are folders of files, which are shared whole.
+All except the model itself are folders whose files are all shared.
 """
 
 from datetime import datetime
@@ -8,13 +8,13 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from deltaic.catalog.items import AccessMode, InSchema
+from deltaic.catalog.items import AccessMode, SchemaEntry
 
 AssetKind = Literal["volume", "skill", "model"]
 
 
-class Asset(InSchema, frozen=True, kw_only=True):
-    """What has a name beside the tables of a schema."""
+class Asset(SchemaEntry, frozen=True, kw_only=True):
+    """A volume, a skill or a model of a schema."""
 
     kind: ClassVar[AssetKind]
 
@@ -23,18 +23,18 @@ class Asset(InSchema, frozen=True, kw_only=True):
 
 
 class Folder(Asset, frozen=True, kw_only=True):
-    """An asset that is a folder: whoever may read it may read all that lies below its location."""
+    """An asset that is a folder: its recipients may read every file below its location."""
 
     location: str
     access_modes: tuple[AccessMode, ...] = ("url", "dir")
-    """url: files are listed and signed by the server; dir: credentials for the folder."""
+    """url: the server lists and signs files; dir: credentials for the folder."""
 
     storage: str = ""
-    """Name of the storage that holds the location; empty: AWS S3, read as the function itself."""
+    """Name of the storage of the location; empty: AWS S3, read with the function's role."""
 
     @property
     def name_in_schema(self) -> str:
-        """Its name below the schema, of a model's version with the number: as logs of requests have it."""
+        """The name without share and schema, with the number for a version, as in request logs."""
         return self.title.rpartition(".")[2]
 
 
@@ -45,7 +45,7 @@ class Volume(Folder, frozen=True, kw_only=True):
 
 
 class Skill(Folder, frozen=True, kw_only=True):
-    """A folder that an agent loads; what is said of it stands in its SKILL.md, from which it was copied."""
+    """A folder that an agent loads; its attributes are copied from its SKILL.md."""
 
     kind = "skill"
 
@@ -53,7 +53,7 @@ class Skill(Folder, frozen=True, kw_only=True):
     license: str = ""
     compatibility: str = ""
     allowed_tools: str = ""
-    """Names with blanks between."""
+    """Names, separated by spaces."""
 
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
 
@@ -65,13 +65,13 @@ class Model(Asset, frozen=True, kw_only=True):
 
 
 class ModelVersion(Folder, frozen=True, kw_only=True):
-    """The files of one version of the model `name`; only versions that are ready are entered."""
+    """The files of one version of the model `name`, which is ready to use."""
 
     kind = "model"
 
     version: int
     source: str = ""
-    """Where the files came from, for information."""
+    """Origin of the files, for information."""
 
     run_id: str = ""
 
@@ -82,9 +82,9 @@ class ModelVersion(Folder, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Its name as one types it."""
+        """The full name with the version."""
         return f"{self.share}.{self.schema_name}.{self.name} {self.version}"
 
 
 FOLDERS: Final[tuple[type[Volume | Skill], ...]] = (Volume, Skill)
-"""The kinds of assets that are folders themselves."""
+"""The kinds of assets that are folders without versions."""

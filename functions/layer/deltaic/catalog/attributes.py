@@ -1,4 +1,4 @@
-"""Plain values in DynamoDB's attribute form and back; cheaper to import than boto3's serializer."""
+"""Convert plain values to DynamoDB's attribute form and back; cheaper to import than boto3's serializer."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,14 +10,14 @@ from deltaic.errors import InvalidParameter
 def marshal(value: Any) -> dict[str, Any]:
     """Return one value in attribute form: str, bool, int, datetime (epoch seconds), lists and mappings of these.
 
-    Raises InvalidParameter for text that is no Unicode.
+    Raises InvalidParameter for text with lone surrogates.
     """
     match value:
         case str():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise InvalidParameter(f"{value[:60]!a} is no text in Unicode: write it in UTF-8") from None
+                raise InvalidParameter(f"{value[:60]!a} is not valid Unicode: write it in UTF-8") from None
             return {"S": value}
         case bool():
             return {"BOOL": value}

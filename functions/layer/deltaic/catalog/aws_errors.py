@@ -1,4 +1,4 @@
-"""Failures of AWS in the layer's own errors, so that no error of botocore's leaves the catalog."""
+"""Translate errors of AWS into the errors of the product, so that no botocore error leaves the catalog."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ _CONTENDED: Final = frozenset({
     "TransactionConflictException",
     "TransactionInProgressException",
 })  # fmt: skip
-_REFUSED: Final = DENIED | {
+_REJECTED_CREDENTIALS: Final = DENIED | {
     "ExpiredToken",
     "ExpiredTokenException",
     "IncompleteSignature",
@@ -25,28 +25,28 @@ _SERVER_ERROR: Final = 500
 
 
 class ConditionFailed(Exception):
-    """A condition did not hold, so nothing was written; `index` tells which of the writes had it."""
+    """The condition of one write, number `index`, failed, so nothing was written."""
 
     def __init__(self, index: int, item: dict[str, Any] | None) -> None:
-        super().__init__(f"the condition of write {index} did not hold")
+        super().__init__(f"the condition of write {index} failed")
         self.index = index
         self.item = item
-        """The item as it stands, where the write asked for it."""
+        """The stored item, if the write requested it."""
 
 
 class Contended(Exception):
-    """Another transaction touched the same item at the same moment: try again."""
+    """Another transaction changed the same item at the same time: try again."""
 
 
-def refused(error: Exception) -> Exception:
-    """Return what the catalog raises for an exception out of botocore; any other exception comes back as it is."""
-    # Imported here: it is loaded already wherever botocore could have raised, and nobody else should pay for it.
+def to_operator_error(error: Exception) -> Exception:
+    """Return the catalog's error for an exception of botocore, with a remedy for operators; return others unchanged."""
+    # Imported here, to keep the import away from code without botocore. If botocore raised, it is loaded already.
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
     match error:
         case exceptions.ClientError():
-            return _answered(error)
+            return _response_error(error)
         case (
             exceptions.NoCredentialsError()
             | exceptions.PartialCredentialsError()
@@ -55,46 +55,45 @@ def refused(error: Exception) -> Exception:
             | exceptions.SSOError()
         ):
             return PermissionDenied(
-                "there are no usable AWS credentials: set AWS_PROFILE or the AWS variables; `deltaic env` prints "
-                "those of the AWS that `deltaic serve` runs on this machine"
+                "no usable AWS credentials: set AWS_PROFILE or the AWS variables, or use the output of `deltaic env` "
+                "for the local server of `deltaic serve`"
             )
         case exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError():
             return Unavailable("AWS cannot be reached: try again, and check AWS_ENDPOINT_URL and the region")
         case ResponseParserError() | AttributeError() | KeyError() | TypeError():
-            # What botocore's parsers make of an answer in another form than they know.
-            return Unavailable("AWS gave half an answer: try again")
+            # Raised by botocore's parsers for a response in an unexpected form.
+            return Unavailable("AWS returned an incomplete response: try again")
         case exceptions.BotoCoreError() | ValueError():
-            return InvalidParameter(f"AWS cannot be asked this way: {error}")
+            return InvalidParameter(f"the request to AWS is invalid: {error}")
         case _:
             return error
 
 
-def withheld(error: Exception) -> Exception:
-    """Return what a recipient is told of an exception out of botocore or of `refused`: to try again, and nothing else.
+def to_recipient_error(error: Exception) -> Exception:
+    """Return the error that a recipient sees for an exception of AWS: to try again, without a cause.
 
-    A table that is missing, a role without rights, a request that AWS does not take: all are trouble of the server,
-    which its operator finds in the log by the cause, and none is the recipient's to correct. A transaction that met
-    another is left to whoever tries it again.
+    A missing table, a role without rights or an invalid request is a problem of the server, which a recipient cannot
+    fix. Its operator finds the cause in the log. Callers repeat contended transactions, so `Contended` is returned.
     """
-    refusal = refused(error)
-    if isinstance(refusal, Contended) and getattr(error, "operation_name", "") == "TransactWriteItems":
-        return refusal
-    if isinstance(refusal, TooManyRequests) or not isinstance(refusal, DeltaicError | Contended):
-        return refusal
-    return Unavailable("the server's catalog cannot be read at the moment: try again later")
+    translated = to_operator_error(error)
+    if isinstance(translated, Contended) and getattr(error, "operation_name", "") == "TransactWriteItems":
+        return translated
+    if isinstance(translated, TooManyRequests) or not isinstance(translated, DeltaicError | Contended):
+        return translated
+    return Unavailable("the server cannot read its catalog: try again later")
 
 
-def _answered(error: Any) -> Exception:
+def _response_error(error: Any) -> Exception:
     code = error.response.get("Error", {}).get("Code", "")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code == "TransactionCanceledException":
-        return _cancelled(error.response.get("CancellationReasons", []))
+        return _cancellation_error(error.response.get("CancellationReasons", []))
     if code == "ConditionalCheckFailedException":
         return ConditionFailed(0, _item(error.response))
-    return _named(code, error.response.get("Error", {}).get("Message", ""), status, error.operation_name)
+    return _error_of_code(code, error.response.get("Error", {}).get("Message", ""), status, error.operation_name)
 
 
-def _cancelled(reasons: list[dict[str, Any]]) -> Exception:
+def _cancellation_error(reasons: list[dict[str, Any]]) -> Exception:
     codes = [reason.get("Code", "None") for reason in reasons]
     if "ConditionalCheckFailed" in codes:
         index = codes.index("ConditionalCheckFailed")
@@ -103,8 +102,8 @@ def _cancelled(reasons: list[dict[str, Any]]) -> Exception:
         return Contended("TransactionConflict")
     for reason in reasons:
         if reason.get("Code", "None") != "None":
-            return _named(reason["Code"], reason.get("Message") or "", 0, "TransactWriteItems")
-    return Unavailable("the catalog did not take the change: try again in a moment")
+            return _error_of_code(reason["Code"], reason.get("Message") or "", 0, "TransactWriteItems")
+    return Unavailable("the catalog cancelled the change without a reason: try again")
 
 
 def _item(failure: dict[str, Any]) -> dict[str, Any] | None:
@@ -112,19 +111,19 @@ def _item(failure: dict[str, Any]) -> dict[str, Any] | None:
     return unmarshal_item(item) if item else None
 
 
-def _named(code: str, message: str, status: int, operation: str) -> Exception:
+def _error_of_code(code: str, message: str, status: int, operation: str) -> Exception:
     if code in _CONTENDED:
         return Contended(code)
     if code in THROTTLED:
-        return TooManyRequests("the catalog is busy: try again in a moment")
-    if code in _REFUSED and message.startswith(SKEWED):
-        return Unavailable("the clock of this machine and that of AWS differ too much: set it, and try again")
-    if code in _REFUSED:
+        return TooManyRequests("the catalog is busy: try again later")
+    if code in _REJECTED_CREDENTIALS and message.startswith(SKEWED):
+        return Unavailable("the clock of this machine differs too much from that of AWS: set it, and try again")
+    if code in _REJECTED_CREDENTIALS:
         return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")
     if code == "ResourceNotFoundException":
-        return NotFound("the catalog's tables do not exist here: deploy the stack, or name the tables that it made")
+        return NotFound("the DynamoDB tables of the catalog do not exist: deploy the stack, or name its tables")
     if "Item size" in message:
-        return InvalidParameter("it is larger than the 400 KB of one catalog entry: shorten the comment or properties")
+        return InvalidParameter("the catalog entry is larger than 400 KB: shorten its comment or properties")
     if status >= _SERVER_ERROR or code in {"InternalServerError", "ServiceUnavailable", "InternalFailure"}:
-        return Unavailable("the catalog failed in passing: try again in a moment")
+        return Unavailable("the catalog has a temporary failure: try again later")
     return InvalidParameter(f"AWS did not accept {operation} ({code}): {message}")

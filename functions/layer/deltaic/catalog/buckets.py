@@ -1,4 +1,4 @@
-"""Facts about buckets that are not in the catalog: the stack's own buckets, and the bucket of an access point."""
+"""Look up facts about buckets that the catalog does not store: the stack's buckets, and those of access points."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -7,19 +7,19 @@ from deltaic.storage.locations import AccessPoint, Location, access_point
 
 
 class Buckets(NamedTuple):
-    """Looks up facts about buckets; by default none is known."""
+    """Look-ups of facts about buckets; the defaults find none."""
 
     stack_buckets: Callable[[], Collection[str]] = tuple
-    """Returns the names of the stack's own buckets, which cannot be shared."""
+    """Return the names of the stack's buckets, which cannot be shared."""
 
     bucket_of: Callable[[AccessPoint], str] = lambda _: ""
-    """Returns the bucket of an access point, or an empty string if it is unknown."""
+    """Return the bucket of an access point, or an empty string if it is unknown."""
 
-    def resolve(self, place: Location) -> Location:
-        """Return a location with its access point replaced by the bucket, if that is known."""
-        point = access_point(place.bucket)
-        return place if point is None else Location(self.bucket_of(point) or place.bucket, place.prefix)
+    def resolve(self, location: Location) -> Location:
+        """Return the location with the bucket instead of its access point, if the bucket is known."""
+        point = access_point(location.bucket)
+        return location if point is None else Location(self.bucket_of(point) or location.bucket, location.prefix)
 
-    def is_unknown(self, place: Location) -> bool:
-        """Return whether the bucket behind a location's access point, or behind its alias, is unknown."""
-        return place.bucket.endswith("-s3alias") or access_point(self.resolve(place).bucket) is not None
+    def is_unknown(self, location: Location) -> bool:
+        """Return whether the bucket of a location's access point or alias is unknown."""
+        return location.bucket.endswith("-s3alias") or access_point(self.resolve(location).bucket) is not None

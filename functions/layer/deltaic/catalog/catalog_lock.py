@@ -1,7 +1,4 @@
-"""The lock of a catalog, for whoever changes much of it at once: a lease, without which none of its writes is made.
-
-Commands that change one thing do not ask for it.
-"""
+"""Lock of a catalog, which commands hold while they apply files: a lease that every write checks."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,33 +13,33 @@ from deltaic.catalog.writes import check
 from deltaic.errors import Conflict
 
 _TTL: Final = timedelta(minutes=2)
-"""Longer than a step takes; whoever takes longer and meets nobody goes on, and of two the second waits this long."""
+"""Longer than one step takes. After a crash of its holder, the lock is free after this time."""
 
 
 class LockLost(Conflict):
-    """The lock has passed to somebody else: nothing more is written."""
+    """Another process has taken the lock: nothing more is written."""
 
 
 class LockedDynamo(Dynamo):
-    """DynamoDB for the holder of a catalog's lock: no transaction is made once the lock has passed to somebody else."""
+    """DynamoDB for the holder of a catalog's lock; every transaction checks that the lock is still held."""
 
     def __init__(self, dynamo: Dynamo, table: str, leases: Leases, holder: str) -> None:
         super().__init__(lambda: dynamo.client)
         self._leases = leases
         self._holder = holder
-        self._is_held = check(table, self._leases.key(CATALOG), {"holder": holder})
+        self._lock_check = check(table, self._leases.key(CATALOG), {"holder": holder})
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
-        """Make all the writes or none, and none without the lock; raises ConditionFailed, LockLost."""
+        """Write all or nothing, and nothing without the lock; raises ConditionFailed, LockLost."""
         try:
-            super().transact([self._is_held, *writes])
+            super().transact([self._lock_check, *writes])
         except ConditionFailed as failed:
             if failed.index == 0:
-                raise LockLost("another operator took the lock of the catalog meanwhile: begin again") from None
+                raise LockLost("another operator took the lock of the catalog: start again") from None
             raise ConditionFailed(failed.index - 1, failed.item) from None
 
     def prolong(self) -> None:
-        """Hold the lock for as long again from now; raises LockLost."""
+        """Renew the lock for its full time; raises LockLost."""
         try:
             self._leases.renew(CATALOG, self._holder, _TTL)
         except Conflict as lost:
@@ -51,9 +48,9 @@ class LockedDynamo(Dynamo):
 
 @contextmanager
 def locked(dynamo: Dynamo, table: str, holder: str, clock: Callable[[], float] = time.time) -> Iterator[LockedDynamo]:
-    """Hold the lock of a catalog; raises Conflict, which names the other holder. `holder` is unique to one run.
+    """Hold the lock of a catalog; raises Conflict, which names the other holder.
 
-    Of a holder that died the lock is free after two minutes.
+    `holder` must be unique to one run. If a holder crashes, its lock is free after two minutes.
     """
     leases = Leases(table, dynamo, clock)
     leases.acquire(CATALOG, holder, _TTL)

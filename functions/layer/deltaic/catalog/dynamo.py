@@ -1,4 +1,4 @@
-"""The connection to DynamoDB: one lazy client, bounded waiting, and no error of AWS's own let through."""
+"""Connection to DynamoDB with one lazy client, bounded retries and translated errors."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
-from deltaic.catalog.aws_errors import Contended, refused, withheld
+from deltaic.catalog.aws_errors import Contended, to_operator_error, to_recipient_error
 from deltaic.catalog.keys import Key, KeyPrefix, KeyRange
 from deltaic.errors import Conflict, TooManyRequests, Unavailable
 from deltaic.settings import settings
@@ -18,34 +18,34 @@ from deltaic.settings import settings
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-BATCH_KEYS: Final = 100  # BatchGetItem takes no more
+BATCH_KEYS: Final = 100  # the limit of BatchGetItem
 FIRST_PAGE: Final = 200
-"""So many items the first request for a list without a limit reads; later ones read 1 MB, thousands of them."""
+"""Items in the first request of a listing without a limit. Later requests read 1 MB each."""
 
-SCANNED: Final = 2000
-"""So many items one request of a scan looks at: 1 MB of them takes DynamoDB Local longer than the client waits."""
+SCAN_PAGE: Final = 2000
+"""Items per request of a scan. DynamoDB Local needs longer than the client's timeout to read a full 1 MB."""
 
 _READ_ATTEMPTS: Final = 8
-_WRITE_ATTEMPTS: Final = 16  # sixteen writers of one item are done by then, since each round has a winner
+_WRITE_ATTEMPTS: Final = 16  # enough for sixteen writers of one item, because one of them succeeds in each attempt
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.64
-_HALF: Final = "the catalog's answer was broken: try again in a moment"
+_INCOMPLETE: Final = "the catalog returned an incomplete response: try again later"
 _Answer = TypeVar("_Answer")
 
 Attributes = dict[str, Any]
-"""One item as plain values, its key included."""
+"""One item as plain values, including its key."""
 
 
 def connect() -> "DynamoDBClient":
-    """Return a client for what the environment names, with waits that fit inside one request of a function."""
+    """Return a client for the AWS account of the environment, with timeouts that suit a function's request."""
     client: DynamoDBClient = botocore_client("dynamodb")
     return client
 
 
 def botocore_client(service: str) -> Any:
-    """Return botocore's client of a service of the catalog, for what the environment names.
+    """Return botocore's client of a service, for the AWS account of the environment.
 
-    Imported here and by botocore rather than boto3: an authorizer's cold start pays for every import.
+    It imports botocore instead of boto3, and only here, to keep the authorizer's cold start short.
     """
     import botocore.session
 
@@ -59,15 +59,15 @@ def botocore_client(service: str) -> Any:
 class Dynamo:
     """DynamoDB as the catalog uses it; safe to share between threads, connected at the first call.
 
-    Every method raises only `errors`: throttling is TooManyRequests, trouble on the way Unavailable, a refusal by AWS
-    PermissionDenied, a missing table NotFound; and `ConditionFailed`, which does not leave the catalog.
-    `translate` makes errors of AWS's errors of ours; what it says by default is for those who run the server.
+    Every method raises only errors of the product: TooManyRequests for throttling, Unavailable for a failed
+    connection, PermissionDenied for a refusal by AWS, NotFound for a missing table. `ConditionFailed` stays inside the
+    catalog. `translate` converts errors of AWS; by default, their messages are for operators.
     """
 
     def __init__(
         self,
         connect: "Callable[[], DynamoDBClient]" = connect,
-        translate: Callable[[Exception], Exception] = refused,
+        translate: Callable[[Exception], Exception] = to_operator_error,
     ) -> None:
         self._connect = connect
         self._translate = translate
@@ -76,20 +76,20 @@ class Dynamo:
 
     @property
     def client(self) -> "DynamoDBClient":
-        """The client: botocore's, or one with the same operations and exceptions; made when first asked for."""
+        """The client of botocore, or one with the same operations and exceptions; created at first use."""
         if self._client is None:
             with self._lock:
                 if self._client is None:
                     connected = self._call(self._connect)
                     if meta := getattr(connected, "meta", None):
-                        # botocore's; another refuses by itself what is not whole.
-                        meta.events.register("after-call.dynamodb", _check_whole, unique_id="deltaic-whole")
+                        # Only botocore's client needs this; other clients refuse incomplete responses themselves.
+                        meta.events.register("after-call.dynamodb", _check_complete, unique_id="deltaic-whole")
                     self._client = connected
         return self._client
 
     def for_recipients(self) -> "Dynamo":
-        """Return the same connection for the path of a recipient's request, whom no trouble of the server's is told."""
-        return Dynamo(lambda: self.client, withheld)
+        """Return the same connection with error messages for recipients, which hide details of the server."""
+        return Dynamo(lambda: self.client, to_recipient_error)
 
     def get(self, table: str, key: Key) -> Attributes | None:
         """Return one item by a strongly consistent read, or None."""
@@ -101,21 +101,21 @@ class Dynamo:
         return None if item is None else unmarshal_item(item)
 
     def batch_get(self, table: str, keys: Sequence[Key]) -> dict[Key, Attributes]:
-        """Return those of the items that exist, by strongly consistent reads, 100 a request.
+        """Return the existing items by strongly consistent reads, 100 per request.
 
-        What DynamoDB leaves unprocessed is asked for again with growing pauses; TooManyRequests when that is in vain.
+        Requests unprocessed keys again with growing pauses; raises TooManyRequests after the last attempt.
         """
         items_by_key: dict[Key, Attributes] = {}
-        waiting = list(dict.fromkeys(keys))
+        remaining = list(dict.fromkeys(keys))
         waits = pauses(_READ_ATTEMPTS)
-        while waiting:
-            items, unprocessed = self._batch(table, waiting[:BATCH_KEYS])
+        while remaining:
+            items, unprocessed = self._batch(table, remaining[:BATCH_KEYS])
             items_by_key.update({Key(item["pk"], item["sk"]): item for item in items})
-            waiting = unprocessed + waiting[BATCH_KEYS:]
+            remaining = unprocessed + remaining[BATCH_KEYS:]
             if unprocessed:
                 pause = next(waits, None)
                 if pause is None:
-                    raise TooManyRequests("the catalog is busy: try again in a moment")
+                    raise TooManyRequests("the catalog is busy: try again later")
                 time.sleep(pause)
         return items_by_key
 
@@ -130,33 +130,32 @@ class Dynamo:
     def query(
         self,
         table: str,
-        stretch: KeyRange,
+        key_range: KeyRange,
         *,
         limit: int | None = None,
-        at_once: int | None = None,
+        page_size: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Attributes]:
-        """Yield the items of a stretch in the byte order of their sort keys, at most `limit` of them.
+        """Yield at most `limit` items of a key range, in the byte order of their sort keys.
 
-        Each request reads `at_once` of them at most, and is made when its first item is taken.
-
-        DynamoDB ends a page at 1 MB or at the limit, and may name a next page that turns out to be empty: both are
-        followed or ignored here, so whoever asks for one more than he needs knows whether there is more.
+        Each request reads at most `page_size` items, and is sent when the caller takes its first item. DynamoDB ends a
+        page at 1 MB or at the limit, and its last page can be empty. Callers need not care: to find out whether more
+        items exist, request one item more.
         """
         request = {
             "TableName": table,
             "KeyConditionExpression": "pk = :pk AND sk BETWEEN :low AND :high",
             "ExpressionAttributeValues": {
-                ":pk": {"S": stretch.pk},
-                ":low": {"S": stretch.low},
-                ":high": {"S": stretch.high},
+                ":pk": {"S": key_range.pk},
+                ":low": {"S": key_range.low},
+                ":high": {"S": key_range.high},
             },
             "ConsistentRead": consistent,
         }
         while limit is None or limit > 0:
-            # Whoever shows a list has its beginning at once.
+            # A small first page lets commands show the start of a list early.
             is_first = "ExclusiveStartKey" not in request
-            sizes = [most for most in (limit, at_once) if most is not None] or ([FIRST_PAGE] if is_first else [])
+            sizes = [size for size in (limit, page_size) if size is not None] or ([FIRST_PAGE] if is_first else [])
             items, position = self._page("query", request | ({"Limit": min(sizes)} if sizes else {}))
             yield from items
             if limit is not None:
@@ -166,17 +165,17 @@ class Dynamo:
             request["ExclusiveStartKey"] = position
 
     def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
-        """Yield the items of a kind in no order, page by page; DynamoDB reads the whole table for that.
+        """Yield the items of a kind in no order, page by page; DynamoDB reads the whole table.
 
-        It is for operators: no function may do so. A list of each of thousands of recipients is as many requests.
+        Only operators may scan. For thousands of recipients, it needs fewer requests than one listing for each.
         """
-        wanted = f"begins_with(pk, :pk) AND begins_with(sk, :sk){prefix.has and f' AND attribute_exists({prefix.has})'}"
+        attribute = prefix.attribute and f" AND attribute_exists({prefix.attribute})"
         request = {
             "TableName": table,
-            "FilterExpression": wanted,
+            "FilterExpression": f"begins_with(pk, :pk) AND begins_with(sk, :sk){attribute}",
             "ExpressionAttributeValues": {":pk": {"S": prefix.pk}, ":sk": {"S": prefix.sk}},
             "ConsistentRead": True,
-            "Limit": SCANNED,
+            "Limit": SCAN_PAGE,
         }
         while True:
             items, position = self._page("scan", request)
@@ -191,10 +190,10 @@ class Dynamo:
         return [unmarshal_item(item) for item in _required(answer, "Items")], answer.get("LastEvaluatedKey")
 
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
-        """Make all the writes or none; raises ConditionFailed for the first condition that did not hold.
+        """Write all or nothing; raises ConditionFailed for the first condition that fails.
 
-        A collision with another transaction is tried again with growing, random pauses. botocore sends the same
-        idempotency token when it repeats a request, so an answer that was lost does not look like a failed condition.
+        After a collision with another transaction it tries again, with growing, random pauses. botocore sends the same
+        idempotency token when it repeats a request, so a lost response does not look like a failed condition.
         """
         client = self.client
         items: Any = list(writes)
@@ -205,15 +204,15 @@ class Dynamo:
                 time.sleep(pause)
             else:
                 return
-        raise Conflict("others keep changing the same part of the catalog: try again in a moment")
+        raise Conflict("other processes keep changing the same part of the catalog: try again later")
 
     def update(self, write: Mapping[str, Any]) -> None:
-        """Make one write of `writes.update` by itself; raises ConditionFailed, Unavailable where others contend."""
+        """Send one write of `writes.update`; raises ConditionFailed, and Unavailable after a concurrent change."""
         client = self.client
         try:
             self._call(lambda: client.update_item(**write["Update"]))
         except Contended:
-            raise Unavailable("others change the same part of the catalog: try again in a moment") from None
+            raise Unavailable("another process changes the same part of the catalog: try again later") from None
 
     def _call(self, request: Callable[[], _Answer]) -> _Answer:
         try:
@@ -222,25 +221,24 @@ class Dynamo:
             raise self._translate(error) from error
 
 
-def _check_whole(http_response: Any, **_: Any) -> None:
-    """Refuse an answer that is no JSON: botocore makes an empty one of it, and so of an item that exists none."""
+def _check_complete(http_response: Any, **_: Any) -> None:
+    """Refuse an incomplete response, which botocore would parse as empty, as if the item did not exist."""
     content = http_response.content
     if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return
     try:
-        # DynamoDB tells the checksum of its answers, which is quicker to compare than JSON is to read.
-        told = http_response.headers.get("x-amz-crc32")
-        whole = int(told) == zlib.crc32(content) if told else isinstance(json.loads(content), dict)
+        # Comparing the checksum is faster than parsing JSON.
+        checksum = http_response.headers.get("x-amz-crc32")
+        is_complete = int(checksum) == zlib.crc32(content) if checksum else isinstance(json.loads(content), dict)
     except (ValueError, RecursionError):
-        whole = False
-    if not whole:
-        raise Unavailable(_HALF)
+        is_complete = False
+    if not is_complete:
+        raise Unavailable(_INCOMPLETE)
 
 
 def _required(answer: Any, name: str) -> Any:
-    """Return a part that every answer of this kind has."""
     if name not in answer:
-        raise Unavailable(_HALF)
+        raise Unavailable(_INCOMPLETE)
     return answer[name]
 
 
@@ -249,7 +247,7 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 def pauses(attempts: int, longest: float = _LONGEST_PAUSE_SECONDS) -> Iterator[float]:
-    """Yield how many seconds to wait after each of so many attempts."""
-    # Full jitter: the pause is anywhere below a bound that doubles, so that racing writers part.
+    """Yield the pause in seconds after each attempt."""
+    # Full jitter: a random pause below a bound that doubles, so that concurrent writers spread.
     for attempt in range(attempts):
         yield random.uniform(0, min(longest, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

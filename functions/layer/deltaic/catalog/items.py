@@ -1,4 +1,4 @@
-"""The items of the catalog: shares, schemas, tables, recipients, grants, storages and ways in; all frozen."""
+"""Frozen items of the catalog: shares, schemas, tables, recipients, grants, storages and sign-in methods."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,47 +14,47 @@ TableFormat = Literal["delta", "iceberg"]
 
 
 def now() -> datetime:
-    """Return the time in whole seconds, as the tables keep it."""
+    """Return the current time in whole seconds, as the tables store it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 class Item(msgspec.Struct, frozen=True):
-    """What all items share: how they are read from and written as attributes.
+    """Base of all items: conversion from and to stored attributes.
 
-    They check nothing: every value was checked on its way in.
+    Items check no values, because every value is checked before it is stored.
     """
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Self:
-        """Return a stored item; deaf to attributes that are not its own, or that a later version added."""
-        own = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
-        return cls(**{own[name]: _plain(name, value) for name, value in attributes.items() if name in own})
+        """Return a stored item; ignores unknown attributes, such as those of a later version of the product."""
+        fields = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
+        return cls(**{fields[name]: _to_field(name, value) for name, value in attributes.items() if name in fields})
 
     def attributes(self) -> dict[str, Any]:
-        """Return what is stored."""
-        own = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
-        return {name: getattr(self, field) for name, field in own}
+        """Return the attributes that are stored."""
+        fields = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
+        return {name: getattr(self, field) for name, field in fields}
 
 
-def _plain(name: str, value: Any) -> Any:
+def _to_field(name: str, value: Any) -> Any:
     if name.endswith("_at"):
         return datetime.fromtimestamp(value, UTC) if isinstance(value, int) else value
     return tuple(value) if isinstance(value, list) else value
 
 
-class Named(Item, frozen=True, kw_only=True):
-    """What recipients list by name."""
+class NamedItem(Item, frozen=True, kw_only=True):
+    """An item that recipients can list by name."""
 
     name: str
 
     @property
     def key(self) -> str:
-        """The position in the listing of its kind: pass it as `after`."""
+        """The position in a listing of this kind: pass it as `after`."""
         return names.key(self.name)
 
 
-class Share(Named, frozen=True, kw_only=True):
-    """A share; `id` is immutable for its life."""
+class Share(NamedItem, frozen=True, kw_only=True):
+    """A share; its `id` never changes."""
 
     id: str
     display_name: str = ""
@@ -63,18 +63,18 @@ class Share(Named, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Schema(Named, frozen=True, kw_only=True):
+class Schema(NamedItem, frozen=True, kw_only=True):
     """A schema of a share."""
 
     share: str
     share_id: str
     comment: str = ""
-    """The provider's note; the protocol has no place for it."""
+    """A note for the provider, because the protocol does not show comments of schemas."""
 
     created_at: datetime
 
 
-class InSchema(Named, frozen=True, kw_only=True):
+class SchemaEntry(NamedItem, frozen=True, kw_only=True):
     """An entry of a schema."""
 
     kind: ClassVar[str]
@@ -86,17 +86,17 @@ class InSchema(Named, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Its name as one types it."""
+        """The full name, `share.schema.name`."""
         return f"{self.share}.{self.schema_name}.{self.name}"
 
     @property
     def key_in_share(self) -> str:
-        """The position in the listing of a whole share: pass it as `after`."""
+        """The position in the listing of all schemas of a share: pass it as `after`."""
         return f"{names.key(self.schema_name)}/{self.key}"
 
 
-class Table(InSchema, frozen=True, kw_only=True):
-    """A table entry: where the Delta table lies and what recipients may do with it."""
+class Table(SchemaEntry, frozen=True, kw_only=True):
+    """A table entry: the location of a table and what recipients may do with it."""
 
     kind = "table"
 
@@ -104,78 +104,78 @@ class Table(InSchema, frozen=True, kw_only=True):
     auxiliary_locations: tuple[str, ...] = ()
     access_modes: tuple[AccessMode, ...] = ("url",)
     history: bool = False
-    """Whether versions before the latest, and the change data feed, are shared."""
+    """Whether earlier versions and the change data feed are shared."""
 
     start_version: int = 0
-    """The first version that is shared where history is."""
+    """The first shared version, if history is shared."""
 
     storage: str = ""
-    """Name of the storage that holds the location; empty: AWS S3, read as the function itself."""
+    """Name of the storage of the location; empty: AWS S3, read with the function's role."""
 
     checkpoint: bool = False
-    """Whether the stack's own function writes checkpoints into the table's log, for writers that leave none."""
+    """Whether a function of the stack writes checkpoints into the table's log, for writers that write none."""
 
     partition_filter: str = ""
-    """Which rows are shared, as SQL over partition columns (deltaic.partition_filters); empty: all."""
+    """SQL over partition columns that selects the shared rows (deltaic.partition_filters); empty: all."""
 
     hidden_columns: tuple[str, ...] = ()
     """Partition columns that recipients do not see."""
 
     view_properties: tuple[str, ...] | None = None
-    """The recipient properties that the rows of a view depend on; None for a table that is no view."""
+    """The recipient properties that the rows of a view depend on; None for a table that is not a view."""
 
     iceberg: IcebergAccess = ""
-    """How Iceberg clients get at the files: by credentials for the folder, or by a signature for each request; empty:
-    the table is not open to them."""
+    """How Iceberg clients read files: with credentials for the folder ("vended"), or with a signature for each request
+    ("signed"); empty: they cannot read the table."""
 
     format: TableFormat = "delta"
-    """What the table is; one of Iceberg's is shared whole, and with Iceberg clients alone."""
+    """Format of the table. An Iceberg table is unfiltered, and only Iceberg clients can read it."""
 
     metadata_location: str = ""
-    """Of an Iceberg table the metadata file, or where it is named (`glue://database/table`); empty: by its hint."""
+    """Metadata file of an Iceberg table, or its Glue entry (`glue://database/table`); empty: its version hint."""
 
     followed: bool = False
-    """Whether a followed folder or database brought it (deltaic.catalog.admin.follow_admin), and can unlist it."""
+    """Whether the entry comes from a followed source, whose checks can hide it (deltaic.catalog.admin.follow_admin)."""
 
     unlisted: str = ""
-    """Why recipients do not see it, though it is entered; empty: they do."""
+    """Why the table is hidden from recipients; empty: it is listed."""
 
     created_at: datetime
 
     @property
     def is_filtered(self) -> bool:
-        """Whether less than all of the table is shared, whoever asks."""
+        """True if a filter or hidden columns apply to every recipient, and for views."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
 
 
 class Restrictions(Item, frozen=True, kw_only=True):
-    """From where, until when and how much a recipient may ask, whatever it was granted; by default: no restriction.
+    """Limits on the requests of a recipient, whatever its grants; by default: none.
 
-    It lies with the recipient's name, for administrators, and with its id, where endpoints read it beside the grant.
+    They are stored twice: with the recipient's name, for administrators, and with its id, for endpoints.
     """
 
     addresses: tuple[str, ...] = ()
-    """The networks (CIDR) whose requests are answered; empty: all."""
+    """Networks (CIDR) from which requests are allowed; empty: all."""
 
     requests_per_minute: int = 0
-    """0: as many as the stage takes."""
+    """0: no limit other than that of the stage."""
 
     bytes_per_day: int = 0
-    """Of files that URLs are signed for; 0: as many as are asked for."""
+    """Bytes of files for which URLs are signed; 0: no limit."""
 
     ends_at: datetime | None = None
-    """From when on nothing is answered; None: there is no end."""
+    """Time from which every request is refused; None: no end."""
 
     cut_off_at: datetime | None = None
-    """Since when nothing is answered, until an operator restores it; None: it is not cut off."""
+    """Time since which every request is refused, until an operator restores the recipient; None: not cut off."""
 
     def has_ended(self, now: datetime) -> bool:
-        """Whether no request is answered any more: whoever holds the recipient's keys holds nothing."""
+        """Return whether every request of the recipient is refused."""
         return self.cut_off_at is not None or (self.ends_at is not None and self.ends_at <= now)
 
 
 class Recipient(Restrictions, frozen=True, kw_only=True):
-    """Who may read; `id` is an immutable UUID that grants, tokens and sessions refer to."""
+    """A recipient; grants, tokens and sessions refer to its `id`, a UUID that never changes."""
 
     name: str
     id: str
@@ -185,26 +185,26 @@ class Recipient(Restrictions, frozen=True, kw_only=True):
 
 
 class Grant(Item, frozen=True, kw_only=True):
-    """That a recipient may read a share."""
+    """A grant, which allows a recipient to read a share."""
 
     recipient: str
     recipient_id: str
     share: str
     share_id: str
     partition_filter: str = ""
-    """Which rows of the share's tables it may read, beside each table's own filter; empty: all of those."""
+    """A filter that applies in addition to each table's filter; empty: none."""
 
     created_at: datetime
     ends_at: datetime | None = None
-    """From when on it is as if it were not there; None: there is no end."""
+    """Time from which the grant has no effect; None: no end."""
 
     def has_ended(self, now: datetime) -> bool:
-        """Whether it opens nothing any more."""
+        """Return whether the grant has no effect any more."""
         return self.ends_at is not None and self.ends_at <= now
 
 
 class View(Item, frozen=True, kw_only=True):
-    """What a view is made of, beside its table entry; and how its last refresh went."""
+    """The definition of a view, in addition to its table entry, and the result of its last refresh."""
 
     share: str
     schema_name: str
@@ -215,90 +215,90 @@ class View(Item, frozen=True, kw_only=True):
 
     sql: str
     key: tuple[str, ...] = ()
-    """Columns that name a row of one recipient; empty: rows are compared as a whole."""
+    """Columns that identify a row within one recipient's rows; empty: all columns."""
 
     refresh: str = ""
-    """When it is refreshed, in the words of EventBridge Scheduler; empty: by hand, and when rights change."""
+    """Schedule in the syntax of EventBridge Scheduler; empty: only on request, and after changes of rights."""
 
     max_staleness: int = 0
-    """Seconds after its last refresh from which on it is due whatever its schedule says; 0: never."""
+    """Seconds after the last refresh when the next one is due, whatever the schedule; 0: never."""
 
     requested_at: datetime | None = None
-    """Since when a refresh is wanted, as rights changed; None: it is not."""
+    """Time since which a refresh is requested; None: not requested."""
 
     refreshed_at: datetime | None = None
     last_refresh: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What the last refresh did, as `deltaic view show` says it."""
+    """Result of the last refresh, as `deltaic view show` prints it."""
 
     created_at: datetime
 
     @property
     def title(self) -> str:
-        """Its name as one types it."""
+        """The full name, `share.schema.name`."""
         return f"{self.share}.{self.schema_name}.{self.name}"
 
 
 class ViewPartition(Item, frozen=True, kw_only=True):
-    """That a view holds the rows of all recipients with the same properties, and since which of its versions."""
+    """Rows of a view for all recipients with the same properties, with the first version that has them."""
 
     table_id: str
     audience: str = msgspec.field(name="policy")
-    """deltaic.partition_filters.audiences names it; stored as `policy`."""
+    """Name of these properties (deltaic.partition_filters.audiences), stored as `policy`."""
 
     since_version: int
     values: dict[str, Any]
-    """The properties: text or a list of texts."""
+    """The properties, each a text or a list of texts."""
 
     created_at: datetime
 
 
 class Storage(Item, frozen=True, kw_only=True):
-    """A place where tables lie other than AWS S3 read as the function itself."""
+    """An object store of tables that the function's role cannot read, such as another S3-compatible store."""
 
     name: str
     endpoint: str = ""
-    """Where the server reaches it; empty: AWS S3."""
+    """Address for the server; empty: AWS S3."""
 
     public_endpoint: str = ""
-    """Where recipients reach it, which signed URLs name; empty: `endpoint`."""
+    """Address for recipients, used in signed URLs; empty: `endpoint`."""
 
     region: str = "us-east-1"
     path_style: bool = False
     role_arn: str = ""
-    """The role that is assumed to read and sign; empty: the stack's own."""
+    """Role to assume for reading and signing; empty: the stack's role."""
 
     secret: str = ""
-    """Secrets Manager name of its access keys, `{"accessKeyId", "secretAccessKey"}`; empty: a role's."""
+    """Name in Secrets Manager of the access keys, `{"accessKeyId", "secretAccessKey"}`; empty: a role is used."""
 
     created_at: datetime
 
 
 class Invitation(Item, frozen=True, kw_only=True):
-    """A link by which a recipient makes its token itself, once; without the link's secret, which is stored nowhere."""
+    """A link with which a recipient creates its own token, once; its secret is not stored."""
 
     id: str
     recipient_id: str
     recipient: str
     endpoint: str
-    """What the profile will name."""
+    """Endpoint for the recipient's profile."""
 
     token_seconds: int
-    """How long the token will live."""
+    """Lifetime of the token."""
 
     overlap_seconds: int | None = None
-    """How long the recipient's other tokens still work then; None: to their own ends."""
+    """How long the recipient's other tokens work after that; None: until they expire."""
 
     comment: str = ""
     created_at: datetime
     expires_at: datetime
     used_at: datetime | None = None
     token_id: str = ""
-    """Of the token that was made."""
+    """Id of the token that the link created."""
 
     cancelled: bool = False
 
     def state(self, now: datetime | None = None) -> Literal["open", "used", "cancelled", "expired"]:
-        """Return what becomes of whoever opens the link at `now`."""
+        """Return the state of the link at `now`."""
         if self.used_at is not None:
             return "used"
         if self.cancelled:
@@ -307,7 +307,7 @@ class Invitation(Item, frozen=True, kw_only=True):
 
 
 class Policy(Item, frozen=True, kw_only=True):
-    """That the JWTs of an issuer are a recipient's: those for this audience and about this subject."""
+    """A policy, which accepts an issuer's JWTs for one audience and subject as those of a recipient."""
 
     id: str
     recipient_id: str
@@ -321,7 +321,7 @@ class Policy(Item, frozen=True, kw_only=True):
 
 
 class OAuthClient(Item, frozen=True, kw_only=True):
-    """A program of a recipient's that gets its tokens at our token endpoint; without its secret."""
+    """A program of a recipient that gets its tokens at the server's token endpoint; without its secret."""
 
     id: str
     recipient_id: str
@@ -331,7 +331,7 @@ class OAuthClient(Item, frozen=True, kw_only=True):
 
 
 class Token(Item, frozen=True, kw_only=True):
-    """A bearer token without its secret, which is stored nowhere."""
+    """A bearer token without its secret, which is not stored."""
 
     id: str
     recipient_id: str
@@ -341,10 +341,10 @@ class Token(Item, frozen=True, kw_only=True):
     revoked: bool = False
     comment: str = ""
     salt: str = ""
-    """Of a link's token that was never used: what makes its secret of the link's."""
+    """Salt that derives the token's secret from its link's secret; removed at the first use of the token."""
 
     def state(self, now: datetime | None = None) -> Literal["live", "expired", "revoked"]:
-        """Return what an authorizer with no cache makes of it at `now`."""
+        """Return the state of the token at `now`, for an authorizer without a cache."""
         if self.revoked:
             return "revoked"
         return "live" if self.expires_at > (now or datetime.now(UTC)) else "expired"

@@ -1,6 +1,6 @@
-"""The key of each item, chosen so that every listing is one key range and every look-up one key.
+"""Keys of items, so that every listing is one key range and every look-up needs one key.
 
-Names cannot contain '/' or control characters, so '/' separates and U+0000 is lower than any name's continuation.
+Names cannot contain '/' or control characters. So '/' separates, and U+0000 sorts before any continuation of a name.
 """
 
 from hashlib import sha256
@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from deltaic.protocol import names
 
-# A sort key holds 1,024 bytes of UTF-8. Two names of 255 characters of four bytes each do not fit, so each is cut to
-# this many bytes: `table/` + 500 + `/` + 500 + the U+0000 of a lower bound.
+# A sort key has at most 1,024 bytes of UTF-8: `table/` + 500 + `/` + 500 + the U+0000 of a lower bound. Two names of
+# 255 characters of four bytes each do not fit, so each is cut to this many bytes.
 SEGMENT_BYTES: Final = 500
 _DIGEST_CHARACTERS: Final = 64
 
@@ -22,7 +22,7 @@ class Key(NamedTuple):
 
 
 class KeyRange(NamedTuple):
-    """A stretch of one partition: sort keys from `low` to `high`, both inclusive."""
+    """A part of one partition: sort keys from `low` to `high`, both inclusive."""
 
     pk: str
     low: str
@@ -30,12 +30,12 @@ class KeyRange(NamedTuple):
 
 
 class KeyPrefix(NamedTuple):
-    """The items of a kind wherever they lie: by what both parts of their keys begin with."""
+    """The items of a kind in all partitions, selected by a prefix of both parts of their keys."""
 
     pk: str
     sk: str
-    has: str = ""
-    """An attribute that they must have."""
+    attribute: str = ""
+    """An attribute that the items must have; empty: none."""
 
 
 TOKEN_ENTRIES: Final = KeyPrefix("recipient/", "token/")
@@ -44,14 +44,14 @@ ENDING_GRANTS: Final = KeyPrefix("recipient/", "grant/", "ends_at")
 
 
 OVERLAPS: Final = Key("overlaps", "overlaps")
-"""Where the revision of the entries lies that share a folder whole, or a table in part."""
+"""Key of the revision of all filtered tables and unfiltered folders."""
 
 
 def segment(name: str) -> str:
-    """Return a name as it stands in keys: lower-cased, and at most `SEGMENT_BYTES` bytes of UTF-8.
+    """Return the form of a name in keys: in lower case, and at most `SEGMENT_BYTES` bytes of UTF-8.
 
-    A longer name keeps its first bytes, for the order, then a space, which no name contains, and the digest of the
-    whole. Any string is accepted, legal or not: what a recipient types must be looked up, not refused.
+    A longer name keeps its first bytes, for the order. A space, which no name contains, and the digest of the full
+    name follow. Any string is accepted, because a recipient's invalid name must look like an unknown one.
     """
     key = names.key(name)
     encoded = key.encode("utf-8", "surrogatepass")
@@ -59,154 +59,154 @@ def segment(name: str) -> str:
         if len(encoded) <= SEGMENT_BYTES and encoded.decode("utf-8"):
             return key
     except UnicodeDecodeError:
-        pass  # a lone surrogate, from a path that is not UTF-8: it has no place in a key, and no name holds one
+        pass  # a lone surrogate, from a path that is not UTF-8: keys and names cannot contain it
     head = encoded[: SEGMENT_BYTES - _DIGEST_CHARACTERS - 1].decode("utf-8", "ignore")
     return f"{head} {sha256(encoded).hexdigest()}"
 
 
 def catalog_entry(kind: str, name: str) -> Key:
-    """Where a share, a recipient or a storage lies."""
+    """Return the key of a share, a recipient or a storage."""
     return Key(f"{kind}s", f"{kind}/{segment(name)}")
 
 
 def schema(share_name: str, name: str) -> Key:
-    """Where a schema lies."""
+    """Return the key of a schema."""
     return Key(f"share/{segment(share_name)}", f"schema/{segment(name)}")
 
 
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Where a table, a volume, a skill, a model or the definition of a view lies."""
+    """Return the key of a table, a volume, a skill, a model or the definition of a view."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
 def model_version(share_name: str, model_id: str, version: int) -> Key:
-    """Where a version of a model lies."""
+    """Return the key of a version of a model."""
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
 
 
 def share_entry(kind: str, share_name: str, name: str) -> Key:
-    """Where a follow (by its schema) or a grant (by its recipient's id) lies in a share."""
+    """Return the key in a share of a follow (by its schema) or a grant (by its recipient's id)."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
 
 
 def recipient_entry(kind: str, identifier: str, name: str) -> Key:
-    """Where a token, a policy, a client (by its id or its place) or a grant (by its share) lies with its recipient."""
+    """Return the key of a recipient's token or policy (by id), client (by slot) or grant (by share)."""
     return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
 
 
 def limit_counter(kind: str, identifier: str, window: int) -> Key:
-    """Where a recipient's `requests` of a minute or `bytes` of a day are counted (minutes or days since the epoch)."""
+    """Return the key of the `requests` of a minute or the `bytes` of a day, counted since the epoch."""
     return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Where it is recorded that a view has the rows of an audience: apart from entries, which jobs must not delete."""
+    """Return the key of a view's partition, in another key partition than entries, which jobs must not delete."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
 def recipient_id(identifier: str) -> Key:
-    """Where it is recorded that a recipient of this id exists."""
+    """Return the key of the copy of a recipient that endpoints read."""
     return Key(f"recipient/{segment(identifier)}", "recipient")
 
 
 def share_overlaps(share_name: str) -> Key:
-    """Where a share counts the tables that entered a folder and the filters that its grants got."""
+    """Return the key of a share's counts of new tables and new filters of grants."""
     return Key(f"share/{segment(share_name)}", "overlaps")
 
 
 def lease(location: str) -> Key:
-    """Where the lease on a table location lies."""
-    # Object keys are case-sensitive and long, so it is the digest of the location that is unique.
+    """Return the key of the lease on a table location."""
+    # A digest, because locations are case-sensitive and long.
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
 def location_state(kind: str, location: str, storage: str) -> Key:
-    """Where it is kept when a location was last checked (`checkpoint`), or its last known version (`version`)."""
+    """Return the key of the last check of a location (`checkpoint`) or its newest reported version (`version`)."""
     return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 
 
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
-    """Where a recipient's query on a table lies; any text is accepted as its id."""
+    """Return the key of a recipient's query on a table; any text is accepted as its id."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
 
 
 def live_queries(recipient_id: str) -> Key:
-    """Where a recipient's live queries are counted; no query lies there, for their keys have a slash."""
+    """Return the key of the count of a recipient's live queries; keys of queries differ by their slash."""
     return Key(f"query/{segment(recipient_id)}", "live")
 
 
 def token(secret: str) -> Key:
-    """Where a token lies: found by whoever holds the secret, and useless to whoever reads the table."""
+    """Return the key of a token: a hash, so that the table does not reveal the secret."""
     return Key(f"token/{_digest(secret)}", "token")
 
 
 def invitation(recipient: str, secret: str) -> Key:
-    """Where an invitation lies: in its recipient's list, and found by whoever holds the link's secret."""
+    """Return the key of an invitation in its recipient's list: a hash of the link's secret."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
 
 
-def policy(issuer: str, meant: str) -> Key:
-    """Where a policy lies as the authorizer finds it: by the issuer, whom it means."""
-    return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(meant)}")
+def policy(issuer: str, subject: str) -> Key:
+    """Return the key of a policy for the authorizer, by its issuer and its audience, claim and subject."""
+    return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(subject)}")
 
 
 def oauth_client(client_id: str) -> Key:
-    """Where a client of ours lies, with the hash of its secret."""
+    """Return the key of an OAuth client, whose item has the hash of its secret."""
     return Key(f"client/{segment(client_id)}", "client")
 
 
 def token_list(recipient: str) -> Key:
-    """Where the revision of a recipient's list of tokens lies."""
+    """Return the key of the revision of a recipient's list of tokens."""
     return Key(f"recipient/{segment(recipient)}", "tokens")
 
 
 def all_of(kind: str, after: str | None = None) -> KeyRange:
-    """All shares, recipients or storages, strictly after the key `after`."""
+    """Return the range of all shares, recipients or storages, strictly after the key `after`."""
     return _range(f"{kind}s", f"{kind}/", after)
 
 
 def of_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """The schemas, follows, views or grants of a share."""
+    """Return the range of the schemas, follows, views or grants of a share."""
     return _range(f"share/{segment(share_name)}", f"{kind}/", after)
 
 
 def of_recipient(kind: str, identifier: str, after: str | None = None) -> KeyRange:
-    """The grants, tokens, invitations, policies or clients of a recipient."""
+    """Return the range of the grants, tokens, invitations, policies or clients of a recipient."""
     return _range(f"recipient/{segment(identifier)}", f"{kind}/", after)
 
 
 def in_schema(kind: str, share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
-    """The tables, volumes, skills or models of a schema."""
+    """Return the range of the tables, volumes, skills or models of a schema."""
     return of_share(f"{kind}/{segment(schema_name)}", share_name, after)
 
 
 def in_share(kind: str, share_name: str, after: str | None = None) -> KeyRange:
-    """The tables, volumes, skills or models of all schemas of a share; `after` is `<schema key>/<key>`."""
-    stretch = of_share(kind, share_name)
+    """Return the range of a share's tables, volumes, skills or models; `after` is `<schema key>/<key>`."""
+    key_range = of_share(kind, share_name)
     if after is None:
-        return stretch
+        return key_range
     schema_key, _, key = after.partition("/")
-    return stretch._replace(low=f"{kind}/{segment(schema_key)}/{segment(key)}\0")
+    return key_range._replace(low=f"{kind}/{segment(schema_key)}/{segment(key)}\0")
 
 
 def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
-    """The versions of a model, by their numbers."""
+    """Return the range of the versions of a model, by their numbers."""
     return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
 
 
 def view_partitions(share_name: str, table_id: str) -> KeyRange:
-    """The audiences whose rows a view has."""
+    """Return the range of a view's partitions."""
     return _range(f"share/{segment(share_name)}/{segment(table_id)}", "variant/", None)
 
 
 def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
-    """The shares granted to a recipient, and behind the last of them the record of its id."""
+    """Return the range of a recipient's grants, which ends with the copy of the recipient for endpoints."""
     grants_only, record = of_recipient("grant", recipient, after), recipient_id(recipient)
     return KeyRange(record.pk, grants_only.low, record.sk)
 
 
 def policies(issuer: str) -> KeyRange:
-    """The policies of an issuer."""
+    """Return the range of an issuer's policies."""
     return _range(f"issuer/{_digest(issuer)}", "policy/", None)
 
 
@@ -215,6 +215,6 @@ def _digest(text: str) -> str:
 
 
 def _range(pk: str, prefix: str, after: str | None) -> KeyRange:
-    # '0' follows '/', so the prefix with '0' in its last place is above everything that begins with the prefix.
+    # '0' follows '/' in ASCII, so the prefix with '0' as its last character sorts after everything with the prefix.
     low = prefix if after is None else f"{prefix}{segment(after)}\0"
     return KeyRange(pk, low, f"{prefix[:-1]}0")

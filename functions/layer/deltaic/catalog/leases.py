@@ -1,7 +1,7 @@
-"""Decides who may write to a table location: one holder at a time, until it lets go or its time is over.
+"""Leases on table locations: one writer at a time, until it releases the lease or the lease expires.
 
-Object stores that take any PUT let two writers of one Delta log overwrite each other's commits, so writers agree here.
-An expiry is compared with the clock of whoever asks: the time to live must be large against the skew of their clocks.
+On object stores without conditional writes, two writers of one Delta log can overwrite each other's commits. Leases
+prevent that. Each writer compares the expiry with its own clock, so the time to live must exceed the clock skew by far.
 """
 
 import time
@@ -19,11 +19,11 @@ from deltaic.storage.locations import Location
 
 _RACES: Final = 50
 CATALOG: Final = "the catalog"
-"""In the place of a location: the catalog itself, for whoever changes all of it."""
+"""Used instead of a location for the lease on the catalog itself."""
 
 
 class Leases:
-    """The leases of one catalog. `holder` is unique to one job and says to people who it is."""
+    """Leases of one catalog. `holder` is unique to one job; messages show it to other operators."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -31,24 +31,24 @@ class Leases:
         self._clock = clock
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Take the lease of a free or expired location, or prolong one's own.
+        """Take the lease of a free or expired location, or renew the holder's own lease.
 
-        Raises Conflict, which names the other holder and until when it holds.
+        Raises Conflict, which names the other holder and the end of its lease.
         """
         if not holder or ttl <= timedelta(0):
-            raise InvalidParameter("a lease needs the name of its holder and a time to live")
+            raise InvalidParameter("the lease has no holder or no time to live: give a name and a positive time")
         for _ in range(_RACES):
             item = self._dynamo.get(self._table, self.key(location)) or {}
-            own = item.get("holder") == holder
-            if self._is_held(item) and not own:
-                raise _held(location, item)
+            is_renewal = item.get("holder") == holder
+            if self._is_active(item) and not is_renewal:
+                raise _conflict(location, item)
             try:
                 self._dynamo.transact([
                     update(
                         self._table,
                         self.key(location),
                         assign={"holder": holder, "expires": self._now() + _milliseconds(ttl), "location": location},
-                        add={"fence": 0 if own else 1},
+                        add={"fence": 0 if is_renewal else 1},
                         expect={name: item.get(name, ABSENT) for name in ("holder", "expires", "fence")},
                         create=True,
                     )
@@ -56,38 +56,37 @@ class Leases:
             except ConditionFailed:
                 continue
             return
-        raise Conflict(f"others keep taking the lease of {location}: try again in a moment")
+        raise Conflict(f"other writers keep taking the lease of {location}: try again later")
 
     def renew(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Prolong the lease to `ttl` from now; raises Conflict if it has passed to somebody else or was given back.
+        """Extend the lease to `ttl` from now; raises Conflict if another writer took it or it was released.
 
-        An expired lease that nobody took is prolonged: nobody can have written meanwhile.
+        An expired lease is extended if no other writer took it, because none can have written since.
         """
         assign = {"expires": self._now() + _milliseconds(ttl)}
         try:
             self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
         except ConditionFailed as failed:
-            raise _held(location, failed.item or {}) from None
+            raise _conflict(location, failed.item or {}) from None
 
     def release(self, location: str, holder: str) -> None:
-        """Give the lease back; nothing happens if somebody else has it."""
+        """Release the lease; does nothing if another writer has it."""
         assign = {"holder": None, "expires": None}
         with suppress(ConditionFailed):
             self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
 
     def require_free(self, location: str) -> None:
-        """Raise Conflict, which names the holder, where somebody holds the lease now."""
+        """Raise Conflict, which names the holder, if any writer has the lease."""
         item = self._dynamo.get(self._table, self.key(location)) or {}
-        if self._is_held(item):
-            raise _held(location, item)
+        if self._is_active(item):
+            raise _conflict(location, item)
 
     @staticmethod
     def key(location: str) -> keys.Key:
-        """Return where the lease of a location lies."""
-        # s3, s3a and s3n name the same place, with or without a slash at the end; keys are case-sensitive there.
+        """Return the key of the lease of a location, whose scheme can be s3, s3a or s3n."""
         return keys.lease(location if location == CATALOG else Location.parse(location).uri)
 
-    def _is_held(self, item: Attributes) -> bool:
+    def _is_active(self, item: Attributes) -> bool:
         return "holder" in item and item["expires"] > self._now()
 
     def _now(self) -> int:
@@ -98,11 +97,11 @@ def _milliseconds(ttl: timedelta) -> int:
     return max(1, int(ttl.total_seconds() * 1000))
 
 
-def _held(location: str, item: Attributes) -> Conflict:
+def _conflict(location: str, item: Attributes) -> Conflict:
     if "holder" not in item:
-        return Conflict(f"the lease of {location} is not held any more: take it again before writing")
+        return Conflict(f"the lease of {location} has ended: take it again before you write")
     until = datetime.fromtimestamp(item["expires"] / 1000, UTC).isoformat(timespec="seconds")
     return Conflict(
         f"{location} is being written by {item['holder']} (its lease ends {until}): "
-        "wait until it is done, or for that time if it is dead"
+        "wait until it finishes, or until the lease ends if it has crashed"
     )

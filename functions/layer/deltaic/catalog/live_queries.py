@@ -1,8 +1,8 @@
-"""Decides how many submitted queries of one recipient may be live at once, and counts them so that none is missed.
+"""Limit the submitted queries of one recipient that can be live at the same time.
 
-The count is an item of its own in the recipient's partition, written in one transaction with each query on the
-condition that nobody has written it meanwhile. It names when each live query expires and what it weighs, so that
-expired ones count no more, whether or not DynamoDB has deleted them yet (decision 50).
+The list of live queries is one item in the recipient's partition. Each query is written in one transaction with this
+item, on the condition that the item has not changed since it was read. It has the expiry and the size of each live
+query, so that expired queries do not count, even before DynamoDB deletes them (decision 50).
 """
 
 from collections.abc import Mapping
@@ -17,41 +17,41 @@ from deltaic.catalog.writes import Write
 from deltaic.errors import TooManyRequests
 
 MOST: Final = 500
-"""A query lives for a day, whether or not its result was fetched: more than who works with them submits in one."""
+"""Live queries per recipient. A query lives for a day, and no recipient is expected to submit more in a day."""
 
 MOST_BYTES: Final = 8 << 20
-"""Of parameters; those of a query are a few hundred, and may be 384 KB."""
+"""Total bytes of their parameters. Most queries have a few hundred bytes; the limit for one is 384 KB."""
 
 
 class LiveQueries(msgspec.Struct, frozen=True):
-    """The live queries of one recipient, as one read found them."""
+    """The live queries of one recipient, from one read."""
 
     expiries: list[tuple[int, int]]
-    """When each expires, seconds since the epoch, and the bytes of its parameters."""
+    """Expiry of each query in seconds since the epoch, and the bytes of its parameters."""
     stored: list[list[int]] | None
-    """What the item held then; None where there was none."""
+    """The content of the item; None if it did not exist."""
 
     @classmethod
     def read(cls, item: Mapping[str, Any] | None, now: int) -> "LiveQueries":
-        """Return those that are live now."""
+        """Return the queries of a stored item that are live now."""
         stored = None if item is None else item["live"]
         return cls([(expiry, nbytes) for expiry, nbytes in stored or () if expiry > now], stored)
 
     def check_room(self, nbytes: int, most: int) -> None:
-        """Refuse one more of so many bytes where there is no room for it; raises TooManyRequests with the remedy."""
+        """Raise TooManyRequests if a new query with so many bytes of parameters would exceed a limit."""
         stored_bytes = sum(size for _, size in self.expiries)
         if len(self.expiries) < most and stored_bytes + nbytes <= MOST_BYTES:
             return
         first = datetime.fromtimestamp(min(self.expiries)[0], UTC) if self.expiries else None
         until = "" if first is None else f" The first of them expires at {first:%Y-%m-%dT%H:%M:%SZ}."
         raise TooManyRequests(
-            f"You have {len(self.expiries)} submitted queries whose results can still be asked for, with "
-            f"{stored_bytes} bytes of parameters; {most} and {MOST_BYTES} are allowed. "
-            f"Ask without asyncquery=true, or later.{until}"
+            f"You have {len(self.expiries)} submitted queries whose results have not expired, with {stored_bytes} "
+            f"bytes of parameters; {most} and {MOST_BYTES} are allowed. "
+            f"Send the request without asyncquery=true, or later.{until}"
         )
 
-    def with_one_more(self, table: str, key: Key, expiry: datetime, nbytes: int) -> Write:
-        """Return the write that counts one more, and fails if the item is not as it was read."""
+    def add_query(self, table: str, key: Key, expiry: datetime, nbytes: int) -> Write:
+        """Return the write that adds a query, and fails if the item has changed since it was read."""
         live = [*self.expiries, (int(expiry.timestamp()), nbytes)]
         last = max(live)[0]
         write: Write = {

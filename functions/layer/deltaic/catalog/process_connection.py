@@ -1,4 +1,4 @@
-"""The connection of a process to DynamoDB."""
+"""Connection of a process to DynamoDB."""
 
 import random
 from functools import cache
@@ -9,12 +9,12 @@ from deltaic.snapstart import call_after_restore, load_before_snapshot
 from deltaic.storage.aws_client import CATALOG, control_client
 
 load_before_snapshot("botocore.exceptions", "botocore.parsers", "botocore.session", "encodings.idna", "pyexpat", "ssl")
-call_after_restore(random.seed)  # so that restored processes do not pause in step
+call_after_restore(random.seed)  # so that restored processes do not all wait for the same time
 
 
 @cache
 def dynamo() -> Dynamo:
-    """Return the connection; made at the first call."""
+    """Return the connection, which is created at the first call."""
     config = settings()
     return Dynamo(lambda: control_client("dynamodb", config.region, config.endpoint_url, CATALOG))
 

@@ -1,7 +1,4 @@
-"""Decides which restrictions of a recipient can be kept, and keeps them where endpoints read them.
-
-Endpoints check nothing of what they read: every value is checked here, on its way in.
-"""
+"""Check a recipient's restrictions before they are stored, because endpoints do not check what they read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,14 +10,14 @@ from deltaic.errors import InvalidParameter
 
 MOST_ADDRESSES: Final = 100
 MOST_REQUESTS: Final = 1_000_000
-"""A minute; more than a stage takes."""
+"""Per minute; more than a stage allows."""
 MOST_BYTES: Final = 1 << 60
 NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
-"""As an end: there is none."""
+"""An end that removes the end."""
 
 
 class Limits(TypedDict, total=False):
-    """Restrictions as an administrator gives them; None is not given, 0 and NEVER take one away."""
+    """Changes of restrictions: None or a missing key keeps a value, 0 and NEVER remove it."""
 
     add_addresses: Sequence[str]
     remove_addresses: Sequence[str]
@@ -29,62 +26,65 @@ class Limits(TypedDict, total=False):
     ends_at: datetime | None
 
 
-def changed(before: Recipient, limits: Limits) -> dict[str, Any]:
+def changed_attributes(before: Recipient, limits: Limits) -> dict[str, Any]:
     """Return the attributes that change, as they are stored.
 
-    Raises InvalidParameter, also for an address to be removed that is not there: who shuts somebody out must not
-    believe that it is done.
+    Raises InvalidParameter, also for a missing address in `remove_addresses`: otherwise a typing error would leave
+    access in place that the operator believes to be removed.
     """
     assign: dict[str, Any] = {}
     add, remove = limits.get("add_addresses", ()), limits.get("remove_addresses", ())
     if add or remove:
         assign["addresses"] = _addresses(before.addresses, add, remove)
     if (requests := limits.get("requests_per_minute")) is not None:
-        assign["requests_per_minute"] = _number("requests a minute", requests, MOST_REQUESTS)
+        assign["requests_per_minute"] = _checked_number("requests per minute", requests, MOST_REQUESTS)
     if (size := limits.get("bytes_per_day")) is not None:
-        assign["bytes_per_day"] = _number("bytes a day", size, MOST_BYTES)
+        assign["bytes_per_day"] = _checked_number("bytes per day", size, MOST_BYTES)
     if (ends_at := limits.get("ends_at")) is not None:
-        assign["ends_at"] = end(ends_at)
+        assign["ends_at"] = stored_end(ends_at)
     return assign
 
 
-def end(ends_at: datetime) -> datetime | None:
-    """Return an end as it is stored; None where there is none."""
+def stored_end(ends_at: datetime) -> datetime | None:
+    """Return an end as it is stored: None for NEVER."""
     return None if ends_at >= NEVER else ends_at
 
 
-def of_record(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a recipient's attributes that its record has for endpoints."""
+def copied_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a recipient that its copy for endpoints has too."""
     names = {"properties", *Restrictions.__struct_fields__}
     return {name: value for name, value in attributes.items() if name in names}
 
 
 def checked_addresses(networks: Iterable[str]) -> list[str]:
-    """Return networks once each in their one spelling, MOST_ADDRESSES at most; raises InvalidParameter."""
-    kept = list(dict.fromkeys(map(_network, networks)))
-    if len(kept) > MOST_ADDRESSES:
-        raise InvalidParameter(f"{len(kept)} addresses are too many: {MOST_ADDRESSES} at most; join networks")
-    return kept
+    """Return networks in standard form without duplicates; raises InvalidParameter above MOST_ADDRESSES."""
+    unique = list(dict.fromkeys(map(_network, networks)))
+    if len(unique) > MOST_ADDRESSES:
+        raise InvalidParameter(
+            f"{len(unique)} addresses are too many: give at most {MOST_ADDRESSES}, or combine them into networks"
+        )
+    return unique
 
 
 def _addresses(before: Iterable[str], add: Sequence[str], remove: Sequence[str]) -> list[str]:
-    kept = list(before)
+    remaining = list(before)
     for network in map(_network, remove):
-        if network not in kept:
-            raise InvalidParameter(f"{network} is not in the list (there is: {', '.join(kept) or 'none'})")
-        kept.remove(network)
-    return checked_addresses([*kept, *add])
+        if network not in remaining:
+            existing = ", ".join(remaining) or "none"
+            raise InvalidParameter(f"{network} is not one of the recipient's networks: choose from {existing}")
+        remaining.remove(network)
+    return checked_addresses([*remaining, *add])
 
 
 def _network(text: str) -> str:
-    """Return a network in its one spelling; an address alone is a network of one."""
+    """Return a network in its standard form; a single address is a network of one."""
     try:
         return str(ip_network(text.strip()))
-    except ValueError as wrong:
-        raise InvalidParameter(f"'{text}' is no network ({wrong}): write 203.0.113.0/24 or 2001:db8::/32") from None
+    except ValueError as error:
+        raise InvalidParameter(f"'{text}' is not a network ({error}): write 203.0.113.0/24 or 2001:db8::/32") from None
 
 
-def _number(what: str, value: int, most: int) -> int:
+def _checked_number(unit: str, value: int, most: int) -> int:
     if not 0 <= value <= most:
-        raise InvalidParameter(f"{value} {what}: say 1 to {most}, or 0 for no limit")
+        raise InvalidParameter(f"{value} {unit} is out of range: choose 1 to {most}, or 0 for no limit")
     return value

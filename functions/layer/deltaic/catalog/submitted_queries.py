@@ -1,4 +1,4 @@
-"""The submitted queries: an id stands for the recipient's own, on the table that it names, while it lasts."""
+"""Submitted queries, by recipient, table and id, until they expire."""
 
 import time
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from deltaic.catalog.live_queries import MOST, LiveQueries
 from deltaic.errors import Conflict, InvalidParameter, NotFound, TooManyRequests, Unavailable
 
 LIFE: Final = timedelta(days=1)
-"""How long the result of a query can be asked for, and a repeated submission counts as the same."""
+"""How long a result can be requested, and a repeated submission returns the same query."""
 
 PARAMETERS_BYTES: Final = 384 << 10
-"""An item may have 400 KB; the rest of one takes a few."""
+"""Limit of the parameters. An item may have 400 KB, and its other attributes need a few."""
 
 _ATTEMPTS: Final = 16
-"""Each round of submissions at once has a winner."""
+"""Enough for sixteen concurrent submissions, because one of them succeeds in each attempt."""
 
-_CROWDED: Final = "You submit more queries at once than can be recorded: try again in a moment."
+_CROWDED: Final = "You submit too many queries at the same time: try again later."
 
 
 class Query(Item, frozen=True, kw_only=True):
-    """A query that was accepted and is answered when its result is asked for."""
+    """A query that the server has accepted, and runs when the client requests its result."""
 
     id: str
     recipient_id: str
@@ -35,31 +35,31 @@ class Query(Item, frozen=True, kw_only=True):
     """The body of the query, as ASCII JSON."""
 
     version: int
-    """The snapshot, or the first version of the range, as it was found when the query was submitted."""
+    """Version of the snapshot, or the first version of the range, at the time of submission."""
 
     end_version: int | None = None
     """The last version of the range, inclusive; None for a snapshot."""
 
     latest_version: int
-    """The table's latest version then."""
+    """The table's latest version at the time of submission."""
 
     response_format: Literal["parquet", "delta"]
     log_id: str
-    """Names the log and the newest commit that is read, as in `PageClaims`."""
+    """Identifies the log and the newest commit to read, as in `PageClaims`."""
 
     file_id_hash: Literal["parquet", "delta"] | None = None
-    """The header as sent."""
+    """The request header."""
 
     rights: str = ""
-    """What the recipient might see of the table when it submitted, by name; empty for all of it."""
+    """Name of the recipient's rights on the table at the time of submission; empty: unfiltered."""
 
     expires_at: datetime
 
 
 class QueryStore:
-    """The queries of one catalog: GetItem, and PutItem where queries are submitted.
+    """Queries of one catalog, read with GetItem and submitted with PutItem.
 
-    Every look-up names the recipient and the table, so that another's query is as absent as one that never was.
+    Every look-up needs the recipient and the table, so that the query of another recipient looks unknown.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class QueryStore:
         clock: Callable[[], float] = time.time,
         most: int = MOST,
     ) -> None:
-        """`most` is how many queries of one recipient may be live at once."""
+        """Create a store that allows `most` live queries per recipient."""
         self._table = table
         self._dynamo = (dynamo or Dynamo()).for_recipients()
         self._clock = clock
@@ -80,32 +80,31 @@ class QueryStore:
         return datetime.fromtimestamp(self._now(), UTC) + LIFE
 
     def submit(self, query: Query) -> Query:
-        """Record a query; returns it, or the live one of the same id that somebody has recorded before.
+        """Record a query and return it, or return the live query with the same id.
 
-        Raises InvalidParameter for parameters that do not fit into an item, TooManyRequests for a query above what one
-        recipient may have, or where others of the same recipient keep coming first. A query that is recorded already is
-        never refused.
+        Raises InvalidParameter for parameters that do not fit into an item. Raises TooManyRequests for a query above
+        the recipient's limit, or for too many concurrent submissions. Never refuses a query that is recorded already.
         """
         if len(query.parameters) > PARAMETERS_BYTES:
             raise InvalidParameter(
-                f"The parameters of the query take {len(query.parameters)} bytes, and those of an asynchronous one may "
-                f"take {PARAMETERS_BYTES}: shorten the predicate hints, or ask without asyncquery=true."
+                f"The parameters of the query have {len(query.parameters)} bytes, but an asynchronous query allows "
+                f"{PARAMETERS_BYTES}: shorten the predicate hints, or send the request without asyncquery=true."
             )
         for pause in pauses(_ATTEMPTS):
-            if (recorded := self._submit(query)) is not None:
+            if (recorded := self._try_submit(query)) is not None:
                 return recorded
             time.sleep(pause)
         raise TooManyRequests(_CROWDED)
 
-    def _submit(self, query: Query) -> Query | None:
-        """Try to record a query; None where another of the same recipient was recorded first."""
-        counted, now = keys.live_queries(query.recipient_id), self._now()
-        live = LiveQueries.read(self._dynamo.get(self._table, counted), now)
+    def _try_submit(self, query: Query) -> Query | None:
+        """Record a query; return None if another query of the same recipient was recorded first."""
+        live_key, now = keys.live_queries(query.recipient_id), self._now()
+        live = LiveQueries.read(self._dynamo.get(self._table, live_key), now)
         try:
             live.check_room(len(query.parameters), self._most)
         except TooManyRequests:
-            if found := self.find(query.recipient_id, query.table_id, query.id):
-                return found
+            if existing := self.find(query.recipient_id, query.table_id, query.id):
+                return existing
             raise
         write = {
             "TableName": self._table,
@@ -117,33 +116,33 @@ class QueryStore:
             "ExpressionAttributeValues": {":now": marshal(now)},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }  # fmt: skip
-        one_more = live.with_one_more(self._table, counted, query.expires_at, len(query.parameters))
+        live_write = live.add_query(self._table, live_key, query.expires_at, len(query.parameters))
         try:
-            self._dynamo.transact([{"Put": write}, one_more])
+            self._dynamo.transact([{"Put": write}, live_write])
         except Conflict as crowded:
             raise TooManyRequests(_CROWDED) from crowded
         except ConditionFailed as failed:
             if failed.index > 0:
                 return None
             if failed.item is None:
-                raise Unavailable("the query could not be recorded at the moment; try again") from failed
+                raise Unavailable("the server could not record the query: try again later") from failed
             return Query.read(failed.item)
         return query
 
     def find(self, recipient_id: str, table_id: str, query_id: str) -> Query | None:
         """Return a live query of this recipient on this table, by a strongly consistent read."""
         item = self._dynamo.get(self._table, keys.query(recipient_id, table_id, query_id))
-        # Deletion of expired items lags by days (DynamoDB time to live), so the expiry is compared here.
+        # DynamoDB deletes expired items only days later (time to live), so compare the expiry here.
         if item is None or item["expires_at"] <= self._now():
             return None
         return Query.read(item)
 
     def get(self, recipient_id: str, table_id: str, query_id: str) -> Query:
-        """Return a live query; raises NotFound, in the same words whether it is unknown, another's or expired."""
-        found = self.find(recipient_id, table_id, query_id)
-        if found is None:
+        """Return a live query; raises NotFound, with one message for unknown, expired and other recipients' queries."""
+        query = self.find(recipient_id, table_id, query_id)
+        if query is None:
             raise NotFound("The query is unknown or has expired: submit it again.")
-        return found
+        return query
 
     def _now(self) -> int:
         return int(self._clock())

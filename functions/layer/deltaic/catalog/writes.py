@@ -1,4 +1,4 @@
-"""The writes of a transaction as DynamoDB spells them: a placeholder for every name, a condition on every write."""
+"""Build the writes of a DynamoDB transaction, each with placeholders for names and a condition."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -10,28 +10,27 @@ ABSENT: Final = object()
 """In a condition: the attribute does not exist."""
 
 Write = dict[str, Any]
-"""One write of a transaction, as TransactWriteItems takes it."""
+"""One write of TransactWriteItems."""
 
 Writes = list[Write]
-"""Some of them."""
 
 Condition = Mapping[str, Any]
-"""Attribute names and the values that they must have."""
+"""Attribute names with their expected values."""
 
 
 def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
-    """Write an item that must not exist yet; by an update, which a role can be bound to some attributes of."""
+    """Write an item that must not exist yet; an update, because IAM can restrict the attributes of updates only."""
     assign = {name: value for name, value in attributes.items() if value is not None}
     return update(table, key, assign=assign, expect={"pk": ABSENT}, create=True)
 
 
 def check(table: str, key: Key, expect: Condition | None = None) -> Write:
-    """Write nothing, but fail the transaction unless the item exists and is as expected."""
+    """Write nothing, but fail the transaction unless the item exists and matches `expect`."""
     return {"ConditionCheck": _Expression(expect).arguments(table, key)}
 
 
 def delete(table: str, key: Key, expect: Condition | None = None, *, present: bool = True) -> Write:
-    """Delete an item, which must exist (unless not `present`) and be as expected."""
+    """Delete an item, which must exist (if `present`) and match `expect`."""
     return {"Delete": _Expression(expect, exists=present).arguments(table, key)}
 
 
@@ -44,27 +43,27 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     expect: Condition | None = None,
     create: bool = False,
 ) -> Write:
-    """Change attributes of an item, which must exist (unless `create`) and be as expected.
+    """Change attributes of an item, which must exist (unless `create`) and match `expect`.
 
-    A None in `assign` removes the attribute. `add` counts up or down.
+    A None in `assign` removes the attribute. `add` changes numbers by a positive or negative amount.
     """
     expression = _Expression(expect, exists=not create)
     assigned = {name: value for name, value in (assign or {}).items() if value is not None}
     removed = [name for name, value in (assign or {}).items() if value is None]
     parts = []
     if assigned:
-        places = [f"{expression.name(name)} = {expression.value(value)}" for name, value in assigned.items()]
-        parts.append(f"SET {', '.join(places)}")
+        terms = [f"{expression.name(name)} = {expression.value(value)}" for name, value in assigned.items()]
+        parts.append(f"SET {', '.join(terms)}")
     if removed:
         parts.append(f"REMOVE {', '.join(expression.name(name) for name in removed)}")
     if add:
-        places = [f"{expression.name(name)} {expression.value(value)}" for name, value in add.items()]
-        parts.append(f"ADD {', '.join(places)}")
+        terms = [f"{expression.name(name)} {expression.value(value)}" for name, value in add.items()]
+        parts.append(f"ADD {', '.join(terms)}")
     return {"Update": {**expression.arguments(table, key), "UpdateExpression": " ".join(parts)}}
 
 
 class _Expression:
-    """The names and values of one write, each behind a placeholder, since half of English is a reserved word."""
+    """Names and values of one write, each with a placeholder, because DynamoDB reserves many words."""
 
     def __init__(self, expect: Condition | None, *, exists: bool = True) -> None:
         self._names: dict[str, str] = {}
@@ -78,14 +77,14 @@ class _Expression:
         self._condition = " AND ".join(terms)
 
     def name(self, name: str) -> str:
-        place = f"#{name}"
-        self._names[place] = name
-        return place
+        placeholder = f"#{name}"
+        self._names[placeholder] = name
+        return placeholder
 
     def value(self, value: Any) -> str:
-        place = f":v{len(self._values)}"
-        self._values[place] = marshal(value)
-        return place
+        placeholder = f":v{len(self._values)}"
+        self._values[placeholder] = marshal(value)
+        return placeholder
 
     def arguments(self, table: str, key: Key) -> dict[str, Any]:
         arguments: dict[str, Any] = {"TableName": table, "Key": marshal_item(key._asdict())}

@@ -1,1 +1,1 @@
-"""JWTs: what one says, whether its issuer signed it, and whose keys those are. It knows no catalog and no AWS."""
+"""Parse and create JWTs, check their signatures, and download issuers' keys, without the catalog and AWS."""

@@ -1,4 +1,4 @@
-"""What the claims of a JWT mean: whether its time is now, and whether it is meant by a policy."""
+"""Check the claims of a JWT: its times, and whether it matches a policy."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -6,40 +6,40 @@ from typing import Any, Final, Literal
 from deltaic.identity.jose import JwtRejected
 
 SKEW_SECONDS: Final = 60
-"""By how much an issuer's clock may differ."""
+"""Tolerance for the difference of the issuer's clock."""
 
 _LATEST: Final = 10**12
-"""Seconds: no time of a token is beyond."""
+"""Upper bound of the times of a token, in seconds since the epoch."""
 
 SubjectClaim = Literal["sub", "oid", "azp", "groups"]
-"""Which claim of a token a policy looks at; `groups` is a list, of which one must be the policy's."""
+"""The claim that a policy compares; `groups` is a list that must contain the policy's subject."""
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> None:
-    """Raise JwtRejected unless the token is in force: `exp` is a must, `nbf` and `iat` count where they stand."""
-    ends = _time(claims, "exp")
-    if ends is None:
-        raise JwtRejected("it has no end")
-    if ends + SKEW_SECONDS <= now:
-        raise JwtRejected("it has ended")
+    """Raise JwtRejected unless the token is valid at `now`: `exp` is required, `nbf` and `iat` are optional."""
+    expiry = _time(claims, "exp")
+    if expiry is None:
+        raise JwtRejected("it has no expiry (exp)")
+    if expiry + SKEW_SECONDS <= now:
+        raise JwtRejected("it has expired (exp)")
     for name in ("nbf", "iat"):
-        begins = _time(claims, name)
-        if begins is not None and begins - SKEW_SECONDS > now:
-            raise JwtRejected("it has not begun")
+        start = _time(claims, name)
+        if start is not None and start - SKEW_SECONDS > now:
+            raise JwtRejected(f"it is not valid yet ({name})")
 
 
 def issuer_of(claims: Mapping[str, Any]) -> str:
-    """Return who the token says that it is from; raises JwtRejected."""
+    """Return the issuer that the token names; raises JwtRejected."""
     issuer = claims.get("iss")
     if not isinstance(issuer, str) or not issuer:
-        raise JwtRejected("it names no issuer")
+        raise JwtRejected("it names no issuer (iss)")
     return issuer
 
 
-def meant(claims: Mapping[str, Any], *, audience: str, claim: SubjectClaim, subject: str) -> bool:
-    """Tell whether the token is for this audience and about this subject, to the letter."""
-    told = claims.get("aud")
-    if audience != told and not (isinstance(told, list) and audience in told):
+def matches(claims: Mapping[str, Any], *, audience: str, claim: SubjectClaim, subject: str) -> bool:
+    """Return whether the token has exactly this audience and this subject."""
+    audiences = claims.get("aud")
+    if audience != audiences and not (isinstance(audiences, list) and audience in audiences):
         return False
     value = claims.get(claim)
     return isinstance(value, list) and subject in value if claim == "groups" else subject == value
@@ -49,7 +49,7 @@ def _time(claims: Mapping[str, Any], name: str) -> float | None:
     if name not in claims:
         return None
     value = claims[name]
-    # Not by math.isfinite, which fails with an integer that no float holds.
+    # math.isfinite would raise for an integer that is too large for a float.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LATEST:
-        raise JwtRejected("one of its times is no number")
+        raise JwtRejected(f"its claim {name} is not a valid time")
     return value

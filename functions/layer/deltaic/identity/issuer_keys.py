@@ -1,7 +1,7 @@
-"""The keys of issuers as this process keeps them: fetched when a token needs them, again when one names a key anew.
+"""Cache of issuers' keys in this process, downloaded when a token needs them or names an unknown key.
 
-An issuer is asked at most once a minute, whatever comes: what it could not answer stays unanswered for that long, and
-costs nobody a wait. Only tokens of the same issuer wait for it.
+It sends at most one request per issuer and minute, which only tokens of this issuer wait for. After a failure, they are
+refused without waiting until the minute ends.
 """
 
 import threading
@@ -13,46 +13,47 @@ from typing import Final
 from deltaic.identity.jose import Jwk, Jwt, JwtRejected, key_for
 from deltaic.identity.key_download import Unreachable
 
-AGAIN_SECONDS: Final = 60.0
-FRESH_SECONDS: Final = 3600.0
-"""After this they are fetched again, so that a key that its issuer took back ends."""
+RETRY_SECONDS: Final = 60.0
+REFRESH_SECONDS: Final = 3600.0
+"""Age at which keys are downloaded again, so that a key that its issuer has removed is refused."""
 LONGEST_SECONDS: Final = 86_400.0
-"""How long keys hold whose issuer does not answer any more."""
+"""How long keys are accepted if their issuer does not respond any more."""
+_UNKNOWN_KEY: Final = "it has no such key"
 
 
 @dataclass
-class _Kept:
+class _CachedKeys:
     lock: threading.Lock = field(default_factory=threading.Lock)
     keys: tuple[Jwk, ...] = ()
-    fetched_at: float = 0.0
+    downloaded_at: float = 0.0
     tried_at: float = 0.0
-    failure: str = "it has no such key"
+    failure: str = _UNKNOWN_KEY
 
 
 class IssuerKeys:
-    """The keys by issuer; safe to share between threads. `fetch` raises Unreachable."""
+    """Cache of issuers' keys, safe to share between threads; `download` raises Unreachable."""
 
-    def __init__(self, fetch: Callable[[str], tuple[Jwk, ...]], clock: Callable[[], float] = time.time) -> None:
-        self._fetch = fetch
+    def __init__(self, download: Callable[[str], tuple[Jwk, ...]], clock: Callable[[], float] = time.time) -> None:
+        self._download = download
         self._clock = clock
-        self._issuers: dict[str, _Kept] = {}
+        self._issuers: dict[str, _CachedKeys] = {}
         self._lock = threading.Lock()
 
     def key(self, issuer: str, jwt: Jwt) -> Jwk:
-        """Return the key of the issuer that a token names; raises JwtRejected. Ask of known issuers alone."""
+        """Return the key that a token names; raises JwtRejected. Call it only for issuers of policies."""
         with self._lock:
-            kept = self._issuers.setdefault(issuer, _Kept())
-        with kept.lock:
+            cached = self._issuers.setdefault(issuer, _CachedKeys())
+        with cached.lock:
             now = self._clock()
-            found = key_for(jwt, kept.keys)
-            wanted = found is None or now - kept.fetched_at >= FRESH_SECONDS
-            if wanted and now - kept.tried_at >= AGAIN_SECONDS:
-                kept.tried_at = now
+            key = key_for(jwt, cached.keys)
+            is_due = key is None or now - cached.downloaded_at >= REFRESH_SECONDS
+            if is_due and now - cached.tried_at >= RETRY_SECONDS:
+                cached.tried_at = now
                 try:
-                    kept.keys, kept.fetched_at, kept.failure = self._fetch(issuer), now, "it has no such key"
+                    cached.keys, cached.downloaded_at, cached.failure = self._download(issuer), now, _UNKNOWN_KEY
                 except Unreachable as failure:
-                    kept.failure = str(failure)
-                found = key_for(jwt, kept.keys)
-            if found is None or now - kept.fetched_at >= LONGEST_SECONDS:
-                raise JwtRejected(f"of its issuer: {kept.failure}")
-            return found
+                    cached.failure = str(failure)
+                key = key_for(jwt, cached.keys)
+            if key is None or now - cached.downloaded_at >= LONGEST_SECONDS:
+                raise JwtRejected(f"the key of its issuer is not available: {cached.failure}")
+            return key

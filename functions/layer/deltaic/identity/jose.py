@@ -1,7 +1,7 @@
-"""Reads a JWT, and checks its signature by a key of its issuer; nothing in the token itself chooses how it is checked.
+"""Parse a JWT, and check its signature with a key of its issuer.
 
-Of the header `alg` and `kid` are read. A key or an address that a token brings along (`jwk`, `jku`, `x5u`) is never
-looked at, and a key serves only the algorithms that its own type allows.
+Only `alg` and `kid` of the header are used. Keys and addresses in the token itself (`jwk`, `jku`, `x5u`) are ignored,
+and each key is used only for the algorithms of its type.
 """
 
 import base64
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 LONGEST: Final = 8192
-"""Characters of a token beyond which it is not read."""
+"""Most characters of a token."""
 
 _FORM: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 _LONGEST_KID: Final = 256
 _RSA_BYTES: Final = range(256, 1025)
-"""Of a modulus: 2,048 to 8,192 bits. A smaller one is weak, a larger one costs what no issuer needs."""
+"""Length of a modulus: 2,048 to 8,192 bits. Smaller ones are weak, larger ones slow and not in use."""
 _EXPONENT_BYTES: Final = 4
 _PUBLIC: Final = ("kty", "crv", "n", "e", "x", "y")
 _RSA: Final = ("RSA", None)
@@ -28,18 +28,18 @@ ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
     "ES512": ("EC", "P-521"),
     "EdDSA": ("OKP", "Ed25519"),
 }
-"""The signatures that are taken, each with the type and the curve of its keys: no `none`, and no shared secrets."""
+"""Accepted algorithms with the type and the curve of their keys: neither `none` nor shared secrets."""
 
 Jwk = Mapping[str, Any]
 """A key as an issuer publishes it (RFC 7517)."""
 
 
 class JwtRejected(Exception):
-    """The token is nobody's; the message is for the log, and holds nothing of the token."""
+    """The token is not accepted; the message is for the log, and contains no part of the token."""
 
 
 class Jwt(NamedTuple):
-    """What a token says, whether or not that is true."""
+    """A parsed token, whose signature may be invalid."""
 
     token: str
     algorithm: str
@@ -48,29 +48,29 @@ class Jwt(NamedTuple):
 
 
 def read(token: str) -> Jwt:
-    """Return what a token says; nothing of it is proven yet. Raises JwtRejected."""
+    """Parse a token without a check of its signature; raises JwtRejected."""
     if len(token) > LONGEST:
         raise JwtRejected("it is longer than 8 KB")
     if not _FORM.fullmatch(token):
-        raise JwtRejected("it is not three parts of base64url")
+        raise JwtRejected("it does not consist of three parts in base64url")
     header, claims = (_part(part) for part in token.split(".")[:2])
     algorithm, kid = header.get("alg"), header.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise JwtRejected("its algorithm is none of those that are taken")
+        raise JwtRejected("its algorithm (alg) is not supported")
     if not isinstance(kid, str) or not 0 < len(kid) <= _LONGEST_KID:
-        raise JwtRejected("it names no key")
+        raise JwtRejected("it names no key (kid)")
     if "crit" in header or "b64" in header:
-        raise JwtRejected("its header asks for more than is known here")
+        raise JwtRejected("its header requires an unsupported extension (crit or b64)")
     return Jwt(token, algorithm, kid, claims)
 
 
 def key_for(jwt: Jwt, keys: tuple[Jwk, ...]) -> Jwk | None:
-    """Return the key that the token names and that its algorithm may use, or None."""
-    return next((key for key in keys if key.get("kid") == jwt.kid and _fits(key, jwt.algorithm)), None)
+    """Return the key that the token names, or None if there is none for its algorithm."""
+    return next((key for key in keys if key.get("kid") == jwt.kid and _is_key_for(key, jwt.algorithm)), None)
 
 
 def check_signature(jwt: Jwt, key: Jwk) -> None:
-    """Raise JwtRejected unless the token is signed by this key."""
+    """Raise JwtRejected unless this key has signed the token."""
     from jwt import PyJWK, PyJWS
     from jwt.exceptions import PyJWTError
 
@@ -78,21 +78,21 @@ def check_signature(jwt: Jwt, key: Jwk) -> None:
         public = {name: key[name] for name in _PUBLIC if name in key}
         PyJWS().decode(jwt.token, PyJWK(public, jwt.algorithm), algorithms=[jwt.algorithm])
     except (PyJWTError, ValueError, TypeError):
-        # A key that is none counts as a wrong one: its issuer published it.
-        raise JwtRejected("its signature is not of the key that it names") from None
+        # An invalid key counts like a wrong one, because its issuer published it.
+        raise JwtRejected("its signature does not match the key that it names") from None
 
 
 def _part(text: str) -> dict[str, Any]:
     try:
-        read: object = json.loads(decoded(text).decode())
+        part: object = json.loads(decoded(text).decode())
     except (ValueError, RecursionError):
-        raise JwtRejected("a part of it is no JSON") from None
-    if not isinstance(read, dict):
-        raise JwtRejected("a part of it is no object")
-    return read
+        raise JwtRejected("its header or its claims are not JSON") from None
+    if not isinstance(part, dict):
+        raise JwtRejected("its header or its claims are not a JSON object")
+    return part
 
 
-def _fits(key: Jwk, algorithm: str) -> bool:
+def _is_key_for(key: Jwk, algorithm: str) -> bool:
     kind, curve = ALGORITHMS[algorithm]
     if key.get("kty") != kind or key.get("alg", algorithm) != algorithm or key.get("use", "sig") != "sig":
         return False

@@ -1,7 +1,7 @@
-"""Fetches an issuer's keys: its discovery document, then the key set that it names; within seconds and bytes, or not.
+"""Download an issuer's keys: its discovery document and its key set, within limits of time and size.
 
-Whoever answers slowly, at length or with a redirect has not answered. A thread of its own does it, so that not even a
-name that does not resolve keeps anybody longer.
+Slow or long responses and redirects count as failures. The download runs in a separate thread, so that even a slow
+name resolution cannot exceed the time limit.
 """
 
 import json
@@ -20,9 +20,9 @@ from deltaic.identity.jose import Jwk
 from deltaic.urls import parse_endpoint
 
 SECONDS: Final = 2.0
-"""For both documents together."""
+"""Time limit for both documents together."""
 MOST_BYTES: Final = 512 * 1024
-"""Of each document."""
+"""Size limit of each document."""
 MOST_KEYS: Final = 100
 LONGEST_URL: Final = 512
 _CHUNK: Final = 65_536
@@ -30,55 +30,55 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Unreachable(Exception):
-    """An issuer's keys cannot be had; the message says why, in words of ours alone."""
+    """An issuer's keys cannot be downloaded; the message has the reason, but no content from the issuer."""
 
 
 def check_issuer(issuer: str, *, loopback: bool) -> None:
-    """Raise InvalidParameter unless this can be an issuer: an https URL as OpenID Connect Discovery wants it.
+    """Raise InvalidParameter unless this is an https URL, as OpenID Connect Discovery requires for issuers.
 
-    With `loopback` plain http to this machine will do, as the embedded AWS has it.
+    With `loopback`, plain http to this machine is allowed, for local servers.
     """
     parts = parse_endpoint(issuer)
-    safe = parts.scheme == "https" or (loopback and parts.hostname in _LOOPBACK)
-    if not safe or parts.username is not None or parts.password is not None or len(issuer) > LONGEST_URL:
+    is_safe = parts.scheme == "https" or (loopback and parts.hostname in _LOOPBACK)
+    if not is_safe or parts.username is not None or parts.password is not None or len(issuer) > LONGEST_URL:
         raise InvalidParameter(
-            f"'{issuer}' is not an issuer: write its https URL as the claim iss of its tokens has it, "
-            f"{LONGEST_URL} characters at most"
+            f"'{issuer}' is not an issuer: write its https URL exactly as in the claim iss of its tokens, "
+            f"with at most {LONGEST_URL} characters"
         )
 
 
 class IssuerMetadata(NamedTuple):
-    """What is used of what an issuer publishes."""
+    """Keys and token endpoint that an issuer publishes."""
 
     keys: tuple[Jwk, ...]
     token_endpoint: str
-    """Where its clients get tokens; empty if it does not say."""
+    """URL where clients get tokens; empty if the issuer publishes none."""
 
 
 def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) -> IssuerMetadata:
-    """Return what an issuer publishes now; raises Unreachable after so many seconds at the latest."""
-    answers: SimpleQueue[IssuerMetadata | Unreachable] = SimpleQueue()
-    fetching = _Fetching(time.monotonic() + seconds, loopback=loopback)
+    """Return an issuer's current keys and token endpoint; raises Unreachable, at the latest after `seconds`."""
+    results: SimpleQueue[IssuerMetadata | Unreachable] = SimpleQueue()
+    download = _Download(time.monotonic() + seconds, loopback=loopback)
 
-    def work() -> None:
+    def run() -> None:
         try:
-            answers.put(fetching.published(issuer))
+            results.put(download.metadata(issuer))
         except Unreachable as failure:
-            answers.put(failure)
+            results.put(failure)
 
-    threading.Thread(target=work, name="issuer", daemon=True).start()
+    threading.Thread(target=run, name="issuer", daemon=True).start()
     try:
-        answer = answers.get(timeout=seconds)
+        result = results.get(timeout=seconds)
     except Empty:
-        fetching.stop()
-        answer = Unreachable(f"it did not answer within {seconds:g} s")
-    if isinstance(answer, Unreachable):
-        raise answer
-    return answer
+        download.stop()
+        result = Unreachable(f"it did not respond within {seconds:g} s")
+    if isinstance(result, Unreachable):
+        raise result
+    return result
 
 
-class _Fetching:
-    """One attempt, which can be ended from outside: a peer that sends a letter a second is never late by itself."""
+class _Download:
+    """Download that another thread can stop, because a server that sends bytes slowly never times out."""
 
     def __init__(self, deadline: float, *, loopback: bool) -> None:
         self._deadline = deadline
@@ -86,48 +86,48 @@ class _Fetching:
         self._socket: socket | None = None
 
     def stop(self) -> None:
-        """Let the thread fail at its next read."""
+        """Make the thread fail at its next read."""
         connected = self._socket
         if connected is not None:
             with suppress(OSError):
                 connected.shutdown(SHUT_RDWR)
 
-    def published(self, issuer: str) -> IssuerMetadata:
-        """Return what the two documents say; raises Unreachable."""
-        told = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
-        if told.get("issuer") != issuer:
-            raise Unreachable("its discovery document is of another issuer")
-        address = told.get("jwks_uri")
+    def metadata(self, issuer: str) -> IssuerMetadata:
+        """Download both documents; raises Unreachable."""
+        discovery = self._document(f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
+        if discovery.get("issuer") != issuer:
+            raise Unreachable("its discovery document names another issuer")
+        address = discovery.get("jwks_uri")
         if not isinstance(address, str):
-            raise Unreachable("its discovery document names no keys")
+            raise Unreachable("its discovery document has no jwks_uri")
         keys = self._document(address, "its key set").get("keys")
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
             raise Unreachable(f"its key set has no list of at most {MOST_KEYS} keys")
-        endpoint = told.get("token_endpoint")
+        endpoint = discovery.get("token_endpoint")
         return IssuerMetadata(
             tuple(key for key in keys if isinstance(key, dict)), endpoint if isinstance(endpoint, str) else ""
         )
 
-    def _document(self, address: str, what: str) -> dict[str, Any]:
-        place, mark, query = address.partition("?")
+    def _document(self, address: str, title: str) -> dict[str, Any]:
+        url, mark, query = address.partition("?")
         try:
-            check_issuer(place, loopback=self._loopback)
-            parts = parse_endpoint(place)
+            check_issuer(url, loopback=self._loopback)
+            parts = parse_endpoint(url)
         except InvalidParameter:
-            raise Unreachable(f"the address of {what} is no https URL") from None
+            raise Unreachable(f"the address of {title} is not an https URL") from None
         if not query.isprintable() or len(query) > LONGEST_URL:
-            raise Unreachable(f"the address of {what} is no https URL")
+            raise Unreachable(f"the address of {title} is not an https URL")
         try:
-            read: object = json.loads(self._get(parts, f"{mark}{query}", what).decode())
+            document: object = json.loads(self._get(parts, f"{mark}{query}", title).decode())
         except (OSError, HTTPException):
-            raise Unreachable(f"{what} cannot be fetched") from None
+            raise Unreachable(f"{title} cannot be downloaded") from None
         except (ValueError, RecursionError):
-            raise Unreachable(f"{what} is no JSON") from None
-        if not isinstance(read, dict):
-            raise Unreachable(f"{what} is no object")
-        return read
+            raise Unreachable(f"{title} is not JSON") from None
+        if not isinstance(document, dict):
+            raise Unreachable(f"{title} is not a JSON object")
+        return document
 
-    def _get(self, parts: SplitResult, query: str, what: str) -> bytes:
+    def _get(self, parts: SplitResult, query: str, title: str) -> bytes:
         connection = self._connection(parts)
         response = None
         try:
@@ -137,17 +137,17 @@ class _Fetching:
             connection.request("GET", f"{parts.path or '/'}{query}", headers=headers)
             response = connection.getresponse()
             if response.status != HTTPStatus.OK:
-                raise Unreachable(f"{what} is answered with {response.status}")
+                raise Unreachable(f"{title} has HTTP status {response.status}")
             content = b""
             while chunk := response.read1(_CHUNK):
                 content += chunk
                 if len(content) > MOST_BYTES:
-                    raise Unreachable(f"{what} is longer than {MOST_BYTES // 1024} KB")
-                self._left()
+                    raise Unreachable(f"{title} is longer than {MOST_BYTES // 1024} KB")
+                self._remaining_seconds()
             return content
         finally:
             if response is not None:
-                response.close()  # it has the socket of a connection that is to be closed
+                response.close()  # With "Connection: close", the response owns the socket.
             connection.close()
 
     def _connection(self, parts: SplitResult) -> HTTPConnection:
@@ -156,11 +156,11 @@ class _Fetching:
             import ssl
 
             context = ssl.create_default_context()
-            return HTTPSConnection(host, port, timeout=self._left(), context=context)
-        return HTTPConnection(host, port, timeout=self._left())
+            return HTTPSConnection(host, port, timeout=self._remaining_seconds(), context=context)
+        return HTTPConnection(host, port, timeout=self._remaining_seconds())
 
-    def _left(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise Unreachable("it did not answer in time")
-        return left
+    def _remaining_seconds(self) -> float:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            raise Unreachable("it did not respond in time")
+        return remaining

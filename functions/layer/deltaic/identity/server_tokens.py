@@ -1,4 +1,4 @@
-"""JWTs of ours: made for a client, signed by a key that lies elsewhere, recognised by their `kid`."""
+"""Create JWTs that the server itself signs for its OAuth clients, with a key in KMS."""
 
 import base64
 import json
@@ -11,26 +11,25 @@ from deltaic.identity.jose import Jwk
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-KID_PREFIX: Final = "deltaic-"
-"""By this a token says that it is ours; the signature proves it."""
+KID_PREFIX: Final = "deltaic-"  # of the server's own tokens
 
 _HALF: Final = 32
-"""Bytes of each number of a signature on P-256."""
+"""Bytes of each of the two numbers of a P-256 signature."""
 
 
 def public_jwk(public_key: bytes) -> dict[str, Any]:
-    """Return a P-256 key as it is published; its `kid` begins its thumbprint (RFC 7638)."""
+    """Return a P-256 key as a JWK, whose `kid` has the first characters of its thumbprint (RFC 7638)."""
     from cryptography.hazmat.primitives.serialization import load_der_public_key
     from jwt.algorithms import ECAlgorithm
 
-    told = ECAlgorithm.to_jwk(cast("EllipticCurvePublicKey", load_der_public_key(public_key)), as_dict=True)
-    jwk = {name: told[name] for name in ("crv", "kty", "x", "y")}
+    full_jwk = ECAlgorithm.to_jwk(cast("EllipticCurvePublicKey", load_der_public_key(public_key)), as_dict=True)
+    jwk = {name: full_jwk[name] for name in ("crv", "kty", "x", "y")}
     thumbprint = sha256(json.dumps(jwk, separators=(",", ":"), sort_keys=True).encode()).digest()
     return {**jwk, "kid": f"{KID_PREFIX}{_encoded(thumbprint)[:16]}", "use": "sig", "alg": "ES256"}
 
 
 def signed_token(claims: dict[str, Any], key: Jwk, sign: Callable[[bytes], bytes]) -> str:
-    """Return a JWT of these claims; `sign` gives the signature in DER, as KMS does."""
+    """Return a JWT with these claims; `sign` returns a signature in DER, as KMS does."""
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     header = {"alg": "ES256", "typ": "at+jwt", "kid": key["kid"]}

@@ -7,7 +7,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from deltaic.catalog.items import Named, Schema, Share, Table
+from deltaic.catalog.items import NamedItem, Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import ListingBinding, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
@@ -18,7 +18,7 @@ from deltaic.sharing.iceberg_clients.table_access import is_offered
 PAGE_BYTES: Final = 5_000_000
 """Lambda sends 6 MB of an answer that is not streamed."""
 
-_Item = TypeVar("_Item", bound=Named)
+_Item = TypeVar("_Item", bound=NamedItem)
 
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:

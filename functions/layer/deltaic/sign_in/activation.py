@@ -1,4 +1,4 @@
-"""The link of an invitation as its holder opens and uses it: what it offers, and the one token that it makes."""
+"""Open and use the link of an invitation: show what it offers, and create its token."""
 
 import json
 import re
@@ -17,21 +17,21 @@ from deltaic.settings import settings
 __all__ = ["LinkGone", "Offer", "iceberg_field", "open_link", "profile", "profile_name", "use_link"]
 
 MOST_NAMES: Final = 50
-"""Tables and shares that a page names."""
+"""Most tables and shares that a page lists."""
 
 _PROFILE_NAME: Final = 60
-"""Characters of a file's name: systems that count take 255 bytes."""
+"""Most characters of a file name; common systems allow 255 bytes."""
 
 
 class Offer(NamedTuple):
-    """An open invitation and the beginning of what its recipient may read."""
+    """An open invitation with the first tables that its recipient may read."""
 
     invitation: Invitation
     tables: Sequence[tuple[str, Sequence[Table]]]
     """Each share's name and its first tables."""
     more: bool
     token_ends: datetime
-    """If the token is made now, or when it was made."""
+    """End of the token, or its end if it is created now."""
 
 
 @cache
@@ -42,30 +42,30 @@ def _stores() -> tuple[Invitations, CatalogReader]:
 
 
 def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
-    """Return what a link offers; nothing is used up. Raises LinkGone, and what `admit` raises."""
+    """Return what a link offers, without using it; raises LinkGone and the errors of `admit`."""
     invitations, reader = _stores()
     invitation, catalog = invitations.find(secret), reader.with_admission(admit)
     shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
     tables: list[tuple[str, Sequence[Table]]] = []
-    left, more = MOST_NAMES, len(shares) > MOST_NAMES
+    room, more = MOST_NAMES, len(shares) > MOST_NAMES
     for share in shares[:MOST_NAMES]:
-        listed = catalog.list_tables(invitation.recipient_id, share.name, None, None, left + 1) if left else []
-        tables.append((share.name, listed[:left]))
-        more |= len(listed) > left
-        left = max(left - len(listed), 0)
-    begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
-    return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
+        page = catalog.list_tables(invitation.recipient_id, share.name, None, None, room + 1) if room else []
+        tables.append((share.name, page[:room]))
+        more |= len(page) > room
+        room = max(room - len(page), 0)
+    start = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
+    return Offer(invitation, tables, more, start + timedelta(seconds=invitation.token_seconds))
 
 
 def use_link(secret: str) -> IssuedToken:
-    """Make the token of a link; raises LinkGone, and Conflict where the recipient has too many tokens."""
+    """Create the token of a link; raises LinkGone, and Conflict if the recipient has too many tokens."""
     return _stores()[0].use(secret)
 
 
 def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:
-    """Return the text of a profile file, version 1 of the format; it holds the token's secret.
+    """Return the text of a profile file in version 1, with the token's secret.
 
-    PROTOCOL.md, "Profile File Format": the published Python client takes bearer tokens in version 1 only.
+    The published Python client accepts bearer tokens only in version 1 (PROTOCOL.md, "Profile File Format").
     """
     fields = {
         "shareCredentialsVersion": 1,
@@ -78,10 +78,10 @@ def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False)
 
 
 def iceberg_field(endpoint: str, *, serves_iceberg: bool) -> dict[str, str]:
-    """Return what a profile says to Iceberg's clients (OpenSharing, "Profile File Format")."""
+    """Return a profile's field for Iceberg clients, if any (OpenSharing, "Profile File Format")."""
     return {"icebergEndpoint": f"{endpoint}/iceberg"} if serves_iceberg else {}
 
 
 def profile_name(recipient: str) -> str:
-    """Return a file name for the recipient's profile that every system takes."""
+    """Return a file name for the recipient's profile that every system accepts."""
     return (re.sub(r"[^\w.-]+", "_", recipient).strip("._")[:_PROFILE_NAME] or "profile") + ".share"

@@ -1,4 +1,4 @@
-"""Who bears a token: an opaque one of ours, found by its hash, or a JWT, for which alone more is loaded."""
+"""Authenticate bearer tokens: opaque tokens by their hash, and JWTs, whose modules are imported only for them."""
 
 from functools import cache
 from typing import TYPE_CHECKING
@@ -30,25 +30,25 @@ load_before_snapshot(
 
 
 def authenticate(bearer: str) -> "Token | Bearer":
-    """Return whose a bearer token is (without the word `Bearer`), with `recipient_id`, `recipient` and `id`.
+    """Return the recipient of a bearer token (without the word `Bearer`): `recipient_id`, `recipient` and `id`.
 
-    Raises Unauthenticated in the same words whatever is wrong with it; of a JWT the log says what.
+    Raises Unauthenticated, with one message for all reasons. For a JWT, the reason is in the log.
     """
     return identify(bearer, _tokens(), _jwt_bearers)
 
 
 def identify(bearer: str, opaque: TokenStore, jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
-    """Return what `authenticate` does, by these stores; the second is asked for where a JWT comes."""
+    """Return the recipient as `authenticate` does, from these stores; calls `jwts` only for a JWT."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
         return opaque.authenticate(bearer)
     from deltaic.identity.jose import JwtRejected
 
     try:
         return jwts().authenticate(bearer)
-    except JwtRejected as refusal:
+    except JwtRejected as reason:
         import logging
 
-        logging.getLogger(__name__).warning("a JWT is refused: %s", refusal)
+        logging.getLogger(__name__).warning("a JWT is refused: %s", reason)
         raise Unauthenticated("the JWT is not accepted: ask your share provider") from None
 
 
@@ -65,18 +65,18 @@ def _jwt_bearers() -> "JwtBearers":
     from deltaic.identity.key_download import download_metadata
     from deltaic.sign_in.jwt_bearers import JwtBearers, ServerClients
 
-    # On the embedded AWS an issuer may be on the same machine, without TLS.
+    # A local server may use an issuer on the same machine, without TLS.
     config, loopback = settings(), bool(settings().endpoint_url)
-    own = ServerClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_own_keys)) if config.oauth_key else None
+    clients = ServerClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_server_keys))
     keys = IssuerKeys(lambda issuer: download_metadata(issuer, loopback=loopback).keys)
-    return JwtBearers(Policies(config.tokens_table, dynamo()), keys, own)
+    return JwtBearers(Policies(config.tokens_table, dynamo()), keys, clients if config.oauth_key else None)
 
 
-def _own_keys(_: str) -> "tuple[Jwk, ...]":
+def _server_keys(_: str) -> "tuple[Jwk, ...]":
     from deltaic.identity.key_download import Unreachable
     from deltaic.sign_in.signing_key import public_key
 
     try:
         return (public_key(),)
     except Unavailable as unavailable:
-        raise Unreachable("our own key cannot be had from KMS") from unavailable
+        raise Unreachable("the server's key cannot be read from KMS") from unavailable

@@ -1,6 +1,6 @@
-"""Whose a JWT is: its issuer is one that a policy names, its claims are meant by it, and its signature is true.
+"""Find the recipient of a JWT: check that a policy names its issuer, then its claims, then its signature.
 
-Asked in this order, so that nobody is called for a token that no policy means, and a stranger's issuer never.
+In this order, the server never downloads keys for a token that matches no policy.
 """
 
 import time
@@ -17,74 +17,74 @@ from deltaic.identity.server_tokens import KID_PREFIX
 
 
 class Bearer(NamedTuple):
-    """A recipient, by what it got in."""
+    """The recipient of a JWT."""
 
     recipient_id: str
     recipient: str
     id: str
-    """Of the token, or what stands for it in every log: harmless, and the same for all JWTs of a policy."""
+    """Id in logs instead of a token's id, the same for all JWTs of a policy; not a secret."""
 
 
 class ServerClients(NamedTuple):
-    """What tells the bearer of a JWT of ours: its clients, and the key that signs for them."""
+    """The server's own OAuth clients, and the key that signs their JWTs."""
 
     clients: ClientStore
     keys: IssuerKeys
 
 
 class JwtBearers:
-    """The recipients whose JWTs an issuer signs, or we; `own` is None where we sign none."""
+    """Authenticate JWTs of other issuers and of the server; `server_clients` is None if the server signs none."""
 
     def __init__(
         self,
         policies: Policies,
         keys: IssuerKeys,
-        own: ServerClients | None = None,
+        server_clients: ServerClients | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policies = policies
         self._keys = keys
-        self._own = own
+        self._server_clients = server_clients
         self._clock = clock
 
     def authenticate(self, token: str) -> Bearer:
-        """Return the bearer of a JWT; raises JwtRejected, with the reason for the log.
+        """Return the recipient of a JWT; raises JwtRejected, with the reason for the log.
 
-        Policies of two recipients that mean the same token let in neither: whose grants were they?
+        Rejects a token that matches policies of two recipients, because their grants may differ.
         """
         jwt = jose.read(token)
-        if self._own is not None and jwt.kid.startswith(KID_PREFIX):
-            return self._own_bearer(jwt, self._own)
+        if self._server_clients is not None and jwt.kid.startswith(KID_PREFIX):
+            return self._client_bearer(jwt, self._server_clients)
         issuer = claims.issuer_of(jwt.claims)
         policies = self._policies.of_issuer(issuer)
         if not policies:
             raise JwtRejected("no policy names its issuer")
         claims.check_times(jwt.claims, self._clock())
-        meaning = [
+        matches = [
             policy
             for policy in policies
-            if claims.meant(
+            if claims.matches(
                 jwt.claims, audience=policy.audience, claim=policy.subject_claim, subject=policy.subject
             )
         ]  # fmt: skip
-        if not meaning:
-            raise JwtRejected("no policy on its issuer means its audience and its subject")
-        if len({policy.recipient_id for policy in meaning}) > 1:
-            raise JwtRejected("policies of several recipients mean it: remove all but one recipient's")
+        if not matches:
+            raise JwtRejected("no policy of its issuer matches its audience and subject")
+        if len({policy.recipient_id for policy in matches}) > 1:
+            raise JwtRejected("it matches policies of several recipients: remove all but one recipient's")
         jose.check_signature(jwt, self._keys.key(issuer, jwt))
-        first = min(meaning, key=lambda policy: policy.id)
+        first = min(matches, key=lambda policy: policy.id)
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
-    def _own_bearer(self, jwt: jose.Jwt, own: ServerClients) -> Bearer:
-        """Return the bearer of a JWT of ours, whose key signs nothing else; its client must still be there."""
+    def _client_bearer(self, jwt: jose.Jwt, server_clients: ServerClients) -> Bearer:
+        """Return the recipient of a JWT that the server signed; raises JwtRejected if its client is revoked."""
         claims.check_times(jwt.claims, self._clock())
-        jose.check_signature(jwt, own.keys.key("", jwt))
-        client = own.clients.get(str(jwt.claims.get("client_id")))
+        jose.check_signature(jwt, server_clients.keys.key("", jwt))
+        client = server_clients.clients.get(str(jwt.claims.get("client_id")))
         if client is None:
             raise JwtRejected("its client is revoked")
         return Bearer(client.recipient_id, client.recipient, logged_id(client))
 
 
 def logged_id(key: Policy | OAuthClient) -> str:
-    """Return by what logs name who came by a policy or a client: a token of theirs has no id of ours."""
+    """Return the id in logs for JWTs of a policy or a client, instead of a token id."""
     return f"jwt-{key.id if isinstance(key, Policy) else key.id[4:16]}"

@@ -1,4 +1,4 @@
-"""The key in KMS that signs the JWTs of our own clients."""
+"""Key in KMS that signs the JWTs of the server's OAuth clients."""
 
 from functools import cache
 
@@ -10,10 +10,10 @@ from deltaic.storage.kms_key import KmsKey
 
 @cache
 def server_key() -> KmsKey:
-    """Return the key."""
+    """Return the key, which is created at the first call."""
     return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
 
 
 def public_key() -> Jwk:
-    """Return its public half, as KMS has it now."""
+    """Return the public key, read from KMS."""
     return public_jwk(server_key().public_key())

@@ -1,4 +1,4 @@
-"""The OAuth token endpoint (RFC 6749, client credentials): a client's id and secret in, a JWT of minutes out."""
+"""OAuth token endpoint (RFC 6749, client credentials): issue short-lived JWTs for a client's id and secret."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ _LONGEST_SCOPE: Final = 500
 
 
 class Denied(Exception):
-    """No token; the message is RFC 6749's word for why."""
+    """The request for a token is denied, with an error code of RFC 6749 and a description."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(error)
@@ -34,7 +34,7 @@ class Denied(Exception):
 
 
 class TokenIssuing:
-    """Makes the JWTs of clients. `sign` gives a signature by the private half of `key()`."""
+    """Create JWTs for clients. `sign` returns a signature with the private key of `key()`."""
 
     def __init__(
         self,
@@ -51,27 +51,27 @@ class TokenIssuing:
         self._clock = clock
 
     def grant(self, issuer: str, body: bytes, authorization: str) -> tuple[OAuthClient, dict[str, Any]]:
-        """Return the client and what it is answered; raises Denied, and Unavailable."""
+        """Return the client and the response; raises Denied and Unavailable."""
         form = _form(body)
         client_id, secret = _credentials(form, authorization)
         if "grant_type" not in form:
             raise Denied("invalid_request", "the form has no grant_type")
         if form["grant_type"] != "client_credentials":
-            raise Denied("unsupported_grant_type", "grant_type is client_credentials here")
+            raise Denied("unsupported_grant_type", "use grant_type=client_credentials")
         scope = form.get("scope", "")
         if scope and (len(scope) > _LONGEST_SCOPE or not _SCOPE.fullmatch(scope)):
-            raise Denied("invalid_scope", "scope is not a list of words")
+            raise Denied("invalid_scope", "scope is not a list of words, separated by spaces")
         client = self._clients.authenticate(client_id, secret)
         if client is None:
             raise Denied("invalid_client", "the client is unknown, revoked, or has another secret")
-        begun = int(self._clock())
+        issued_at = int(self._clock())
         claims = {
             "iss": issuer,
             "aud": issuer,
             "sub": client.id,
             "client_id": client.id,
-            "iat": begun,
-            "exp": begun + self._life_seconds,
+            "iat": issued_at,
+            "exp": issued_at + self._life_seconds,
             "jti": uuid4().hex,
         }
         token = signed_token(claims, self._key(), self._sign)
@@ -80,12 +80,12 @@ class TokenIssuing:
 
 
 published_key = cache(public_key)
-"""Returns the public half of our own key as this process first read it."""
+"""Return the server's public key from the first read of this process."""
 
 
 @cache
 def token_issuing() -> TokenIssuing:
-    """Return what makes the JWTs of this stack's clients."""
+    """Return the issuer of JWTs for this stack's clients."""
     clients = ClientStore(settings().tokens_table, dynamo())
     return TokenIssuing(clients, published_key, server_key().sign, 60 * settings().token_minutes)
 
@@ -99,7 +99,7 @@ def _form(body: bytes) -> Mapping[str, str]:
             max_num_fields=_MOST_FIELDS,
         )
     except ValueError:
-        raise Denied("invalid_request", "the body is no form") from None
+        raise Denied("invalid_request", "the body is not a form") from None
     if len(body) > _MOST_BYTES:
         raise Denied("invalid_request", "the form is too long")
     form = dict(fields)
@@ -113,11 +113,11 @@ def _credentials(form: Mapping[str, str], authorization: str) -> tuple[str, str]
         return form.get("client_id", ""), form.get("client_secret", "")
     if "client_secret" in form:
         raise Denied("invalid_request", "the client authenticates in two ways")
-    scheme, _, told = authorization.partition(" ")
+    scheme, _, encoded = authorization.partition(" ")
     try:
-        client_id, _, secret = base64.b64decode(told.strip(), validate=True).decode().partition(":")
+        client_id, _, secret = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         client_id, secret = "", ""
     if scheme.lower() != "basic":
-        raise Denied("invalid_client", "a client authenticates by Basic, or in the form")
+        raise Denied("invalid_client", "authenticate with HTTP Basic, or in the form")
     return unquote_plus(client_id), unquote_plus(secret)

@@ -1,15 +1,15 @@
-"""Changes the catalog: shares, schemas, tables, views, volumes, skills, models, recipients, grants and storages.
+"""Change the catalog: shares, schemas, tables, views, volumes, skills, models, recipients, grants and storages.
 
 `admin.tables.create("sales", "europe", "orders", "s3://lake/orders")`, from the call to one transaction:
 
     catalog_admin   one admin for each kind of entry; `admin.tables` is a `TableAdmin`
-    tables          checks the name, the location and the settings, and builds the entry
-    filter_rules    refuses a folder that would open a table of which not all is shared
-    entries         the writes: a new item, the counts of its schema and its storage
-    records         makes all writes or none; repeats them if the check was overtaken by another change
+    table_admin     checks the name, the location and the settings, and builds the entry
+    filter_rules    refuses a folder that would expose files of a filtered table
+    entry_admin     the writes: a new item, and the counts of its schema and its storage
+    records         writes all or nothing; repeats the check after a concurrent change
 
-`entries` is shared by tables, volumes and skills (`folder_admin`) and models (`model_admin`). `views` adds SQL to a
-table entry, `view_partitions` and `view_requests` keep what its refreshes need. `follows` enters what a folder or a
-database holds. `table_places` lists tables for scheduled functions. Nothing here reads a table's log or a file:
-whether a filter fits a table is checked by the caller (`fit`).
+Tables, volumes and skills (`folder_admin`) and models (`model_admin`) share `entry_admin`. `view_admin` adds SQL to a
+table entry, `view_partitions` and `view_requests` store the state of refreshes. `follow_admin` stores followed sources.
+`table_locations` lists tables for scheduled functions. No module here reads a table's log or a file: callers compare
+filters with tables (`validate`).
 """

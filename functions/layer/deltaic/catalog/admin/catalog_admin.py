@@ -1,4 +1,4 @@
-"""The administration of the whole catalog: one admin for each kind of entry, handed the others that it needs."""
+"""Administration of the whole catalog: one admin object for each kind of entry."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class CatalogAdmin:
-    """Creates, gets, lists, updates and deletes what the catalog holds: `admin.shares.create("sales")`.
+    """Create, get, list, update and delete the entries of the catalog: `admin.shares.create("sales")`.
 
-    Every uniqueness and every "only if empty" holds against any number of racing administrators, by conditions in the
-    same transaction as the change. Names match without regard to case and keep their first spelling. `secrets` gives
-    the client of Secrets Manager, which keeps the access keys of storages; it is asked for when it is needed.
+    Conditions in the transaction of each change keep names unique and delete only empty entries, even if several
+    administrators work at the same time. Names match without regard to case and keep their first spelling. `secrets`
+    returns the client of Secrets Manager, which stores the access keys of storages. It is called at first use.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 -- what it knows of AWS
+    def __init__(  # noqa: PLR0913, PLR0917 -- the connections to AWS
         self,
         catalog_table: str,
         tokens_table: str,
@@ -67,18 +67,18 @@ class CatalogAdmin:
         self.invitations = Invitations(tokens_table, dynamo, self.tokens)
         self.federation = Federation(tokens_table, dynamo, self.tokens)
         self.clients = OAuthClients(tokens_table, dynamo, self.tokens)
-        entrances = (self.invitations, self.federation, self.clients, self.tokens)
-        self.recipients = RecipientAdmin(records, self.grants, entrances, requests, answers_ipv6)
+        sign_in_methods = (self.invitations, self.federation, self.clients, self.tokens)
+        self.recipients = RecipientAdmin(records, self.grants, sign_in_methods, requests, answers_ipv6)
 
     def folders(self, share: str) -> Iterator[Folder]:
-        """Yield what a share has beside tables that lies in a folder; raises NotFound."""
+        """Yield the volumes, skills and model versions of a share; raises NotFound."""
         yield from self.volumes.list(share)
         yield from self.skills.list(share)
         for model in self.models.list(share):
             yield from self.models.versions(model.share, model.schema_name, model.name)
 
     def unfinished_deletions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield kind and path of what somebody began to delete and did not finish: it is neither there nor free."""
+        """Yield kind and path of entries whose deletion began but did not finish; their names stay reserved."""
         for share in self._records.all(keys.all_of("share")):
             name = share["name"]
             if "state" in share:
@@ -87,8 +87,9 @@ class CatalogAdmin:
             for schema in self._records.all(keys.of_share("schema", name)):
                 if "state" in schema:
                     yield "schema", (name, schema["name"])
-            for kind, stretch in (("view", keys.of_share("view", name)), ("model", keys.in_share(Model.kind, name))):
-                for item in self._records.all(stretch):
+            ranges = {"view": keys.of_share("view", name), "model": keys.in_share(Model.kind, name)}
+            for kind, key_range in ranges.items():
+                for item in self._records.all(key_range):
                     if "state" in item:
                         yield kind, (name, item["schema_name"], item["name"])
         for recipient in self._records.all(keys.all_of("recipient")):
@@ -96,9 +97,9 @@ class CatalogAdmin:
                 yield "recipient", (recipient["name"],)
 
     def finish_deletions(self) -> None:
-        """Delete what is `unfinished`."""
+        """Finish every deletion that began."""
         for kind, path in list(self.unfinished_deletions()):
-            with suppress(NotFound):  # it went with what held it, or somebody else finished it
+            with suppress(NotFound):  # deleted with its parent, or by another process
                 match kind:
                     case "share":
                         self.shares.delete(*path, force=True, resume=True)
@@ -107,16 +108,16 @@ class CatalogAdmin:
                     case "model":
                         self.models.delete(*path, force=True, resume=True)
                     case "view":
-                        self._records.existing(keys.asset("view", *path), "", resume=True)
+                        self._records.get_any(keys.asset("view", *path), "", resume=True)
                         self.tables.delete(*path)
                     case _:
                         self.recipients.delete(*path, resume=True)
 
     def cut_off(self, name: str) -> Recipient:
-        """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.
+        """Refuse all further requests of a recipient and revoke its tokens; raises NotFound.
 
-        The mark is made first, and by itself holds back every kind of key. To do so twice finishes what was
-        interrupted. URLs and credentials that are out are not the catalog's.
+        The mark comes first and alone blocks every kind of key. Repeat the call after an interruption to finish it.
+        URLs and credentials that were given out earlier stay valid until they expire.
         """
         marked = self.recipients.mark_cut_off(name)
         self.tokens.revoke_all(marked)

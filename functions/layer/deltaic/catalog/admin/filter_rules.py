@@ -1,4 +1,4 @@
-"""What the catalog itself demands of partition filters and hidden columns; whether a table has them it cannot know."""
+"""Check partition filters, hidden columns and overlapping folders by the catalog alone, without any table log."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property
@@ -15,98 +15,98 @@ from deltaic.storage.endpoints import AWS, store_name
 from deltaic.storage.locations import Location, access_point
 
 Entry = Table | Folder
-"""What lies in a folder. A volume, a skill or a version of a model is shared whole, by its URLs too."""
+"""An entry with a folder. Volumes, skills and versions of models share all files, also in access mode `url`."""
 
 
 def checked_filter(text: str) -> str:
-    """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter for what cannot be parsed."""
+    """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter if it cannot be parsed."""
     if not text.strip():
         return ""
     return partition_filters.parse(text.strip()).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return names of columns once each, without regard to case; raises InvalidParameter for an empty one."""
+    """Return column names without duplicates, which can differ in case; raises InvalidParameter for an empty name."""
     if not all(columns):
         raise InvalidParameter("the name of a hidden column is empty: name partition columns of the table")
-    once: dict[str, str] = {}
+    unique: dict[str, str] = {}
     for name in columns:
-        once.setdefault(name.lower(), name)
-    return tuple(once.values())
+        unique.setdefault(name.lower(), name)
+    return tuple(unique.values())
 
 
 def check_access(access_modes: Collection[str], partition_filter: str, hidden_columns: Collection[str]) -> None:
-    """Refuse directory access for a table of which not all is shared: raises InvalidParameter."""
+    """Refuse directory access for a filtered table: raises InvalidParameter."""
     if "dir" in access_modes and (partition_filter or hidden_columns):
-        what = "a partition filter" if partition_filter else "hidden columns"
+        reason = "a partition filter" if partition_filter else "hidden columns"
         raise InvalidParameter(
-            f"a table with {what} cannot have the access mode 'dir', whose credentials read the whole folder: share it "
-            "by the access mode 'url' alone"
+            f"a table with {reason} cannot have access mode 'dir', because its credentials read the whole folder: "
+            "use access mode 'url' only"
         )
 
 
 def check_iceberg(table: Table) -> None:
-    """Refuse what an Iceberg table, or one that is open to such clients, cannot have: raises InvalidParameter."""
+    """Refuse settings that contradict the format or the access of Iceberg clients: raises InvalidParameter."""
     if table.format == "iceberg":
         if not table.iceberg:
-            raise InvalidParameter("an Iceberg table is open to Iceberg clients alone: by 'signed' or by 'vended'")
+            raise InvalidParameter("only Iceberg clients can read an Iceberg table: use --iceberg signed or vended")
         if table.is_filtered or table.start_version or table.checkpoint:
             raise InvalidParameter(
-                "an Iceberg table is shared whole: without filter, hidden columns, start version and checkpoints"
+                "an Iceberg table cannot have a filter, hidden columns, a start version or checkpoints: remove them"
             )
         if table.access_modes != ("dir",) or not table.history:
-            raise InvalidParameter("an Iceberg table is shared by its folder: access mode 'dir' alone, with history")
+            raise InvalidParameter("an Iceberg table is shared as a folder: use --access-mode dir --history")
     elif table.metadata_location:
-        raise InvalidParameter("a Delta table has no Iceberg metadata of its own: say --format iceberg")
+        raise InvalidParameter("a Delta table cannot have an Iceberg metadata location: add --format iceberg")
     if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):
         raise InvalidParameter(
-            "credentials for Iceberg clients ('vended') read the whole folder: they want the access mode 'dir' and all "
-            "of the history (--access-mode dir --history); 'signed' wants neither"
+            "credentials for Iceberg clients ('vended') read the whole folder with its history: add --access-mode dir "
+            "--history and no start version, or use 'signed'"
         )
 
 
 def check_folders(
-    records: Records, entered: Entry | None = None, *, filtered: str = "", moved: Storage | None = None
+    records: Records, new_entry: Entry | None = None, *, filtered_share: str = "", moved: Storage | None = None
 ) -> Writes:
-    """Refuse a change after which one folder would open a table of which not all is shared.
+    """Refuse a change after which credentials or URLs of one folder could read rows that a filter hides.
 
-    `entered` is an entry as it is about to be stored; `filtered` is a share that is about to be granted with a filter;
-    `moved` is a storage that is about to get another address. Raises InvalidParameter.
+    `new_entry` is an entry that is about to be stored, `filtered_share` a share that is about to be granted with a
+    filter, `moved` a storage that is about to get another address. Raises InvalidParameter.
 
-    Returns writes for the transaction that stores the change. They make it fail if another change could have made this
-    check untrue (decision 187).
+    Returns writes for the transaction that stores the change. They make the transaction fail if another change may
+    have invalidated this check (decision 187).
     """
-    of_all, of_share = keys.OVERLAPS, keys.share_overlaps(filtered or (entered.share if entered else ""))
-    # Read before everything else: a change that is made while the rest is read fails the transaction.
-    before = records.several([of_all, of_share])
-    overlaps = Overlaps(records, filtered, moved)
-    changed = [entered] if entered else overlaps.concerned()
-    for entry in changed:
+    all_key, share_key = keys.OVERLAPS, keys.share_overlaps(filtered_share or (new_entry.share if new_entry else ""))
+    # Read the counters first: any change during the following reads then fails the transaction.
+    counters = records.find_many([all_key, share_key])
+    overlaps = Overlaps(records, filtered_share, moved)
+    entries = [new_entry] if new_entry else overlaps.affected()
+    for entry in entries:
         overlaps.check(entry)
-    for wide, narrow in overlaps.conflicts(changed):
-        if isinstance(wide, Folder):
-            how, remedy = f"'{wide.title}' shares all", "move one of them elsewhere"
+    for unfiltered, filtered in overlaps.conflicts(entries):
+        remedy = "move one of them elsewhere"
+        if isinstance(unfiltered, Folder):
+            reason = f"'{unfiltered.title}' shares all files"
         else:
-            how = f"'{wide.title}' is shared by the access mode 'dir', whose credentials read all"
-            remedy = f"share '{wide.title}' by the access mode 'url' alone, or move one of them elsewhere"
+            reason = f"'{unfiltered.title}' has access mode 'dir', whose credentials read all files"
+            remedy = f"share '{unfiltered.title}' by access mode 'url' only, or {remedy}"
         raise InvalidParameter(
-            f"{how} that lies in {wide.location}, and not all of '{narrow.title}' ({narrow.location}) is shared: "
-            f"{remedy}"
+            f"{reason} in {unfiltered.location}, but '{filtered.title}' ({filtered.location}) is filtered: {remedy}"
         )
 
-    def raised(key: keys.Key, counter: str, seen: str) -> Write:
-        expect = {seen: before.get(key, {}).get(seen, ABSENT)}
+    def increment(key: keys.Key, counter: str, unchanged: str) -> Write:
+        expect = {unchanged: counters.get(key, {}).get(unchanged, ABSENT)}
         return records.update(key, add={counter: 1}, expect=expect, create=True)
 
-    if entered is not None and not _is_wide(entered) and not overlaps.is_narrow(entered):
-        # Only a new filter of a grant could restrict it, and such a filter is stored only if no table was counted.
-        return [raised(of_share, "tables", seen="filters")]
-    of_filter = [raised(of_share, "filters", seen="tables")] if filtered else []
-    return [raised(of_all, "revision", seen="revision"), *of_filter]
+    if new_entry is not None and not _is_unfiltered_folder(new_entry) and not overlaps.is_filtered(new_entry):
+        # Only a new filter of a grant could filter it, and such a filter is stored only if no table was counted since.
+        return [increment(share_key, "tables", unchanged="filters")]
+    filter_writes = [increment(share_key, "filters", unchanged="tables")] if filtered_share else []
+    return [increment(all_key, "revision", unchanged="revision"), *filter_writes]
 
 
 def entries_of(records: Records) -> Iterator[Entry]:
-    """Yield everything in the catalog that lies in a folder."""
+    """Yield every entry of the catalog that has a folder."""
     for share in records.all(keys.all_of("share")):
         yield from map(Table.read, records.all(keys.in_share("table", share["name"])))
         for item in FOLDERS:
@@ -116,121 +116,123 @@ def entries_of(records: Records) -> Iterator[Entry]:
 
 
 def stores_of(storage: Storage) -> frozenset[str]:
-    """Return the names of a storage's store: its endpoints for the server and for recipients."""
+    """Return the names of a storage's object store: its endpoints for the server and for recipients."""
     return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
 
 
 class Overlaps:
-    """Compares the folders of a catalog, as if a change was made already; reads grants and storages once."""
+    """Compare the folders of a catalog as if a change was already stored; read grants and storages once."""
 
-    def __init__(self, records: Records, filtered: str = "", moved: Storage | None = None) -> None:
+    def __init__(self, records: Records, filtered_share: str = "", moved: Storage | None = None) -> None:
         self._records = records
-        self._filtered = filtered
+        self._filtered_share = filtered_share
         self._moved = moved
 
         @cache
-        def is_filtered(share: str) -> bool:
+        def has_filtered_grant(share: str) -> bool:
             grants = records.all(keys.of_share("grant", share))
-            return share.lower() == filtered.lower() or any(grant.get("partition_filter") for grant in grants)
+            return share.lower() == filtered_share.lower() or any(grant.get("partition_filter") for grant in grants)
 
-        self._is_filtered = is_filtered
+        self._has_filtered_grant = has_filtered_grant
 
-    def concerned(self) -> list[Entry]:
+    def affected(self) -> list[Entry]:
         """Return the entries that the filter or the storage's new address applies to."""
         if self._moved:
             return [entry for entry in entries_of(self._records) if entry.storage == names.key(self._moved.name)]
-        return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered))]
+        return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered_share))]
 
     def check(self, entry: Entry) -> None:
-        """Raise InvalidParameter for a folder of the stack's own, and for a view in a share with filtered grants."""
-        own = {place.bucket for place in self.places(entry)}.intersection(self._records.buckets.stack_buckets())
-        if own:
+        """Raise InvalidParameter for a bucket of the stack itself, and for a view in a share with filtered grants."""
+        buckets = {folder.bucket for folder in self.folders(entry)}
+        if internal := buckets.intersection(self._records.buckets.stack_buckets()):
             raise InvalidParameter(
-                f"'{entry.title}' would share the bucket '{min(own)}', which holds the stack's own files: name a "
-                "folder in another bucket"
+                f"'{entry.title}' would share the bucket '{min(internal)}', which contains files of the stack itself: "
+                "name a folder in another bucket"
             )
-        if isinstance(entry, Table) and entry.view_properties is not None and self._is_filtered(entry.share):
+        if isinstance(entry, Table) and entry.view_properties is not None and self._has_filtered_grant(entry.share):
             raise InvalidParameter(
-                f"'{entry.title}' is a view, whose SQL says what each recipient sees, and a grant of '{entry.share}' "
-                "has a filter: put the view into another share, or grant the share without a filter"
+                f"'{entry.title}' is a view, whose SQL selects the rows of each recipient, and a grant of "
+                f"'{entry.share}' has a filter: put the view into another share, or grant the share without a filter"
             )
 
-    def conflicts(self, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
-        """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
+    def conflicts(self, entries: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
+        """Yield pairs of an unfiltered folder and a filtered table whose files the folder exposes.
 
-        Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the
-        pairs with one of `entered`.
+        Unfiltered folders are tables with access mode `dir`, volumes, skills and versions of models. The pairs are
+        those of the whole catalog, or only those that contain one of `entries`.
         """
-        if entered is not None and not any(_is_wide(entry) or self.is_narrow(entry) for entry in entered):
-            return  # most tables: the rest of the catalog is not read for them
-        entries = {_identity(entry): entry for entry in [*entries_of(self._records), *(entered or ())]}
-        looked_at = entries.keys() if entered is None else {_identity(entry) for entry in entered}
-        for one, wide in entries.items():
-            if _is_wide(wide):
-                for other, narrow in entries.items():
+        if entries is not None and not any(
+            _is_unfiltered_folder(entry) or self.is_filtered(entry) for entry in entries
+        ):
+            return  # The common case does not read the rest of the catalog.
+        candidates = {_identity(entry): entry for entry in [*entries_of(self._records), *(entries or ())]}
+        selected = candidates.keys() if entries is None else {_identity(entry) for entry in entries}
+        for folder_id, folder in candidates.items():
+            if _is_unfiltered_folder(folder):
+                for table_id, table in candidates.items():
                     if (
-                        isinstance(narrow, Table)
-                        and other != one
-                        and not looked_at.isdisjoint((one, other))
-                        and self._reads(wide, narrow)
-                        and self.stores(wide) & self.stores(narrow)
-                        and self.is_narrow(narrow)
+                        isinstance(table, Table)
+                        and table_id != folder_id
+                        and not selected.isdisjoint((folder_id, table_id))
+                        and self._exposes(folder, table)
+                        and self.stores(folder) & self.stores(table)
+                        and self.is_filtered(table)
                     ):
-                        yield wide, narrow
+                        yield folder, table
 
     def incomparable(self) -> Iterator[Entry]:
         """Yield entries that should be compared with others but cannot, since their bucket is unknown."""
         for entry in entries_of(self._records):
             unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
-            if unknown and (_is_wide(entry) or self.is_narrow(entry)):
+            if unknown and (_is_unfiltered_folder(entry) or self.is_filtered(entry)):
                 yield entry
 
-    def overlapping(self, entered: Folder) -> list[Entry]:
+    def overlapping(self, folder: Folder) -> list[Entry]:
         """Return the other entries that share some of the same files."""
-        [own] = self.places(entered)
+        [location] = self.folders(folder)
         return [
             entry
             for entry in entries_of(self._records)
-            if _identity(entry) != _identity(entered)
-            and any(place.contains(own) or own.contains(place) for place in self.places(entry))
-            and self.stores(entry) & self.stores(entered)
+            if _identity(entry) != _identity(folder)
+            and any(other.contains(location) or location.contains(other) for other in self.folders(entry))
+            and self.stores(entry) & self.stores(folder)
         ]
 
-    def is_narrow(self, entry: Entry) -> bool:
-        """Return whether some recipient may not see all of a table."""
-        return isinstance(entry, Table) and (entry.is_filtered or self._is_filtered(entry.share))
+    def is_filtered(self, entry: Entry) -> bool:
+        """Return whether some recipient may not see all rows of a table."""
+        return isinstance(entry, Table) and (entry.is_filtered or self._has_filtered_grant(entry.share))
 
-    def places(self, entry: Entry) -> list[Location]:
+    def folders(self, entry: Entry) -> list[Location]:
         """Return the folders of an entry, with known buckets in place of access points."""
-        return [self._records.buckets.resolve(place) for place in _locations(entry)]
+        return [self._records.buckets.resolve(location) for location in _locations(entry)]
 
     def stores(self, entry: Entry) -> frozenset[str]:
-        """Return the names of an entry's store; an access point is AWS's own, whatever the storage."""
+        """Return the names of an entry's object store; access points always belong to AWS."""
         storage = self._storages.get(entry.storage)
-        by_points = any(access_point(place.bucket) for place in _locations(entry))
-        return (stores_of(storage) if storage else frozenset({AWS})) | ({AWS} if by_points else frozenset())
+        has_access_point = any(access_point(location.bucket) for location in _locations(entry))
+        return (stores_of(storage) if storage else frozenset({AWS})) | ({AWS} if has_access_point else frozenset())
 
     @cached_property
     def _storages(self) -> dict[str, Storage]:
-        known = map(Storage.read, self._records.all(keys.all_of("storage")))
-        return {names.key(storage.name): storage for storage in [*known, *([self._moved] if self._moved else [])]}
+        stored = map(Storage.read, self._records.all(keys.all_of("storage")))
+        return {names.key(storage.name): storage for storage in [*stored, *([self._moved] if self._moved else [])]}
 
-    def _reads(self, wide: Entry, narrow: Table) -> bool:
-        """Return whether an entry's folders hold files of a table that the entry does not share itself.
+    def _exposes(self, entry: Entry, table: Table) -> bool:
+        """Return whether an entry's folders contain files of a table beyond those that the entry shares itself.
 
-        A table shares all files of its own root, so the same folder may be entered twice, in part and by `dir`. A
-        view's folder holds the rows of all recipients.
+        A table shares all files of its root. So two entries can have the same folder, one filtered and one with
+        `dir`. This does not apply to a view, because its folder contains the rows of all recipients.
         """
-        is_same = isinstance(wide, Table) and narrow.view_properties is None
-        own = self.places(wide)[0] if is_same else None
+        is_same = isinstance(entry, Table) and table.view_properties is None
+        root = self.folders(entry)[0] if is_same else None
         return any(
-            (folder.contains(place) or place.contains(folder)) and not folder == place == own
-            for folder in self.places(wide)
-            for place in self.places(narrow)
+            (folder.contains(other) or other.contains(folder)) and not folder == other == root
+            for folder in self.folders(entry)
+            for other in self.folders(table)
         )
 
 
-def _is_wide(entry: Entry) -> bool:
+def _is_unfiltered_folder(entry: Entry) -> bool:
     return isinstance(entry, Folder) or "dir" in entry.access_modes
 
 

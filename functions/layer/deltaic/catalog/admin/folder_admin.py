@@ -1,4 +1,4 @@
-"""The entries of volumes and skills: folders that are shared whole. Their files are never touched."""
+"""Entries of volumes and skills: folders whose files are all shared, and never changed."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
@@ -14,9 +14,9 @@ _Folder = TypeVar("_Folder", bound=Folder)
 
 
 class FolderAdmin(EntryAdmin[_Folder]):
-    """Creates, gets, lists, updates and deletes the entries of volumes, or of skills."""
+    """Create, get, list, update and delete the entries of volumes, or of skills."""
 
-    def create(  # noqa: PLR0913 -- what an entry holds
+    def create(  # noqa: PLR0913 -- the attributes of an entry
         self,
         share: str,
         schema: str,
@@ -27,31 +27,31 @@ class FolderAdmin(EntryAdmin[_Folder]):
         facts: Facts | None = None,
         **settings: Unpack[FolderSettings],
     ) -> _Folder:
-        """Make an entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
-        made = self._item.read({
-            **self._named(share, schema, name, asset_id),
+        """Create an entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        entry = self._item.read({
+            **self._common_attributes(share, schema, name, asset_id),
             **checked(CHECKED, {"location": location, **settings}),
             **(facts or {}),
         })  # fmt: skip
-        return self._enter(_named_as_its_folder(made), made.attributes())
+        return self._insert(_check_folder_name(entry), entry.attributes())
 
     def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
-        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter."""
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
 
-        def named(before: Attributes) -> Mapping[str, Any]:
-            _named_as_its_folder(self._item.read({**before, **assign}))
+        def change(before: Attributes) -> Mapping[str, Any]:
+            _check_folder_name(self._item.read({**before, **assign}))
             return assign
 
-        return self._change(share, schema, name, named)
+        return self._change(share, schema, name, change)
 
 
-def _named_as_its_folder(entry: _Folder) -> _Folder:
-    """Return an entry, unless it is a skill that is named otherwise than its folder: raises InvalidParameter."""
+def _check_folder_name(entry: _Folder) -> _Folder:
+    """Return the entry; raises InvalidParameter for a skill whose name differs from its folder's."""
     folder = Location.parse(entry.location).prefix.rpartition("/")[2]
     if isinstance(entry, Skill) and folder != entry.name:
         raise InvalidParameter(
-            f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
-            "under that name, or move it"
+            f"skill '{entry.name}' is in folder '{folder}', but a skill must have the name of its folder "
+            f"(agentskills.io): share it as '{folder}', or move it"
         )
     return entry

@@ -1,6 +1,6 @@
-"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens, links, policies and grants.
+"""Recipients of the catalog, with an id that never changes.
 
-The properties lie with the name, for administrators, and with the id, where functions may read them; always the same.
+The properties are stored twice: with the name, for administrators, and with the id, where functions may read them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,29 +23,29 @@ from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
-Entrances = TokenAdmin | Invitations | Federation | OAuthClients
-"""What a recipient gets in by: tokens, links, policies and clients."""
+SignInMethods = TokenAdmin | Invitations | Federation | OAuthClients
+"""Everything that a recipient can sign in with: tokens, links, policies and clients."""
 
 
 class RecipientAdmin:
-    """Creates, gets, lists, updates and deletes recipients; with one go its grants and all that it gets in by."""
+    """Create, get, list, update and delete recipients, the last with their grants, tokens, links and clients."""
 
     def __init__(
         self,
         records: Records,
         grants: GrantAdmin,
-        entrances: Sequence[Entrances],
+        sign_in_methods: Sequence[SignInMethods],
         requests: ViewRequests,
         answers_ipv6: Callable[[], bool],
     ) -> None:
         self._records = records
         self._grants = grants
-        self._entrances = entrances
+        self._sign_in_methods = sign_in_methods
         self._requests = requests
         self._answers_ipv6 = answers_ipv6
 
     def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
-        """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
+        """Create a recipient with a new id; raises AlreadyExists, InvalidParameter."""
         check_lists(properties or {})
         recipient = Recipient(
             name=names.check_name("recipient", name),
@@ -62,7 +62,7 @@ class RecipientAdmin:
                 ),
             ])  # fmt: skip
         except ConditionFailed:
-            raise AlreadyExists(f"there is a recipient '{name}' already: choose another name, or use it") from None
+            raise AlreadyExists(f"recipient '{name}' exists already: choose another name, or use it") from None
         return recipient
 
     def get(self, name: str) -> Recipient:
@@ -71,7 +71,7 @@ class RecipientAdmin:
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Recipient]:
         """Yield the recipients, or an excerpt, in the order of their names."""
-        return map(Recipient.read, self._records.all(keys.all_of("recipient"), excerpt, with_those_in_deletion=False))
+        return map(Recipient.read, self._records.all(keys.all_of("recipient"), excerpt, include_deleting=False))
 
     def update(
         self,
@@ -82,23 +82,23 @@ class RecipientAdmin:
         remove_properties: tuple[str, ...] = (),
         **limits: Unpack[restrictions.Limits],
     ) -> Recipient:
-        """Change what is given and keep the rest; raises NotFound, InvalidParameter.
+        """Change the given settings and keep the others; raises NotFound, InvalidParameter.
 
-        Views of its shares that have no rows for its properties are asked to be refreshed. `limits` are what
-        `restrictions.changed` takes.
+        Requests a refresh of views that have no rows for the new properties. `limits` are those of
+        `restrictions.changed_attributes`.
         """
         check_lists(add_properties or {})
         ipv6 = [network for network in limits.get("add_addresses", ()) if ":" in network]
         if ipv6 and not self._answers_ipv6():
             raise InvalidParameter(
-                f"'{ipv6[0]}' is IPv6, and the endpoint answers IPv4 only: nobody could come from there. Deploy the "
-                "stack with IpAddressType=dualstack first, or name an IPv4 network"
+                f"'{ipv6[0]}' is IPv6, but the endpoint supports only IPv4: no request could come from this network. "
+                "Deploy the stack with IpAddressType=dualstack first, or name an IPv4 network"
             )
 
         def change(item: Attributes) -> dict[str, Any]:
             assign = {} if comment is None else {"comment": names.check_comment(comment)}
             merged = merged_properties(item["properties"], add_properties, remove_properties)
-            return {**assign, "properties": merged, **restrictions.changed(Recipient.read(item), limits)}
+            return {**assign, "properties": merged, **restrictions.changed_attributes(Recipient.read(item), limits)}
 
         changed = self._change(name, change)
         if add_properties or remove_properties:
@@ -106,33 +106,33 @@ class RecipientAdmin:
         return changed
 
     def mark_cut_off(self, name: str) -> Recipient:
-        """Have nothing answered to a recipient from its next request on, by whatever key; raises NotFound."""
+        """Make the server refuse every request of a recipient, with any kind of key; raises NotFound."""
         return self._change(name, lambda item: {"cut_off_at": item.get("cut_off_at") or now()})
 
     def restore(self, name: str) -> Recipient:
-        """Take the mark away; tokens stay revoked, links and other keys work again. Raises NotFound."""
+        """Undo `mark_cut_off`: links and other keys work again, but tokens stay revoked. Raises NotFound."""
         return self._change(name, lambda _: {"cut_off_at": None})
 
     def _change(self, name: str, change: Change) -> Recipient:
-        """Change a recipient, and with it the record that endpoints read."""
+        """Change a recipient and the copy that endpoints read."""
 
-        def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            assign = restrictions.of_record(after)
+        def update_copy(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            assign = restrictions.copied_attributes(after)
             return [self._records.update(keys.recipient_id(before["id"]), assign=assign)] if assign else []
 
         missing = f"recipient '{name}' not found"
-        return Recipient.read(self._records.change(keys.catalog_entry("recipient", name), missing, change, also=both))
+        return Recipient.read(
+            self._records.change(keys.catalog_entry("recipient", name), missing, change, also=update_copy)
+        )
 
     def delete(self, name: str, *, resume: bool = False) -> Recipient:
-        """Delete a recipient, its grants and all that it gets in by; raises NotFound.
+        """Delete a recipient, its grants, tokens, links, policies and clients; raises NotFound.
 
-        `begun` as for shares.
-
-        From the first step on nothing of these can be made for it. What was interrupted is finished by doing it
-        again.
+        From the first step on, none of these can be created for it. Repeat an interrupted call to finish it.
+        `resume` as for shares.
         """
         key = keys.catalog_entry("recipient", name)
-        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found", resume=resume))
+        recipient = Recipient.read(self._records.get_any(key, f"recipient '{name}' not found", resume=resume))
         same = {"id": recipient.id}
         mark = {"state": DELETING}
         try:
@@ -140,13 +140,13 @@ class RecipientAdmin:
                 self._records.update(key, assign=mark, expect=same),
                 self._records.update(keys.recipient_id(recipient.id), assign=mark),
             ])  # fmt: skip
-            for some in self._entrances:
-                some.remove_all(recipient.id)
+            for method in self._sign_in_methods:
+                method.remove_all(recipient.id)
             self._grants.remove_all(keys.of_recipient("grant", recipient.id))
             self._records.transact([
                 self._records.delete(key, same),
                 self._records.delete(keys.recipient_id(recipient.id)),
             ])  # fmt: skip
         except ConditionFailed:
-            pass  # somebody else deletes it at the same moment, and was faster
+            pass  # deleted by another process at the same time
         return recipient

@@ -1,4 +1,4 @@
-"""What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
+"""Read and change entries of the catalog table in transactions that lose no concurrent change."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,27 +19,27 @@ from deltaic.protocol import names
 
 _RACES: Final = 50
 _LONGEST_PAUSE_SECONDS: Final = 2.56
-"""Longer than a read of what decides and a write take on a busy machine, so that many writers spread."""
-_KEEP_CHANGING: Final = "others keep changing this part of the catalog: try again in a moment"
+"""Longer than one read and one write take on a busy machine, so that many writers spread."""
+_KEEP_CHANGING: Final = "other processes keep changing this part of the catalog: try again later"
 DELETING: Final = "deleting"
-"""The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
+"""The `state` of an entry whose deletion has begun: no entry can be created below it."""
 
 
 class Excerpt(NamedTuple):
-    """Which entries of a listing are wanted; by default all."""
+    """A part of a listing; by default all of it."""
 
     after: str | None = None
-    """Those that come strictly after this name."""
+    """Skip names up to and including this one."""
     prefix: str = ""
-    """Those whose names begin so, in any case."""
+    """Only names with this prefix, in any case."""
     limit: int | None = None
-    """So many at most; no more are read than it takes to find them."""
+    """Most entries to return; no more are read than necessary."""
 
-    def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
-        """Return what of a whole listing, such as `keys.all_of("share")`, is wanted."""
-        first = f"{stretch.low}{keys.segment(self.prefix)}"
-        low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
-        return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.prefix else stretch.high)
+    def narrow(self, key_range: keys.KeyRange) -> keys.KeyRange:
+        """Return the part of the range of a full listing, such as `keys.all_of("share")`."""
+        first = f"{key_range.low}{keys.segment(self.prefix)}"
+        low = first if self.after is None else max(first, f"{key_range.low}{keys.segment(self.after)}\0")
+        return keys.KeyRange(key_range.pk, low, f"{first}{_HIGHEST}" if self.prefix else key_range.high)
 
 
 EVERY: Final = Excerpt()
@@ -47,39 +47,38 @@ EVERY: Final = Excerpt()
 _HIGHEST: Final = "\U0010ffff"
 
 Change = Callable[[Attributes], Mapping[str, Any]]
-"""From the attributes as they stand to those that change; None removes one."""
+"""Takes the stored attributes and returns those that change; None removes one."""
 
 
 Checks = Mapping[str, Callable[[Any], Any]]
-"""By the names of an entry's attributes, what returns a value as it is stored, or raises InvalidParameter."""
+"""By attribute name, a function that returns a value as it is stored, or raises InvalidParameter."""
 
 
 class Records:
-    """The entries of one catalog table, and the parents that several kinds of entry look up."""
+    """Entries of one catalog table, and look-ups of shares, schemas and recipients for all admin classes."""
 
     def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets) -> None:
         self.table = table
         """The name of the DynamoDB table."""
         self.buckets = buckets
         self._dynamo = dynamo
-        # Every write spells out the table.
         self.put_new, self.check = partial(put_new, table), partial(check, table)
         self.update, self.delete = partial(update, table), partial(delete, table)
 
     def share(self, name: str) -> Share:
         """Return a share; raises NotFound."""
-        return Share.read(self.present(keys.catalog_entry("share", name), f"share '{name}' not found"))
+        return Share.read(self.get(keys.catalog_entry("share", name), f"share '{name}' not found"))
 
     def schema(self, share: str, name: str) -> Schema:
         """Return a schema; raises NotFound."""
-        return Schema.read(self.present(keys.schema(share, name), f"schema '{share}.{name}' not found"))
+        return Schema.read(self.get(keys.schema(share, name), f"schema '{share}.{name}' not found"))
 
     def recipient(self, name: str) -> Recipient:
         """Return a recipient; raises NotFound."""
-        return Recipient.read(self.present(keys.catalog_entry("recipient", name), f"recipient '{name}' not found"))
+        return Recipient.read(self.get(keys.catalog_entry("recipient", name), f"recipient '{name}' not found"))
 
-    def existing(self, key: Key, missing: str, *, resume: bool = False) -> Attributes:
-        """Return an entry, one whose deletion has begun included, or only such a one if `begun`.
+    def get_any(self, key: Key, missing: str, *, resume: bool = False) -> Attributes:
+        """Return an entry, even one whose deletion has begun; with `resume` only such an entry.
 
         Raises NotFound with the message `missing`.
         """
@@ -88,42 +87,42 @@ class Records:
             raise NotFound(missing)
         return item
 
-    def present(self, key: Key, missing: str) -> Attributes:
+    def get(self, key: Key, missing: str) -> Attributes:
         """Return an entry whose deletion has not begun; raises NotFound, which begins with the message `missing`."""
-        item = self.existing(key, missing)
+        item = self.get_any(key, missing)
         if "state" in item:
-            raise NotFound(f"{missing}: its deletion was resume and not finished, so delete it again")
+            raise NotFound(f"{missing}: its deletion did not finish, so delete it again")
         return item
 
     def all(
-        self, stretch: keys.KeyRange, excerpt: Excerpt = EVERY, *, with_those_in_deletion: bool = True
+        self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY, *, include_deleting: bool = True
     ) -> Iterator[Attributes]:
-        """Yield the entries of a whole listing, or an excerpt, in the order of their keys."""
-        found = self._dynamo.query(self.table, excerpt.of(stretch), at_once=excerpt.limit)
-        return islice((item for item in found if with_those_in_deletion or "state" not in item), excerpt.limit)
+        """Yield the entries of a full listing, or an excerpt, in the order of their keys."""
+        items = self._dynamo.query(self.table, excerpt.narrow(key_range), page_size=excerpt.limit)
+        return islice((item for item in items if include_deleting or "state" not in item), excerpt.limit)
 
-    def everywhere(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
-        """Yield the entries of a kind in no order; the whole table is read for that (`Dynamo.scan`)."""
+    def scan(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
+        """Yield the entries of a kind in no order, reading the whole table (`Dynamo.scan`)."""
         return self._dynamo.scan(self.table, prefix)
 
-    def several(self, wanted: Iterable[Key]) -> dict[Key, Attributes]:
-        """Return those of the entries that exist."""
-        return self._dynamo.batch_get(self.table, list(wanted))
+    def find_many(self, entry_keys: Iterable[Key]) -> dict[Key, Attributes]:
+        """Return the existing entries with these keys."""
+        return self._dynamo.batch_get(self.table, list(entry_keys))
 
-    def uses(self, storage: str, count: int) -> Writes:
-        """Return what counts so many more users of a storage; nothing where it is AWS S3, which has no name."""
-        return [self.update(keys.catalog_entry("storage", storage), add={"tables": count})] if storage else []
+    def count_storage_use(self, storage: str, change: int) -> Writes:
+        """Return the write that changes the number of a storage's entries; none for AWS S3, which has no name."""
+        return [self.update(keys.catalog_entry("storage", storage), add={"tables": change})] if storage else []
 
-    def moves(self, left: str, entered: str) -> Writes:
-        """Return what counts a user in another storage than before; nothing where it stays."""
-        return [] if left == entered else [*self.uses(entered, 1), *self.uses(left, -1)]
+    def count_storage_move(self, before: str, after: str) -> Writes:
+        """Return the writes that count an entry in another storage than before; none if it stays."""
+        return [] if before == after else [*self.count_storage_use(after, 1), *self.count_storage_use(before, -1)]
 
     def transact(self, writes: Iterable[Write]) -> None:
-        """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
+        """Write all or nothing; raises ConditionFailed for the first condition that fails."""
         self._dynamo.transact(writes)
 
     def attempt(self, writes: Iterable[Write]) -> bool:
-        """Make all the writes; return False if a condition did not hold."""
+        """Write all or nothing; return False if a condition fails."""
         try:
             self.transact(writes)
         except ConditionFailed:
@@ -131,10 +130,10 @@ class Records:
         return True
 
     def transact_checked(self, writes: Sequence[Write], check: Callable[[], Writes]) -> None:
-        """Make all the writes or none, if a check of other entries allows it.
+        """Write all or nothing, if a check of other entries allows it.
 
-        `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
-        ConditionFailed for a condition of `writes`, and Conflict.
+        `check` returns writes that fail if the entries that it read have changed. In that case, the check and the
+        writes are repeated. Raises what `check` raises, ConditionFailed for a condition of `writes`, and Conflict.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
@@ -153,13 +152,13 @@ class Records:
         also: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
         check: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
     ) -> Attributes:
-        """Change an entry, and what `also` says in the same transaction, unless it was changed in between: then again.
+        """Change an entry together with the writes of `also`; start again if another process changed the entry.
 
-        A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
+        Raises ConditionFailed for a failed condition of `also`, with an index from 1. `check` as in
         `transact_checked`.
         """
         for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
-            item = self.present(key, missing)
+            item = self.get(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
             expect = {"revision": revision, "state": ABSENT, "created_at": item["created_at"]}
@@ -180,14 +179,15 @@ def merged_properties(
 ) -> dict[str, str]:
     """Return properties with some removed and then some added.
 
-    Raises InvalidParameter beyond the protocol's limits, and for one to be removed that is not there: whoever takes
-    back what somebody may see must not believe that it is done.
+    Raises InvalidParameter beyond the protocol's limits, and for a missing property in `remove`: otherwise a typing
+    error would leave access in place that the operator believes to be removed.
     """
     missing = [name for name in remove if name not in before]
     if missing:
-        raise InvalidParameter(f"there is no property '{missing[0]}' (there are: {', '.join(before) or 'none'})")
-    kept = {name: value for name, value in before.items() if name not in remove}
-    return names.check_properties({**kept, **(add or {})})
+        existing = ", ".join(before) or "none"
+        raise InvalidParameter(f"property '{missing[0]}' does not exist: choose one of the existing ones ({existing})")
+    remaining = {name: value for name, value in before.items() if name not in remove}
+    return names.check_properties({**remaining, **(add or {})})
 
 
 def checked_id(identifier: str) -> str:
@@ -199,5 +199,5 @@ def checked_id(identifier: str) -> str:
 
 
 def checked(checks: Checks, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that are given as they are stored, in the order of the checks; None is not given."""
+    """Return the values other than None as they are stored, in the order of the checks."""
     return {name: check(values[name]) for name, check in checks.items() if values.get(name) is not None}

@@ -1,4 +1,4 @@
-"""The schemas of the catalog: each belongs to one share, and what it holds keeps it in place."""
+"""Schemas of the catalog: each belongs to one share, and can be deleted only when it is empty."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,14 +15,14 @@ from deltaic.protocol import names
 
 
 class SchemaAdmin:
-    """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
+    """Create, get, list, update and delete schemas. A share counts its schemas, to know when it is empty."""
 
-    def __init__(self, records: Records, held: Sequence[FollowAdmin | EntryAdmin[Any]]) -> None:
+    def __init__(self, records: Records, entry_admins: Sequence[FollowAdmin | EntryAdmin[Any]]) -> None:
         self._records = records
-        self._held = held
+        self._entry_admins = entry_admins
 
     def create(self, share: str, name: str, *, comment: str = "") -> Schema:
-        """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
+        """Create a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
         names.check_name("schema", name)
         parent = self._records.share(share)
         schema = Schema(
@@ -41,7 +41,7 @@ class SchemaAdmin:
         except ConditionFailed as failed:
             if failed.index == 1:
                 raise NotFound(f"share '{share}' not found") from None
-            raise AlreadyExists(f"there is a schema '{parent.name}.{name}' already: choose another name") from None
+            raise AlreadyExists(f"schema '{parent.name}.{name}' exists already: choose another name") from None
         return schema
 
     def get(self, share: str, name: str) -> Schema:
@@ -54,43 +54,41 @@ class SchemaAdmin:
         return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
 
     def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
-        """Change the provider's note; raises NotFound, InvalidParameter."""
+        """Change the comment; raises NotFound, InvalidParameter."""
         assign = {} if comment is None else {"comment": names.check_comment(comment)}
         missing = f"schema '{share}.{name}' not found"
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
     def delete(self, share: str, name: str, *, force: bool = False, resume: bool = False) -> Schema:
-        """Delete a schema; one that holds anything only by force, and all of it. Raises NotFound, Conflict.
+        """Delete a schema; one with entries only with `force`. Raises NotFound, Conflict. `resume` as for shares.
 
-        `begun` as for shares.
-
-        From the first step of a forced deletion on nothing can be made in it. What was interrupted is finished by
-        doing it again.
+        From the first step of a forced deletion on, no entry can be created in it. Repeat an interrupted call to
+        finish it.
         """
         key, parent = keys.schema(share, name), keys.catalog_entry("share", share)
         missing = f"schema '{share}.{name}' not found"
-        schema = Schema.read(self._records.existing(key, missing, resume=resume))
+        schema = Schema.read(self._records.get_any(key, missing, resume=resume))
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:
                 self._records.transact([self._records.update(key, assign={"state": DELETING}, expect=same)])
-                for kind in self._held:
-                    kind.remove_all(share, name)
+                for admin in self._entry_admins:
+                    admin.remove_all(share, name)
             self._records.transact([
                 self._records.delete(key, {**same, "tables": 0}),
                 self._records.update(parent, add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
-            left = (failed.item or {}).get("tables", 0)
-            if failed.index == 0 and left:
+            count = (failed.item or {}).get("tables", 0)
+            if failed.index == 0 and count:
                 raise Conflict(
-                    f"schema '{schema.share}.{schema.name}' has {left} table(s) or other entries: delete them first, "
-                    "or force it"
+                    f"schema '{schema.share}.{schema.name}' has {count} table(s) or other entries: delete them first, "
+                    "or use --force"
                 ) from None
-            raise NotFound(missing) from None  # somebody else deleted it at the same moment
+            raise NotFound(missing) from None  # deleted by another process at the same time
         return schema
 
     def remove_all(self, share: str) -> None:
-        """Delete every schema of a share in which no more can be made, and all that they hold with them."""
+        """Delete every schema of a share whose deletion has begun, with its entries."""
         for item in tuple(self._records.all(keys.of_share("schema", share))):
             self.delete(share, item["name"], force=True)

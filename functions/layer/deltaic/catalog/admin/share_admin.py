@@ -1,4 +1,4 @@
-"""The shares of the catalog: the name is unique, the id is for ever, and schemas hold it in place."""
+"""Shares of the catalog: the name is unique, the id never changes, and only an empty share can be deleted."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ from deltaic.protocol import names
 
 
 class ShareAdmin:
-    """Creates, gets, lists, updates and deletes shares; with one go its grants and, by force, its schemas."""
+    """Create, get, list, update and delete shares, the last with their grants and, with force, their schemas."""
 
     def __init__(self, records: Records, schemas: SchemaAdmin, grants: GrantAdmin) -> None:
         self._records = records
@@ -41,7 +41,7 @@ class ShareAdmin:
         properties: Mapping[str, str] | None = None,
         share_id: str | None = None,
     ) -> Share:
-        """Make a share with an id of its own, or with the id that it had elsewhere (a UUID).
+        """Create a share with a new id, or with the id that it has in another catalog (a UUID).
 
         Raises AlreadyExists, InvalidParameter.
         """
@@ -58,7 +58,7 @@ class ShareAdmin:
                 [self._records.put_new(keys.catalog_entry("share", name), {**share.attributes(), "schemas": 0})]
             )
         except ConditionFailed:
-            raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
+            raise AlreadyExists(f"share '{name}' exists already: choose another name, or update it") from None
         return share
 
     def get(self, name: str) -> Share:
@@ -67,7 +67,7 @@ class ShareAdmin:
 
     def list(self, excerpt: Excerpt = EVERY) -> Iterator[Share]:
         """Yield the shares, or an excerpt, in the order of their names."""
-        return map(Share.read, self._records.all(keys.all_of("share"), excerpt, with_those_in_deletion=False))
+        return map(Share.read, self._records.all(keys.all_of("share"), excerpt, include_deleting=False))
 
     def update(
         self,
@@ -78,7 +78,7 @@ class ShareAdmin:
         add_properties: Mapping[str, str] | None = None,
         remove_properties: tuple[str, ...] = (),
     ) -> Share:
-        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter."""
 
         def change(item: Attributes) -> dict[str, Any]:
             assign = checked(_CHECKED, {"display_name": display_name, "comment": comment})
@@ -87,32 +87,31 @@ class ShareAdmin:
         return Share.read(self._records.change(keys.catalog_entry("share", name), f"share '{name}' not found", change))
 
     def delete(self, name: str, *, force: bool = False, resume: bool = False) -> Share:
-        """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
+        """Delete a share and its grants; one with schemas only with `force`. Raises NotFound, Conflict.
 
-        `begun`: only one whose deletion has begun, and no other that has its name by now.
-
-        From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
-        doing it again.
+        With `resume`, delete only a share whose deletion has begun, not a new share of the same name.
+        From the first step on, no schema can be created in it and it cannot be granted. Repeat an interrupted call to
+        finish it.
         """
         key = keys.catalog_entry("share", name)
         missing = f"share '{name}' not found"
-        share = Share.read(self._records.existing(key, missing, resume=resume))
+        share = Share.read(self._records.get_any(key, missing, resume=resume))
         same = {"id": share.id}
         empty = {**same, "schemas": 0}
         try:
             self._records.transact([
                 self._records.update(key, assign={"state": DELETING}, expect=same if force else empty),
             ])  # fmt: skip
-            # The grants first: for recipients the share is gone at once, not piece by piece.
+            # Grants first, so that recipients lose the share at once and not table by table.
             self._grants.remove_all(keys.of_share("grant", name))
             self._schemas.remove_all(name)
             counters = self._records.delete(keys.share_overlaps(name), present=False)
             self._records.transact([self._records.delete(key, empty), counters])
         except ConditionFailed as failed:
-            left = (failed.item or {}).get("schemas", 0)
-            if left and not force:
-                raise Conflict(f"share '{share.name}' has {left} schema(s): delete them first, or force it") from None
-            raise NotFound(missing) from None  # somebody else deleted it at the same moment
+            count = (failed.item or {}).get("schemas", 0)
+            if count and not force:
+                raise Conflict(f"share '{share.name}' has {count} schema(s): delete them, or use --force") from None
+            raise NotFound(missing) from None  # deleted by another process at the same time
         return share
 
 

@@ -1,4 +1,4 @@
-"""The storages of the catalog: where tables lie outside AWS S3, and where their access keys are kept."""
+"""Storages of the catalog: object stores other than AWS S3, with their access keys in Secrets Manager."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 from deltaic.catalog import keys
 from deltaic.catalog.admin.filter_rules import check_folders, stores_of
 from deltaic.catalog.admin.records import Checks, Records, checked
-from deltaic.catalog.aws_errors import ConditionFailed, refused
+from deltaic.catalog.aws_errors import ConditionFailed, to_operator_error
 from deltaic.catalog.dynamo import Attributes, botocore_client
 from deltaic.catalog.items import Storage, now
 from deltaic.catalog.writes import Writes
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 SECRETS: Final = "deltaic/storage"
-"""Where the secrets lie, by catalog and storage: what reads one stage's secrets cannot read those of another."""
+"""Prefix of the secrets' names. The catalog and the storage follow, so a role can be limited to one stage."""
 
-# What Secrets Manager allows in a name (CreateSecret, "Name"), but for the slash, which separates here.
+# What Secrets Manager allows in a name (CreateSecret, "Name"), except the slash, which separates parts here.
 _NAME: Final = re.compile(r"[A-Za-z0-9_+=.@-]{1,100}")
 _REGION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _ROLE: Final = re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,512}")
@@ -32,14 +32,14 @@ _ROLE: Final = re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{
 
 @dataclass(frozen=True, slots=True)
 class AccessKeys:
-    """The keys of an S3-compatible store; never in the catalog."""
+    """Access keys of an S3-compatible store, which the catalog never contains."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
 
 
 class StorageSettings(TypedDict, total=False):
-    """What of a storage is set; None, as what is left out, keeps what there is."""
+    """Settings of a storage; None or a missing key keeps the current value."""
 
     endpoint: str | None
     public_endpoint: str | None
@@ -49,13 +49,13 @@ class StorageSettings(TypedDict, total=False):
 
 
 def connect_secrets() -> "SecretsManagerClient":
-    """Return a Secrets Manager client for what the environment names."""
+    """Return a Secrets Manager client for the AWS account of the environment."""
     client: SecretsManagerClient = botocore_client("secretsmanager")
     return client
 
 
 class StorageAdmin:
-    """Creates, gets, lists, updates and deletes storages; `secrets` gives the client of Secrets Manager."""
+    """Create, get, list, update and delete storages; `secrets` returns the client of Secrets Manager."""
 
     def __init__(self, records: Records, secrets: "Callable[[], SecretsManagerClient]" = connect_secrets) -> None:
         self._records = records
@@ -64,7 +64,7 @@ class StorageAdmin:
     def create(
         self, name: str, *, access_keys: AccessKeys | None = None, **settings: Unpack[StorageSettings]
     ) -> Storage:
-        """Make a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
+        """Create a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
         storage = Storage(
             name=check_storage_name(name),
             **checked(_CHECKED, settings),
@@ -75,18 +75,18 @@ class StorageAdmin:
         try:
             self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
-            raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
+            raise AlreadyExists(f"storage '{name}' exists already: choose another name, or update it") from None
         if access_keys is not None:
             try:
-                self._keep(storage.secret, access_keys)
+                self._store_keys(storage.secret, access_keys)
             except Exception:
                 self._records.transact([self._records.delete(key)])
                 raise
         return storage
 
     def get(self, name: str) -> Storage:
-        """Return a storage, which never holds the keys; raises NotFound."""
-        return Storage.read(self._records.present(keys.catalog_entry("storage", name), f"storage '{name}' not found"))
+        """Return a storage, without its keys; raises NotFound."""
+        return Storage.read(self._records.get(keys.catalog_entry("storage", name), f"storage '{name}' not found"))
 
     def list(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
@@ -95,7 +95,7 @@ class StorageAdmin:
     def update(
         self, name: str, *, access_keys: AccessKeys | None = None, **changes: Unpack[StorageSettings]
     ) -> Storage:
-        """Change what is given and keep the rest; raises NotFound, InvalidParameter."""
+        """Change the given settings and keep the others; raises NotFound, InvalidParameter."""
         assign = checked(_CHECKED, changes)
         if access_keys is not None:
             assign["secret"] = self._secret(self.get(name).name)
@@ -105,7 +105,7 @@ class StorageAdmin:
             is_same = stores_of(moved) == stores_of(Storage.read(before))
             writes = [] if is_same else check_folders(self._records, moved=moved)
             if access_keys is not None:
-                self._keep(assign["secret"], access_keys)
+                self._store_keys(assign["secret"], access_keys)
             return writes
 
         missing = f"storage '{name}' not found"
@@ -114,77 +114,77 @@ class StorageAdmin:
         )
 
     def delete(self, name: str) -> Storage:
-        """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""
+        """Delete a storage that no entry uses, and its access keys; raises NotFound, Conflict."""
         storage = self.get(name)
         try:
             self._records.transact([self._records.delete(keys.catalog_entry("storage", name), {"tables": 0})])
         except ConditionFailed as failed:
-            left = (failed.item or {}).get("tables", 0)
-            if not left:
+            count = (failed.item or {}).get("tables", 0)
+            if not count:
                 raise NotFound(f"storage '{name}' not found") from None
             raise Conflict(
-                f"{left} table(s) or other folders lie in storage '{storage.name}': delete or move them first"
+                f"storage '{storage.name}' has {count} table(s) or other folders: delete or move them first"
             ) from None
         if storage.secret:
-            self._forget(storage.secret)
+            self._delete_keys(storage.secret)
         return storage
 
     def _secret(self, name: str) -> str:
         return f"{SECRETS}/{self._records.table}/{names.key(name)}"
 
-    def _keep(self, secret: str, access_keys: AccessKeys) -> None:
+    def _store_keys(self, secret: str, access_keys: AccessKeys) -> None:
         if not access_keys.access_key_id or not access_keys.secret_access_key:
-            raise InvalidParameter("access keys come in pairs: give both the id and the secret")
+            raise InvalidParameter("an access key needs both an id and a secret: give both")
         value = json.dumps({
             "accessKeyId": access_keys.access_key_id,
             "secretAccessKey": access_keys.secret_access_key,
         })  # fmt: skip
-        with _refusals():
+        with _translated_errors():
             client = self._secrets()
             try:
                 client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
             except client.exceptions.ResourceExistsException:
                 client.put_secret_value(SecretId=secret, SecretString=value)
 
-    def _forget(self, secret: str) -> None:
-        with _refusals():
+    def _delete_keys(self, secret: str) -> None:
+        with _translated_errors():
             client = self._secrets()
             with suppress(client.exceptions.ResourceNotFoundException):
-                # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
+                # Without a recovery window, so that a new storage can have the same name at once.
                 client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
 
 
 @contextmanager
-def _refusals() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise refused(error) from error
+        raise to_operator_error(error) from error
 
 
 def check_storage_name(name: str) -> str:
-    """Return a name that a storage may have, else raise InvalidParameter."""
+    """Return a valid name of a storage; raises InvalidParameter for any other."""
     if not _NAME.fullmatch(name):
-        raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
+        raise InvalidParameter(f"'{name}' is not a name of a storage: use up to 100 letters, digits and _ + = . @ -")
     return name
 
 
 def checked_endpoint(endpoint: str) -> str:
     """Return the address of a store without a slash at its end; raises InvalidParameter."""
     if endpoint and "@" in parse_endpoint(endpoint).netloc:
-        raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
+        raise InvalidParameter("an endpoint must not contain credentials: give access keys instead")
     return endpoint.rstrip("/")
 
 
 def checked_region(region: str) -> str:
-    """Return what may be a region, else raise InvalidParameter."""
+    """Return the name of a region; raises InvalidParameter if it has forbidden characters."""
     if not _REGION.fullmatch(region):
         raise InvalidParameter(f"'{region}' is not a region: write, for example, us-east-1")
     return region
 
 
 def checked_role(role_arn: str) -> str:
-    """Return the ARN of a role, or "" for none, else raise InvalidParameter."""
+    """Return the ARN of a role, or "" for none; raises InvalidParameter for any other text."""
     if role_arn and not _ROLE.fullmatch(role_arn):
         raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
     return role_arn

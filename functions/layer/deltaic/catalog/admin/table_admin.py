@@ -1,4 +1,4 @@
-"""The table entries of the catalog: where a shared table lies and what may be done with it."""
+"""Table entries of the catalog: the location of a shared table and what recipients may do with it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from deltaic.protocol import names
 
 _ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
-_WHOLE: Final = {
+_DEFAULTS: Final = {
     "auxiliary_locations": (),
     "access_modes": ("url",),
     "partition_filter": "",
@@ -35,15 +35,15 @@ _WHOLE: Final = {
     "followed": False,
     "unlisted": "",
 }
-"""What an entry of a whole table does not store: the role of jobs may name none of it."""
+"""Values that an entry does not store, because the role of jobs may not write these attributes."""
 
 Validate = Callable[[Table, Table | None], Table]
-"""From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
-may be spelled otherwise. Raises DeltaicError for one that may not be."""
+"""Takes a new entry and the stored one, and returns the new entry, with hidden columns spelled as in the table's log.
+Raises DeltaicError for an invalid entry."""
 
 
 class TableSettings(TypedDict, total=False):
-    """What of a table entry is set, beside its location; None, as what is left out, keeps what there is."""
+    """Settings of a table entry except its location; None or a missing key keeps the current value."""
 
     auxiliary_locations: Sequence[str] | None
     access_modes: Sequence[str] | None
@@ -60,26 +60,26 @@ class TableSettings(TypedDict, total=False):
 
 
 class TableChanges(TableSettings, total=False):
-    """What of a table entry an update changes."""
+    """Settings of a table entry that an update can change."""
 
     location: str | None
 
 
-def _as_it_is(wanted: Table, _before: Table | None) -> Table:
-    return wanted
+def _accept(new: Table, _before: Table | None) -> Table:
+    return new
 
 
 class TableAdmin(EntryAdmin[Table]):
-    """Creates, gets, lists, updates and deletes table entries. The tables themselves are never touched.
+    """Create, get, list, update and delete table entries, but never the tables themselves.
 
-    A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
+    Schemas and storages count their tables, so that only empty ones can be deleted.
     """
 
     def __init__(self, records: Records, partitions: ViewPartitions) -> None:
         super().__init__(records, Table)
         self._partitions = partitions
 
-    def create(  # noqa: PLR0913 -- what a table entry holds
+    def create(  # noqa: PLR0913 -- the attributes of a table entry
         self,
         share: str,
         schema: str,
@@ -87,122 +87,120 @@ class TableAdmin(EntryAdmin[Table]):
         location: str,
         *,
         table_id: str | None = None,
-        validate: Validate = _as_it_is,
+        validate: Validate = _accept,
         **settings: Unpack[TableSettings],
     ) -> Table:
-        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
+        """Create a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
 
         `validate` compares the filter and the hidden columns with the table's log. If it raises, nothing is stored.
         """
         table = Table.read(
             {
-                **self._named(share, schema, name, table_id),
+                **self._common_attributes(share, schema, name, table_id),
                 **checked(_CHECKED, {"location": location, **settings}),
             }
         )
         check_iceberg(table)
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        return self.enter(validate(table, None))
+        return self.add(validate(table, None))
 
-    def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
-        """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        return self._enter(table, to_item(table), also)
+    def add(self, table: Table, also: Sequence[Write] = ()) -> Table:
+        """Write a complete entry, and other items in the same transaction; raises the errors of `create`."""
+        return self._insert(table, to_item(table), also)
 
     def update(
-        self, share: str, schema: str, name: str, *, validate: Validate = _as_it_is, **changes: Unpack[TableChanges]
+        self, share: str, schema: str, name: str, *, validate: Validate = _accept, **changes: Unpack[TableChanges]
     ) -> Table:
-        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
+        """Change the given settings and keep the others and the id; raises NotFound, InvalidParameter.
 
-        Filter and hidden columns of a view cannot be changed. `validate` is as in `create`.
+        Filter and hidden columns of a view cannot be changed. `validate` as in `create`.
         """
         assign = checked(_CHECKED, changes)
 
-        def checked_change(before: Attributes) -> Mapping[str, Any]:
+        def change(before: Attributes) -> Mapping[str, Any]:
             after = Table.read({**before, **assign})
             if after.view_properties is not None and assign.keys() & DECISIVE:
                 raise InvalidParameter(
-                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
-                    "`deltaic view update`, or make another elsewhere"
+                    f"'{share}.{schema}.{name}' is a view, so its SQL selects what is shared: change it with "
+                    "`deltaic view update`, or create another view"
                 )
             check_iceberg(after)
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
             hidden = validate(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
-        return self._change(share, schema, name, checked_change)
+        return self._change(share, schema, name, change)
 
-    def find_many(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
-        """Return those of the tables of a schema that there are, by the keys of their names."""
-        found = self._records.several(keys.asset("table", share, schema, name) for name in wanted)
-        return {table.key: table for table in map(Table.read, found.values())}
+    def find_many(self, share: str, schema: str, table_names: Iterable[str]) -> dict[str, Table]:
+        """Return the existing tables of a schema with these names, by the keys of their names."""
+        items = self._records.find_many(keys.asset("table", share, schema, name) for name in table_names)
+        return {table.key: table for table in map(Table.read, items.values())}
 
-    def set_listed(self, table: Table, unlisted: str) -> None:
-        """Take a followed table out of what recipients see, for a reason, or (for none) bring it back.
+    def set_listed(self, table: Table, hidden_reason: str) -> None:
+        """Hide a followed table from recipients for a reason, or list it again if the reason is empty.
 
-        Nothing happens to one that was changed meanwhile: who looks again sees what became of it.
+        Does nothing if the table was changed since: the next check reads it again.
         """
-        key, same = keys.asset("table", table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
-        place = {"location": table.location, "storage": table.storage}
-        expect = {**same, **place}
+        key = keys.asset("table", table.share, table.schema_name, table.name)
+        expect = {"id": table.id, "followed": True, "location": table.location, "storage": table.storage}
         self._records.attempt([
-            self._records.update(key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect=expect)
+            self._records.update(key, assign={"unlisted": hidden_reason or None}, add={"revision": 1}, expect=expect)
         ])  # fmt: skip
 
     def list_filtered(self) -> Iterator[Table]:
-        """Yield every table of which not all is shared, the views among them."""
-        return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_filtered)
+        """Yield every filtered table, including views."""
+        return (entry for entry in entries_of(self._records) if isinstance(entry, Table) and entry.is_filtered)
 
     @property
     def overlaps(self) -> Overlaps:
-        """Compares the folders of the catalog."""
+        """A comparison of the catalog's folders."""
         return Overlaps(self._records)
 
     def _remove(self, table: Table, also: Sequence[Write] = ()) -> bool:
-        """Delete an entry as it was read, and what else there is of a view."""
+        """Delete an entry as it was read, and the other items of a view."""
         if table.view_properties is not None:
-            self._partitions.end(table)
+            self._partitions.remove_all(table)
             view = keys.asset("view", table.share, table.schema_name, table.name)
             also = [*also, self._records.delete(view, present=False)]
         return super()._remove(table, also)
 
 
 def to_item(table: Table) -> dict[str, Any]:
-    """Return how an entry is stored."""
-    return {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
+    """Return the attributes of an entry that are stored."""
+    return {name: value for name, value in table.attributes().items() if _DEFAULTS.get(name, ABSENT) != value}
 
 
 def _checked_iceberg(access: str) -> IcebergAccess:
     if access not in _ICEBERG:
-        raise InvalidParameter(f"Iceberg clients read by 'vended' or 'signed', or not at all (''); not '{access}'")
+        raise InvalidParameter(f"'{access}' is not an access of Iceberg clients: use 'vended', 'signed' or '' (none)")
     return cast("IcebergAccess", access)
 
 
 def _checked_format(text: str) -> TableFormat:
     if text not in {"delta", "iceberg"}:
-        raise InvalidParameter(f"a table's format is 'delta' or 'iceberg', not '{text}'")
+        raise InvalidParameter(f"'{text}' is not a table format: use 'delta' or 'iceberg'")
     return cast("TableFormat", text)
 
 
-def checked_metadata(place: str) -> str:
-    """Return where an Iceberg table's metadata is named, or "" for nowhere, else raise InvalidParameter."""
-    known = not place or re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", place)
-    if not known:
+def checked_metadata(location: str) -> str:
+    """Return the location of an Iceberg table's metadata, or "" for none; raises InvalidParameter."""
+    if location and not re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", location):
         raise InvalidParameter(
-            f"'{place}' names no Iceberg metadata: write s3://bucket/folder/metadata/....metadata.json, or "
-            "glue://database/table"
+            f"'{location}' is not a location of Iceberg metadata: write "
+            "s3://bucket/folder/metadata/....metadata.json, or glue://database/table"
         )
-    return place
+    return location
 
 
 def _checked_version(version: int) -> int:
     if not 0 <= version <= _LATEST_LONG:
-        raise InvalidParameter(f"the start version must be 0 or more, and is {version}")
+        raise InvalidParameter(f"start version {version} is out of range: write a number from 0 to {_LATEST_LONG}")
     return version
 
 
 _CHECKED: Final[Checks] = {
     "location": checked_location,
-    "auxiliary_locations": lambda locations: [checked_location(one) for one in locations],
+    "auxiliary_locations": lambda locations: [checked_location(location) for location in locations],
     "access_modes": checked_access_modes,
     "history": bool,
     "start_version": _checked_version,

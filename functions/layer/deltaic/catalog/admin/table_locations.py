@@ -1,4 +1,4 @@
-"""The locations of shared tables, and what scheduled functions store about each location."""
+"""Locations of shared tables, and the state of each location that scheduled functions store."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ class SharedLocation(msgspec.Struct, frozen=True):
 
 
 class SharedLocations:
-    """The locations of shared tables, when each was last checked for a checkpoint, and its stored version."""
+    """Locations of shared tables, with the time of the last checkpoint check and the newest reported version."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -52,27 +52,27 @@ class SharedLocations:
 
         Locations that were never checked come first, then those unchecked for longest.
         """
-        wanted = {
-            place: keys.location_state("checkpoint", place.location, place.storage)
-            for place, table in self.entries()
-            if table.checkpoint
-        }
-        looked = self._dynamo.batch_get(self._table, list(wanted.values()))
-        return sorted(wanted, key=lambda place: looked.get(wanted[place], {}).get("looked", 0))
+        state_keys = {shared: _key("checkpoint", shared) for shared, table in self.entries() if table.checkpoint}
+        states = self._dynamo.batch_get(self._table, list(state_keys.values()))
+        return sorted(state_keys, key=lambda shared: states.get(state_keys[shared], {}).get("looked", 0))
 
-    def record_check(self, place: SharedLocation) -> None:
+    def record_check(self, shared: SharedLocation) -> None:
         """Record that a location was checked now, so that the others come first next time."""
-        self._keep("checkpoint", place, {"looked": int(self._clock() * 1000)})
+        self._store("checkpoint", shared, {"looked": int(self._clock() * 1000)})
 
-    def stored_versions(self, places: Sequence[SharedLocation]) -> dict[SharedLocation, int]:
+    def stored_versions(self, locations: Sequence[SharedLocation]) -> dict[SharedLocation, int]:
         """Return the stored versions; a location without one is not in the result."""
-        wanted = {keys.location_state("version", place.location, place.storage): place for place in places}
-        return {wanted[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(wanted)).items()}
+        by_key = {_key("version", shared): shared for shared in locations}
+        return {by_key[key]: item["version"] for key, item in self._dynamo.batch_get(self._table, list(by_key)).items()}
 
-    def store_version(self, place: SharedLocation, version: int) -> None:
+    def store_version(self, shared: SharedLocation, version: int) -> None:
         """Store the newest version that was reported."""
-        self._keep("version", place, {"version": version})
+        self._store("version", shared, {"version": version})
 
-    def _keep(self, kind: str, place: SharedLocation, facts: Mapping[str, int]) -> None:
-        key, assign = keys.location_state(kind, place.location, place.storage), {"location": place.location, **facts}
-        self._dynamo.transact([update(self._table, key, assign=assign, create=True)])
+    def _store(self, kind: str, shared: SharedLocation, state: Mapping[str, int]) -> None:
+        assign = {"location": shared.location, **state}
+        self._dynamo.transact([update(self._table, _key(kind, shared), assign=assign, create=True)])
+
+
+def _key(kind: str, shared: SharedLocation) -> keys.Key:
+    return keys.location_state(kind, shared.location, shared.storage)

@@ -1,4 +1,4 @@
-"""The views of the catalog: a table entry, what its rows are made of, and the partitions that there are."""
+"""Views of the catalog: a table entry, the view's SQL and settings, and its partitions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -9,7 +9,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.admin.entry_admin import checked_location
 from deltaic.catalog.admin.records import Change, Checks, Records, checked, checked_id
 from deltaic.catalog.admin.table_admin import TableAdmin
-from deltaic.catalog.admin.view_partitions import AT_ONCE, ViewPartitions
+from deltaic.catalog.admin.view_partitions import BATCH_SIZE, ViewPartitions
 from deltaic.catalog.admin.view_requests import ViewRequests, refresh_request
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Table, View, now
@@ -19,12 +19,11 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
-LONGEST_STALENESS: Final = timedelta(days=3653)
-"""Ten years."""
+LONGEST_STALENESS: Final = timedelta(days=3653)  # ten years
 
 
 class ViewSettings(TypedDict, total=False):
-    """What of a view is set, beside its SQL; None, as what is left out, keeps what there is."""
+    """Settings of a view except its SQL; None or a missing key keeps the current value."""
 
     key: Sequence[str] | None
     refresh: str | None
@@ -32,7 +31,7 @@ class ViewSettings(TypedDict, total=False):
 
 
 class ViewAdmin:
-    """Creates, gets, lists, updates and deletes views, and keeps how their refreshes went. Runs no SQL."""
+    """Create, get, list, update and delete views, and record the results of refreshes. Never run SQL."""
 
     def __init__(
         self, records: Records, tables: TableAdmin, partitions: ViewPartitions, requests: ViewRequests
@@ -42,7 +41,7 @@ class ViewAdmin:
         self._requests = requests
         self.partitions = partitions
 
-    def create(  # noqa: PLR0913 -- what a view holds
+    def create(  # noqa: PLR0913 -- the attributes of a view
         self,
         share: str,
         schema: str,
@@ -56,9 +55,9 @@ class ViewAdmin:
         table_id: str | None = None,
         **settings: Unpack[ViewSettings],
     ) -> View:
-        """Make a view, which has no rows before its first refresh; its schema counts it among its tables.
+        """Create a view, which has no rows before its first refresh; its schema counts it as a table.
 
-        `properties` are those of recipients that the SQL uses. Raises NotFound for the schema or the source,
+        `properties` are the recipient properties that the SQL uses. Raises NotFound for the schema or the source,
         AlreadyExists, InvalidParameter.
         """
         names.check_name("table", name)
@@ -70,7 +69,7 @@ class ViewAdmin:
             share=parent.share,
             id=str(uuid4()) if table_id is None else checked_id(table_id),
             share_id=parent.share_id,
-            location=_apart(checked_location(location), base),
+            location=_check_separate(checked_location(location), base),
             history=history,
             hidden_columns=(AUDIENCE_COLUMN,),
             view_properties=_checked_properties(properties),
@@ -85,27 +84,27 @@ class ViewAdmin:
             **checked(_CHECKED, {"sql": sql, **settings}),
             created_at=table.created_at,
         )
-        self._tables.enter(
+        self._tables.add(
             table, also=[self._records.put_new(keys.asset("view", share, schema, name), view.attributes())]
         )
         return view
 
     def source(self, name: str) -> Table:
-        """Return the entry of a table that a view may read; raises NotFound, InvalidParameter with the remedy."""
+        """Return the entry of a table that a view may read; raises NotFound, InvalidParameter."""
         share, schema, table = names.split_table_name(name)
         entry = self._tables.get(share, schema, table)
         if entry.view_properties is not None:
-            raise InvalidParameter(f"'{name}' is a view itself: name the tables that it is made of")
+            raise InvalidParameter(f"'{name}' is a view, and a view cannot read another view: name its source tables")
         if entry.storage:
             raise InvalidParameter(
-                f"'{name}' lies in the storage '{entry.storage}', which jobs do not reach: "
-                "publish it to AWS S3 and name that table"
+                f"'{name}' is in storage '{entry.storage}', which jobs cannot read: publish it to AWS S3, and name "
+                "that table"
             )
         return entry
 
     def get(self, share: str, schema: str, name: str) -> View:
-        """Return a view; raises NotFound, also for a table that is none."""
-        return View.read(self._records.present(keys.asset("view", share, schema, name), _missing(share, schema, name)))
+        """Return a view; raises NotFound, also for a table that is not a view."""
+        return View.read(self._records.get(keys.asset("view", share, schema, name), _missing(share, schema, name)))
 
     def table(self, view: View) -> Table:
         """Return the table entry of a view; raises NotFound."""
@@ -117,10 +116,10 @@ class ViewAdmin:
         return (View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item)
 
     def list_all(self) -> Iterator[View]:
-        """Yield the views of all shares, share by share: few have any, and most of the catalog is tables."""
+        """Yield the views of all shares, share by share."""
         for share in self._records.all(keys.all_of("share")):
-            found = self._records.all(keys.of_share("view", share["name"]))
-            yield from (View.read(item) for item in found if "state" not in item)
+            items = self._records.all(keys.of_share("view", share["name"]))
+            yield from (View.read(item) for item in items if "state" not in item)
 
     def update(
         self,
@@ -132,64 +131,65 @@ class ViewAdmin:
         properties: Sequence[str] | None = None,
         **changes: Unpack[ViewSettings],
     ) -> View:
-        """Change what is given and keep the rest; raises NotFound, InvalidParameter.
+        """Change the given settings and keep the others; raises NotFound, InvalidParameter.
 
-        With another SQL, which `properties` go with, nobody reads the view until it is refreshed: what the old one
-        showed the new one may hide. The versions from before stay unseen, and the refresh is requested.
+        New SQL needs its `properties`. It removes all partitions and requests a refresh, because it may hide rows
+        that the old SQL showed. Until the refresh, no recipient can read the view; older versions stay hidden.
         """
         if (sql is None) != (properties is None):
-            raise InvalidParameter("another SQL comes with the properties that it uses")
+            raise InvalidParameter("SQL and properties belong together: give both, or neither")
         assign = checked(_CHECKED, {"sql": sql, **changes})
-        used = None if properties is None else _checked_properties(properties)
+        view_properties = None if properties is None else _checked_properties(properties)
 
-        def other(before: Attributes) -> bool:
-            return used is not None and before["sql"] != assign["sql"]
+        def changes_sql(before: Attributes) -> bool:
+            return view_properties is not None and before["sql"] != assign["sql"]
 
-        def without_rows(before: Attributes, _: Mapping[str, Any]) -> Writes:
-            if not other(before):
+        def remove_partitions(before: Attributes, _: Mapping[str, Any]) -> Writes:
+            if not changes_sql(before):
                 return []
-            audiences = [each.audience for each in self.partitions.list(share, before["table_id"])]
-            self.partitions.remove(share, before["table_id"], audiences[AT_ONCE:])
+            audiences = [partition.audience for partition in self.partitions.list(share, before["table_id"])]
+            self.partitions.remove(share, before["table_id"], audiences[BATCH_SIZE:])
+            table_key = keys.asset("table", share, schema, name)
             return [
-                self._records.update(keys.asset("table", share, schema, name), assign={"view_properties": used}),
-                *self.partitions.removals(share, before["table_id"], audiences[:AT_ONCE]),
+                self._records.update(table_key, assign={"view_properties": view_properties}),
+                *self.partitions.removals(share, before["table_id"], audiences[:BATCH_SIZE]),
             ]
 
         def change(before: Attributes) -> dict[str, Any]:
-            return assign if not other(before) else {**assign, **refresh_request(before)}
+            return assign if not changes_sql(before) else {**assign, **refresh_request(before)}
 
-        place = keys.asset("view", share, schema, name)
-        return View.read(self._records.change(place, _missing(share, schema, name), change, also=without_rows))
+        key = keys.asset("view", share, schema, name)
+        return View.read(self._records.change(key, _missing(share, schema, name), change, also=remove_partitions))
 
     def delete(self, share: str, schema: str, name: str) -> Table:
-        """Delete a view with its table entry and its partitions, not what lies in S3; raises NotFound.
+        """Delete a view with its table entry and its partitions, not its files; raises NotFound.
 
-        What was interrupted is finished by doing it again.
+        Repeat an interrupted call to finish it.
         """
         table = self._tables.get(share, schema, name)
         if table.view_properties is None:
-            raise NotFound(f"'{share}.{schema}.{name}' is a table and no view: deltaic table delete")
+            raise NotFound(f"'{share}.{schema}.{name}' is a table, not a view: use deltaic table delete")
         return self._tables.delete(share, schema, name)
 
     def request_refresh(self, share: str, schema: str, name: str) -> View:
-        """Say that a refresh is wanted from now on; raises NotFound."""
+        """Request a refresh of a view; raises NotFound."""
         return self._requests.request(share, schema, name)
 
-    def record_refresh(self, view: View, done: Mapping[str, Any], *, keep_request: bool) -> View:
-        """Keep what a refresh did that began with `view` as it was read then.
+    def record_refresh(self, view: View, result: Mapping[str, Any], *, keep_request: bool) -> View:
+        """Record the result of a refresh; `view` is the view as the refresh read it at its start.
 
-        The request that it served is over, unless another one came meanwhile, the SQL changed, or `keep_request`.
-        Raises NotFound when the view is gone, Conflict when another has its name.
+        Removes the request for the refresh, unless a newer request exists, the SQL changed, or `keep_request`.
+        Raises NotFound if the view was deleted, Conflict if a new view has its name.
         """
 
         def change(item: Attributes) -> dict[str, Any]:
             stored = View.read(item)
             if stored.table_id != view.table_id:
-                raise Conflict(f"'{view.title}' was made anew: refresh it again")
-            moment = now()
-            assign: dict[str, Any] = {"refreshed_at": moment, "last_refresh": dict(done)}
+                raise Conflict(f"'{view.title}' was deleted and created again: refresh it again")
+            refreshed_at = now()
+            assign: dict[str, Any] = {"refreshed_at": refreshed_at, "last_refresh": dict(result)}
             if keep_request or stored.sql != view.sql:
-                assign["requested_at"] = stored.requested_at or moment
+                assign["requested_at"] = stored.requested_at or refreshed_at
             elif stored.requested_at == view.requested_at:
                 assign["requested_at"] = None
             return assign
@@ -197,31 +197,31 @@ class ViewAdmin:
         return self._change(view, change)
 
     def record_failure(self, view: View, reason: str) -> View:
-        """Keep why a refresh failed beside what the last one did; raises NotFound."""
+        """Record why a refresh failed, and keep the result of the last one; raises NotFound."""
         failure = {"failure": reason, "failed_at": int(now().timestamp())}
         return self._change(view, lambda item: {"last_refresh": {**item["last_refresh"], **failure}})
 
     def _change(self, view: View, change: Change) -> View:
-        place = (view.share, view.schema_name, view.name)
-        return View.read(self._records.change(keys.asset("view", *place), _missing(*place), change))
+        path = (view.share, view.schema_name, view.name)
+        return View.read(self._records.change(keys.asset("view", *path), _missing(*path), change))
 
 
-def _apart(location: str, source: Table) -> str:
-    """Return a location apart from the source's, whose upkeep would take the view's files for its own and delete them.
+def _check_separate(location: str, source: Table) -> str:
+    """Return the location; raises InvalidParameter if it overlaps with the source's.
 
-    Raises InvalidParameter.
+    Otherwise, maintenance of the source would delete the view's files.
     """
-    here, there = Location.parse(location), Location.parse(source.location)
-    if here.contains(there) or there.contains(here):
+    view_folder, source_folder = Location.parse(location), Location.parse(source.location)
+    if view_folder.contains(source_folder) or source_folder.contains(view_folder):
         raise InvalidParameter(
-            f"'{location}' and the source's {source.location} lie one in the other: choose a folder beside it"
+            f"'{location}' overlaps with the source's folder {source.location}: choose a separate folder"
         )
     return location
 
 
 def _checked_sql(sql: str) -> str:
     if not sql.strip():
-        raise InvalidParameter("a view has SQL: SELECT ... FROM source")
+        raise InvalidParameter("the SQL of the view is empty: write SELECT ... FROM source")
     return sql.strip()
 
 
@@ -230,18 +230,18 @@ def _checked_properties(properties: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_key(key: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a view's key, each once; raises InvalidParameter for one without a name."""
+    """Return the columns of a view's key without duplicates; raises InvalidParameter for an empty name."""
     if not all(key):
-        raise InvalidParameter("the name of a key column is empty")
+        raise InvalidParameter("the name of a key column is empty: name columns of the view")
     return tuple(dict.fromkeys(key))
 
 
 def checked_staleness(seconds: int) -> int:
-    """Return how many seconds old a view may be; raises InvalidParameter for less than 0 or more than ten years."""
+    """Return the maximal age of a view in seconds; raises InvalidParameter below 0 or above ten years."""
     if not 0 <= seconds <= LONGEST_STALENESS.total_seconds():
         raise InvalidParameter(
-            f"a view's maximal staleness is 0 seconds (none) to ten years ({LONGEST_STALENESS.days} days), "
-            f"and is {seconds} seconds"
+            f"a maximal staleness of {seconds} seconds is out of range: choose 0 seconds (none) to ten years "
+            f"({LONGEST_STALENESS.days} days)"
         )
     return seconds
 

@@ -1,4 +1,4 @@
-"""The partitions of views: the audiences that a view has the rows of, and since which of its versions."""
+"""Partitions of views: for each audience with rows in a view, the first version that has them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
@@ -10,16 +10,16 @@ from deltaic.catalog.items import Table, View, ViewPartition
 from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import Conflict
 
-_Each = TypeVar("_Each")
+_Element = TypeVar("_Element")
 
-AT_ONCE: Final = 90
-"""Partitions of one transaction: DynamoDB takes 100 writes, and others are beside them."""
+BATCH_SIZE: Final = 90
+"""Partitions per transaction. DynamoDB accepts 100 writes, and a transaction has others too."""
 
 
 class ViewPartitions:
-    """Lists, puts and removes partitions.
+    """List, add and remove partitions.
 
-    A partition is put after the commit that holds its rows and removed before they go, so whoever finds it finds rows.
+    A partition is added after the commit of its rows and removed before they are, so its rows always exist.
     """
 
     def __init__(self, records: Records) -> None:
@@ -30,22 +30,21 @@ class ViewPartitions:
         return [ViewPartition.read(item) for item in self._records.all(keys.view_partitions(share, table_id))]
 
     def put(self, view: View, partitions: Sequence[ViewPartition]) -> None:
-        """Say that a view has the rows of these audiences, which it had not before.
+        """Add partitions, whose rows the view now has.
 
-        Raises Conflict when the view is gone or has another SQL than `view`: then the rows are not what it shows.
+        Raises Conflict if the view was deleted or its SQL differs from that of `view`, which the rows come from.
         """
         same = {"table_id": view.table_id, "sql": view.sql, "state": ABSENT}
-        place = keys.asset("view", view.share, view.schema_name, view.name)
-        for some in _some(partitions):
+        view_key = keys.asset("view", view.share, view.schema_name, view.name)
+        for batch in _batches(partitions):
+            partition_keys = [keys.view_partition(view.share, each.table_id, each.audience) for each in batch]
             try:
                 self._records.transact([
-                    # Whoever changes the SQL takes the partitions away that there are: none may come in between.
-                    self._records.update(place, add={"revision": 1}, expect=same),
+                    # A change of the SQL removes the partitions, so it must not run at the same time.
+                    self._records.update(view_key, add={"revision": 1}, expect=same),
                     *(
-                        self._records.put_new(
-                            keys.view_partition(view.share, each.table_id, each.audience), each.attributes()
-                        )
-                        for each in some
+                        self._records.put_new(key, partition.attributes())
+                        for key, partition in zip(partition_keys, batch, strict=True)
                     ),
                 ])  # fmt: skip
             except ConditionFailed:
@@ -53,9 +52,9 @@ class ViewPartitions:
                 raise Conflict(f"'{title}' was changed while it was refreshed: refresh it again") from None
 
     def remove(self, share: str, table_id: str, audiences: Iterable[str]) -> None:
-        """Say that a view has the rows of these audiences no more."""
-        for some in _some(list(audiences)):
-            self._records.transact(self.removals(share, table_id, some))
+        """Remove the partitions of these audiences."""
+        for batch in _batches(list(audiences)):
+            self._records.transact(self.removals(share, table_id, batch))
 
     def removals(self, share: str, table_id: str, audiences: Iterable[str]) -> Writes:
         """Return the writes that remove partitions, for a transaction."""
@@ -64,14 +63,14 @@ class ViewPartitions:
             for audience in audiences
         ]
 
-    def end(self, table: Table) -> None:
-        """Begin the deletion of a view: no partition can be put from now on, and there is none."""
-        place = keys.asset("view", table.share, table.schema_name, table.name)
-        same = {"table_id": table.id}  # else the view is gone, or another one has its name
-        self._records.attempt([self._records.update(place, assign={"state": DELETING}, expect=same)])
+    def remove_all(self, table: Table) -> None:
+        """Begin the deletion of a view: remove its partitions, and prevent new ones."""
+        key = keys.asset("view", table.share, table.schema_name, table.name)
+        same = {"table_id": table.id}  # fails if the view was deleted, or a new view has its name
+        self._records.attempt([self._records.update(key, assign={"state": DELETING}, expect=same)])
         self.remove(table.share, table.id, [each.audience for each in self.list(table.share, table.id)])
 
 
-def _some(all_: Sequence[_Each]) -> Iterator[Sequence[_Each]]:
-    for start in range(0, len(all_), AT_ONCE):
-        yield all_[start : start + AT_ONCE]
+def _batches(elements: Sequence[_Element]) -> Iterator[Sequence[_Element]]:
+    for start in range(0, len(elements), BATCH_SIZE):
+        yield elements[start : start + BATCH_SIZE]

@@ -1,4 +1,4 @@
-"""Requests for refreshes: a recipient whose rows a view does not have yet asks for them by coming to hold the share."""
+"""Request refreshes of views that do not yet have rows for a recipient."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,41 +17,42 @@ _TICK = timedelta(seconds=1)
 
 
 class ViewRequests:
-    """Says of views that a refresh is wanted."""
+    """Request refreshes of views."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def request(self, share: str, schema: str, name: str) -> View:
-        """Say of one view that a refresh is wanted from now on; raises NotFound."""
+        """Request a refresh of one view; raises NotFound."""
         missing = f"view '{share}.{schema}.{name}' not found"
         return View.read(self._records.change(keys.asset("view", share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
-        """Ask for the rows that a recipient lacks of the views of these shares, which it holds.
+        """Request a refresh of the views of granted shares that have no rows for the recipient; raises NotFound.
 
-        It is read anew here, after what was changed: of two who change recipient and grant at once, the later one sees
-        both. Raises NotFound.
+        Call it after the change. It reads the recipient again: if recipient and grant change at the same time, the
+        later call sees both changes.
         """
         shares = list(shares)
         recipient = self._records.recipient(name)
         views: dict[Key, View] = {}
         for share in shares:
-            found = [View.read(item) for item in self._records.all(keys.of_share("view", share)) if "state" not in item]
-            views |= {keys.asset("table", each.share, each.schema_name, each.name): each for each in found}
-        wanted: dict[Key, View] = {}
-        for place, item in self._records.several(views).items():
-            named = audience(Table.read(item).view_properties or (), recipient.properties)
-            if named is not None:
-                wanted[keys.view_partition(views[place].share, views[place].table_id, named)] = views[place]
-        there = self._records.several(wanted)
-        for place, view in wanted.items():
-            if place not in there:
-                with suppress(NotFound):  # deleted at the same moment
+            items = self._records.all(keys.of_share("view", share))
+            for view in (View.read(item) for item in items if "state" not in item):
+                views[keys.asset("table", view.share, view.schema_name, view.name)] = view
+        by_partition: dict[Key, View] = {}
+        for key, item in self._records.find_many(views).items():
+            audience_name = audience(Table.read(item).view_properties or (), recipient.properties)
+            if audience_name is not None:
+                by_partition[keys.view_partition(views[key].share, views[key].table_id, audience_name)] = views[key]
+        existing = self._records.find_many(by_partition)
+        for key, view in by_partition.items():
+            if key not in existing:
+                with suppress(NotFound):  # deleted at the same time
                     self.request(view.share, view.schema_name, view.name)
 
 
 def refresh_request(item: Attributes) -> dict[str, Any]:
-    """Return the change that requests a refresh: by a moment of its own, so that no refresh takes it for another."""
-    known = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
-    return {"requested_at": max([now(), *(datetime.fromtimestamp(one, UTC) + _TICK for one in known)])}
+    """Return the change that requests a refresh, with a time that no earlier request or refresh has."""
+    earlier = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
+    return {"requested_at": max([now(), *(datetime.fromtimestamp(seconds, UTC) + _TICK for seconds in earlier)])}

@@ -1,4 +1,4 @@
-"""Federation: whose JWTs are which recipient's. What one policy says is said of one recipient, whoever races for it."""
+"""Create and remove policies, which accept an issuer's JWTs with one audience and subject for one recipient."""
 
 import json
 from hashlib import sha256
@@ -15,30 +15,30 @@ from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.protocol import names
 
 LONGEST: Final = 512
-"""Characters of an audience or a subject."""
+"""Most characters of an audience or a subject."""
 _ID_CHARACTERS: Final = 12
 
 Claim = Literal["sub", "oid", "azp", "groups"]
 
 
 def checked_name(text: str) -> str:
-    """Return an audience or a subject; raises InvalidParameter for what no policy can say."""
+    """Return an audience or a subject; raises InvalidParameter for a text that no policy can have."""
     if not text or len(text) > LONGEST or not text.isprintable():
-        raise InvalidParameter(f"is 1 to {LONGEST} printable characters, as the token has it")
+        raise InvalidParameter(f"must have 1 to {LONGEST} printable characters, as in the token")
     return text
 
 
 def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
-    """Return the id of the policy that says this: it has one, whosever it is."""
-    return sha256(json.dumps([issuer, _meant(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
+    """Return the id of the policy for this issuer, audience and subject, which is the same for every recipient."""
+    return sha256(json.dumps([issuer, _subject_key(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
 
 
-def _meant(audience: str, claim: Claim, subject: str) -> str:
+def _subject_key(audience: str, claim: Claim, subject: str) -> str:
     return json.dumps([audience, claim, subject])
 
 
 class Federation(RecipientList[Policy]):
-    """Creates, lists and removes policies; the issuer's own spelling was checked by the caller."""
+    """Create, list and remove policies. Callers check the issuer's URL first."""
 
     kind = "policy"
     command = "policies"
@@ -46,7 +46,7 @@ class Federation(RecipientList[Policy]):
     def __init__(self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
         super().__init__(Policy, tokens_table, dynamo, tokens)
 
-    def create(  # noqa: PLR0913 -- what a policy holds
+    def create(  # noqa: PLR0913 -- the attributes of a policy
         self,
         recipient: Recipient,
         issuer: str,
@@ -56,16 +56,16 @@ class Federation(RecipientList[Policy]):
         subject: str,
         comment: str = "",
     ) -> Policy:
-        """Take the JWTs of an issuer for a recipient's from now on.
+        """Accept the JWTs of an issuer as a recipient's.
 
-        Raises InvalidParameter, AlreadyExists for a policy that is there, be it another recipient's, and NotFound if
-        the recipient is gone.
+        Raises InvalidParameter, AlreadyExists for an existing policy, even of another recipient, and NotFound if the
+        recipient does not exist.
         """
-        for what, text in (("an audience", audience), ("a subject", subject)):
+        for kind, text in (("an audience", audience), ("a subject", subject)):
             try:
                 checked_name(text)
-            except InvalidParameter as wrong:
-                raise InvalidParameter(f"{what} {wrong.message}") from None
+            except InvalidParameter as error:
+                raise InvalidParameter(f"{kind} {error.message}") from None
         policy = Policy(
             id=policy_id(issuer, audience, claim, subject),
             recipient_id=recipient.id,
@@ -77,7 +77,7 @@ class Federation(RecipientList[Policy]):
             comment=names.check_comment(comment),
             created_at=now(),
         )
-        key = keys.policy(issuer, _meant(audience, claim, subject))
+        key = keys.policy(issuer, _subject_key(audience, claim, subject))
         entry = {**policy.attributes(), "issuer_key": key.pk, "policy_key": key.sk}
         try:
             self._tokens.transact(recipient, [
@@ -85,31 +85,31 @@ class Federation(RecipientList[Policy]):
                 put_new(self._table, keys.recipient_entry("policy", recipient.id, policy.id), entry),
             ])  # fmt: skip
         except ConditionFailed as failed:
-            whose = (failed.item or entry).get("recipient", recipient.name)
+            holder = (failed.item or entry).get("recipient", recipient.name)
             raise AlreadyExists(
-                f"'{whose}' has policy {policy.id}, which says the same: deltaic recipient policies lists them"
+                f"recipient '{holder}' has this policy already ({policy.id}): remove it, or choose another subject"
             ) from None
         return policy
 
     def update(self, recipient: Recipient, policy_id: str, *, comment: str) -> Policy:
-        """Change the note of a policy, which says what it says for ever; raises NotFound, InvalidParameter."""
+        """Change the comment of a policy; raises NotFound, InvalidParameter."""
         entry = self._existing(recipient, policy_id)
         note = {"comment": names.check_comment(comment)}
         try:
-            self._dynamo.transact([update(self._table, place, assign=note) for place in _places(entry)])
+            self._dynamo.transact([update(self._table, key, assign=note) for key in _item_keys(entry)])
         except ConditionFailed:
             raise self._missing(recipient, policy_id) from None
         return Policy.read(entry | note)
 
     def remove(self, recipient: Recipient, policy_id: str) -> Policy:
-        """Remove a policy, and with it end the JWTs that it lets in; raises NotFound."""
+        """Remove a policy, so that the server refuses its JWTs; raises NotFound."""
         entry = self._existing(recipient, policy_id)
         self._remove(entry)
         return Policy.read(entry)
 
     def _remove(self, entry: Attributes) -> None:
-        self._dynamo.transact([delete(self._table, place, present=False) for place in _places(entry)])
+        self._dynamo.transact([delete(self._table, key, present=False) for key in _item_keys(entry)])
 
 
-def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
+def _item_keys(entry: Attributes) -> tuple[keys.Key, keys.Key]:
     return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])

@@ -1,8 +1,8 @@
-"""Invitations: links by which a recipient makes its own token, once, whoever opens them first and however many at once.
+"""Invitations: links with which a recipient creates its own token, once, even if several people open them.
 
-A link's secret names its recipient and is not stored: an invitation lies under the secret's hash, in the recipient's
-list. The token and the mark that the link is used are written together or not at all. Until the token is first used
-the link shows it again: an answer may be lost on its way.
+A link's secret contains the recipient's id and is not stored. The invitation's key in the recipient's list has the
+secret's hash. One transaction creates the token and marks the link as used. Until the first use of the token, the link
+shows it again, because the first response may have been lost.
 """
 
 import re
@@ -17,8 +17,8 @@ from uuid import UUID
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.credentials.recipient_lists import RecipientList
-from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin, secret_of
-from deltaic.catalog.credentials.tokens import SECRET_BYTES, moment
+from deltaic.catalog.credentials.token_admin import DEFAULT_LIFE, LIST_RETENTION, IssuedToken, TokenAdmin, secret_of
+from deltaic.catalog.credentials.tokens import SECRET_BYTES, to_time
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, Recipient, Token
 from deltaic.catalog.writes import Write, delete, put_new, update
@@ -31,24 +31,24 @@ _ID_CHARACTERS: Final = 12
 
 
 class LinkGone(Exception):
-    """There is no such link, or it is used up, cancelled or expired: which of these a stranger is not told."""
+    """The link is unknown, used, cancelled or expired; callers must not reveal which of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedInvitation:
-    """A new invitation with its link's secret, which is shown once and stored nowhere."""
+    """A new invitation with its link's secret, which is shown once and never stored."""
 
     invitation: Invitation
     secret: str = field(repr=False)
 
     @property
     def link(self) -> str:
-        """What the recipient opens."""
+        """The URL for the recipient."""
         return f"{self.invitation.endpoint}/activate/{self.secret}"
 
 
 class Invitations(RecipientList[Invitation]):
-    """Creates, lists, cancels and finds invitations, and makes the token of one."""
+    """Create, list, cancel and find invitations, and create their tokens."""
 
     kind = "invitation"
     command = "invites"
@@ -59,7 +59,7 @@ class Invitations(RecipientList[Invitation]):
         super().__init__(Invitation, tokens_table, dynamo, tokens)
         self._clock = clock
 
-    def create(  # noqa: PLR0913 -- what an invitation holds
+    def create(  # noqa: PLR0913 -- the attributes of an invitation
         self,
         recipient: Recipient,
         endpoint: str,
@@ -69,13 +69,13 @@ class Invitations(RecipientList[Invitation]):
         overlap: timedelta | None = None,
         comment: str = "",
     ) -> IssuedInvitation:
-        """Make a link for a token of `token_life`; with `overlap` the recipient's other tokens end so long after it.
+        """Create a link for a token of `token_life`; the recipient's other tokens end `overlap` after it, if given.
 
-        Raises InvalidParameter, and NotFound if the recipient is gone.
+        Raises InvalidParameter, and NotFound if the recipient does not exist.
         """
         self._tokens.check_life(token_life)
         if not timedelta(minutes=1) <= life <= LONGEST_LIFE:
-            raise InvalidParameter(f"a link may live from a minute to {LONGEST_LIFE.days} days: choose between them")
+            raise InvalidParameter(f"a link cannot be valid for {life}: choose 1 minute to {LONGEST_LIFE.days} days")
         now = self._clock()
         secret = UUID(recipient.id).hex + secrets.token_urlsafe(SECRET_BYTES)
         key = keys.invitation(recipient.id, secret)
@@ -87,24 +87,24 @@ class Invitations(RecipientList[Invitation]):
             token_seconds=int(token_life.total_seconds()),
             overlap_seconds=None if overlap is None else int(overlap.total_seconds()),
             comment=comment,
-            created_at=moment(now),
-            expires_at=moment(now + life.total_seconds()),
+            created_at=to_time(now),
+            expires_at=to_time(now + life.total_seconds()),
         )
-        # The table forgets items by `expires`: a link is listed for as long after its end as a token.
-        stored = {**invitation.attributes(), "expires": invitation.expires_at + LISTED_AFTER}
+        # DynamoDB deletes items after `expires`, so that links stay in the list as long as tokens.
+        stored = {**invitation.attributes(), "expires": invitation.expires_at + LIST_RETENTION}
         self._tokens.transact(recipient, [put_new(self._table, key, stored)])
         return IssuedInvitation(invitation, secret)
 
     def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
-        """End an open link at once; raises NotFound, and Conflict for one that has been used."""
+        """Cancel an open link; raises NotFound, and Conflict for a used link."""
         item = self._existing(recipient, invitation_id)
         key = keys.Key(item["pk"], item["sk"])
         try:
             self._dynamo.transact([update(self._table, key, assign={"cancelled": True}, expect={"token_id": ""})])
         except ConditionFailed:
             raise Conflict(
-                "the link has been used: end its token instead, with deltaic token revoke; "
-                f"deltaic recipient invites {item['recipient']} says which"
+                "the link was used already: revoke its token instead with deltaic token revoke; "
+                f"deltaic recipient invites {item['recipient']} shows the token"
             ) from None
         return Invitation.read({**item, "cancelled": True})
 
@@ -112,27 +112,27 @@ class Invitations(RecipientList[Invitation]):
         self._dynamo.transact([delete(self._table, keys.Key(entry["pk"], entry["sk"]), present=False)])
 
     def find(self, secret: str) -> Invitation:
-        """Return the invitation of a link that makes a token or shows it again; raises LinkGone."""
+        """Return the invitation of a link that can create or show a token; raises LinkGone."""
         return self._open(secret)[0]
 
     def use(self, secret: str) -> IssuedToken:
-        """Make the link's token, or show it again if nobody has used it yet.
+        """Create the link's token, or return it again if it has not been used yet.
 
-        Raises LinkGone, or Conflict where the recipient has two live tokens: the link stays.
+        Raises LinkGone, or Conflict if the recipient has two live tokens. The link stays valid after a Conflict.
         """
         invitation, token = self._open(secret)
         if token is None:
             try:
-                return self._make(invitation, secret)
-            except (ConditionFailed, Conflict, NotFound) as refusal:
+                return self._create_token(invitation, secret)
+            except (ConditionFailed, Conflict, NotFound) as error:
                 _, token = self._open(secret)
-                if token is None:  # no other click on the same link was quicker
-                    raise (refusal if isinstance(refusal, Conflict) else LinkGone) from None
+                if token is None:  # no concurrent use of the link has created it
+                    raise (error if isinstance(error, Conflict) else LinkGone) from None
         return IssuedToken(token, secret_of(secret, token.salt))
 
     def _open(self, secret: str) -> tuple[Invitation, Token | None]:
-        """Return a link's invitation, and its token if it has made one."""
-        key, now = _key(secret), moment(self._clock())
+        """Return a link's invitation, and its token if it exists already."""
+        key, now = _key(secret), to_time(self._clock())
         item = None if key is None else self._dynamo.get(self._table, key)
         invitation = None if item is None else Invitation.read(item)
         if invitation is None or invitation.expires_at <= now or invitation.state(now) == "cancelled":
@@ -147,10 +147,10 @@ class Invitations(RecipientList[Invitation]):
             raise LinkGone
         return invitation, token
 
-    def _make(self, invitation: Invitation, secret: str) -> IssuedToken:
+    def _create_token(self, invitation: Invitation, secret: str) -> IssuedToken:
         key, recipient = keys.invitation(invitation.recipient_id, secret), _recipient(invitation)
 
-        def used(token: Token) -> Write:
+        def mark_used(token: Token) -> Write:
             return update(
                 self._table,
                 key,
@@ -158,10 +158,11 @@ class Invitations(RecipientList[Invitation]):
                 expect={"token_id": "", "cancelled": False},
             )
 
-        life, how = timedelta(seconds=invitation.token_seconds), {"comment": invitation.comment, "link_secret": secret}
-        seconds = invitation.overlap_seconds
+        life, seconds = timedelta(seconds=invitation.token_seconds), invitation.overlap_seconds
         overlap = None if seconds is None else timedelta(seconds=seconds)
-        return self._tokens.create(recipient, life, **how, overlap=overlap, also=used)
+        return self._tokens.create(
+            recipient, life, overlap=overlap, comment=invitation.comment, also=mark_used, link_secret=secret
+        )
 
 
 def _recipient(invitation: Invitation) -> Recipient:
@@ -169,5 +170,5 @@ def _recipient(invitation: Invitation) -> Recipient:
 
 
 def _key(secret: str) -> keys.Key | None:
-    form = _SECRET.fullmatch(secret)
-    return None if form is None else keys.invitation(str(UUID(form[1])), secret)
+    match = _SECRET.fullmatch(secret)
+    return None if match is None else keys.invitation(str(UUID(match[1])), secret)

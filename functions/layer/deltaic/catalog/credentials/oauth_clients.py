@@ -1,7 +1,7 @@
-"""Clients of ours: an id and a secret by which a recipient's program gets tokens of minutes; at most five a recipient.
+"""OAuth clients: an id and a secret with which a recipient's program gets short-lived tokens.
 
-The secret is stored nowhere, only its SHA-256, where the client is found by its id. A client has one of five places in
-its recipient's list, so that whoever races for the last one, one gets it.
+Only the SHA-256 of the secret is stored, in an item with the client's id as its key. Each client also takes one of five
+slots in its recipient's list, so that concurrent requests cannot create more than five.
 """
 
 import re
@@ -23,22 +23,22 @@ from deltaic.catalog.writes import delete, put_new
 from deltaic.errors import Conflict
 from deltaic.protocol import names
 
-PLACES: Final = 5
+MOST_CLIENTS: Final = 5
 ID: Final = re.compile(r"dlc_[0-9a-f]{24}")
 SECRET_PREFIX: Final = "dls_"  # noqa: S105 -- what a secret begins with
-_NOBODY: Final = sha256(secrets.token_bytes()).hexdigest()
+_UNKNOWN: Final = sha256(secrets.token_bytes()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedClient:
-    """A new client with its secret, which is shown once and stored nowhere."""
+    """A new client with its secret, which is shown once and never stored."""
 
     client: OAuthClient
     secret: str = field(repr=False)
 
 
 class ClientStore:
-    """The clients as the token endpoint and the authorizer read them: GetItem on one table, nothing else."""
+    """Read clients for the token endpoint and the authorizer, only with GetItem on one table."""
 
     def __init__(self, table: str, dynamo: Dynamo) -> None:
         self._table = table
@@ -50,17 +50,17 @@ class ClientStore:
         return None if item is None else OAuthClient.read(item)
 
     def authenticate(self, client_id: str, secret: str) -> OAuthClient | None:
-        """Return the client whose id and secret these are; the comparison takes as long for every secret."""
+        """Return the client with this id and secret; the comparison takes the same time for every secret."""
         item = self._item(client_id)
-        right = compare_digest(_digest(secret), _NOBODY if item is None else item["secret_hash"])
-        return OAuthClient.read(item) if item is not None and right else None
+        is_valid = compare_digest(_digest(secret), _UNKNOWN if item is None else item["secret_hash"])
+        return OAuthClient.read(item) if item is not None and is_valid else None
 
     def _item(self, client_id: str) -> dict[str, Any] | None:
         return self._dynamo.get(self._table, keys.oauth_client(client_id)) if ID.fullmatch(client_id) else None
 
 
 class OAuthClients(RecipientList[OAuthClient]):
-    """Creates, lists and revokes clients."""
+    """Create, list and revoke clients."""
 
     kind = "client"
     command = "clients"
@@ -69,7 +69,7 @@ class OAuthClients(RecipientList[OAuthClient]):
         super().__init__(OAuthClient, tokens_table, dynamo, tokens)
 
     def create(self, recipient: Recipient, *, comment: str = "") -> IssuedClient:
-        """Make a client; raises Conflict when the recipient has five, NotFound when it is gone."""
+        """Create a client; raises Conflict if the recipient has five, NotFound if it does not exist."""
         client = OAuthClient(
             id=f"dlc_{secrets.token_hex(12)}",
             recipient_id=recipient.id,
@@ -79,23 +79,23 @@ class OAuthClients(RecipientList[OAuthClient]):
         )
         secret = SECRET_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         stored = {**client.attributes(), "secret_hash": _digest(secret)}
-        for place in range(PLACES):
+        for slot in range(MOST_CLIENTS):
             with suppress(ConditionFailed):
                 self._tokens.transact(recipient, [
                     put_new(self._table, keys.oauth_client(client.id), stored),
-                    put_new(self._table, keys.recipient_entry("client", recipient.id, str(place)), client.attributes()),
+                    put_new(self._table, keys.recipient_entry("client", recipient.id, str(slot)), client.attributes()),
                 ])  # fmt: skip
                 return IssuedClient(client, secret)
-        raise Conflict(f"'{recipient.name}' has {PLACES} clients already: revoke one of them first")
+        raise Conflict(f"'{recipient.name}' has {MOST_CLIENTS} clients already: revoke one of them first")
 
     def revoke(self, recipient: Recipient, client_id: str) -> OAuthClient:
-        """End a client and the tokens that it was given; raises NotFound."""
+        """Revoke a client and its tokens; raises NotFound."""
         entry = self._existing(recipient, client_id)
         self._remove(entry)
         return OAuthClient.read(entry)
 
     def _remove(self, entry: Attributes) -> None:
-        with suppress(ConditionFailed):  # somebody else was faster, and the place may have another client
+        with suppress(ConditionFailed):  # removed by another process; the slot may have a new client
             self._dynamo.transact([
                 delete(self._table, keys.oauth_client(entry["id"]), present=False),
                 delete(self._table, keys.Key(entry["pk"], entry["sk"]), {"id": entry["id"]}),

@@ -1,4 +1,4 @@
-"""The policies on the JWTs of issuers, as the authorizer reads them: one key range names all of an issuer."""
+"""Read policies on the JWTs of issuers for the authorizer, with one key range per issuer."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from deltaic.catalog.items import Policy
 
 
 class Policies:
-    """The policies by their issuer: Query on one table, nothing else."""
+    """Read policies, only with Query on one table."""
 
     def __init__(self, table: str, dynamo: Dynamo) -> None:
         self._table = table
         self._dynamo = dynamo.for_recipients()
 
     def of_issuer(self, issuer: str) -> Sequence[Policy]:
-        """Return an issuer's policies by strongly consistent reads, none for a stranger.
+        """Return an issuer's policies by strongly consistent reads, none for an unknown issuer.
 
-        So whoever removes a policy, or a recipient, ends its JWTs with the next read.
+        So after a policy or a recipient is removed, its JWTs are refused from the next read on.
         """
         return [Policy.read(item) for item in self._dynamo.query(self._table, keys.policies(issuer))]

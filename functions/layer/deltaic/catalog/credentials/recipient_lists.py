@@ -1,4 +1,4 @@
-"""The list of a recipient's policies, links or clients: how it is read, and emptied with the recipient."""
+"""List a recipient's policies, links or clients, and delete them with the recipient."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -10,33 +10,33 @@ from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Recipient
 from deltaic.errors import NotFound
 
-_Listed = TypeVar("_Listed", Policy, Invitation, OAuthClient)
+_Item = TypeVar("_Item", Policy, Invitation, OAuthClient)
 
 
-class RecipientList(ABC, Generic[_Listed]):
-    """What recipients get in by, of one kind."""
+class RecipientList(ABC, Generic[_Item]):
+    """Lists of recipients' policies, links or clients."""
 
     kind: ClassVar[str]
     command: ClassVar[str]
-    """The command of `deltaic recipient` that lists it."""
+    """The subcommand of `deltaic recipient` that lists these items."""
 
-    def __init__(self, item: type[_Listed], tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
-        self._item: type[_Listed] = item
+    def __init__(self, item: type[_Item], tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
+        self._item: type[_Item] = item
         self._table = tokens_table
         self._dynamo = dynamo
         self._tokens = tokens
 
-    def list(self, recipient_id: str) -> Sequence[_Listed]:
-        """Return what a recipient has, ended ones included until the table forgets them, the newest first."""
-        found = map(self._item.read, self._entries(recipient_id))
-        return sorted(found, key=lambda one: (one.created_at, one.id), reverse=True)
+    def list(self, recipient_id: str) -> Sequence[_Item]:
+        """Return a recipient's items, newest first, with ended ones until DynamoDB deletes them."""
+        items = map(self._item.read, self._entries(recipient_id))
+        return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
 
-    def list_all(self) -> Iterator[_Listed]:
-        """Yield what all recipients have, that of one together (`Dynamo.scan`)."""
+    def list_all(self) -> Iterator[_Item]:
+        """Yield the items of all recipients, grouped by recipient (`Dynamo.scan`)."""
         return map(self._item.read, self._dynamo.scan(self._table, keys.KeyPrefix("recipient/", f"{self.kind}/")))
 
     def remove_all(self, recipient_id: str) -> None:
-        """Delete all that a recipient has for which no more can be made."""
+        """Delete all items of a recipient whose deletion has begun."""
         for entry in self._entries(recipient_id):
             self._remove(entry)
 
@@ -51,8 +51,8 @@ class RecipientList(ABC, Generic[_Listed]):
 
     def _missing(self, recipient: Recipient, identifier: str) -> NotFound:
         return NotFound(
-            f"recipient '{recipient.name}' has no {self.kind} '{identifier}': deltaic recipient {self.command} "
-            f"{recipient.name} lists them"
+            f"recipient '{recipient.name}' has no {self.kind} '{identifier}': "
+            f"deltaic recipient {self.command} {recipient.name} lists the existing ones"
         )
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Decides when a token may be made, shortened or revoked: at most two live ones a recipient, whoever races for them."""
+"""Create, shorten and revoke tokens, at most two live ones per recipient, even with concurrent requests."""
 
 import hmac
 import secrets
@@ -14,7 +14,7 @@ import msgspec
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.credentials.tokens import CHECK, PREFIX, SECRET_BYTES, ends, from_item, moment, to_item
+from deltaic.catalog.credentials.tokens import CHECK, PREFIX, SECRET_BYTES, expiry_of, from_item, to_item, to_time
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Recipient, Token
 from deltaic.catalog.writes import ABSENT, Write, Writes, check, delete, put_new, update
@@ -23,8 +23,8 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 LIVE_TOKENS: Final = 2
 DEFAULT_LIFE: Final = timedelta(days=90)
 LONGEST_LIFE: Final = timedelta(days=365)
-LISTED_AFTER: Final = timedelta(days=90)
-"""How long a token stays in its recipient's list after it has ended."""
+LIST_RETENTION: Final = timedelta(days=90)
+"""How long a token stays in its recipient's list after its end."""
 
 CHECK_LIFE: Final = timedelta(minutes=15)
 _ID_CHARACTERS: Final = 12
@@ -33,7 +33,7 @@ _RACES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token with its secret, which is shown once and stored nowhere."""
+    """A new token with its secret, which is shown once and never stored."""
 
     token: Token
     secret: str = field(repr=False)
@@ -45,11 +45,11 @@ class _TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenAdmin:
-    """Creates, gets, lists and revokes tokens, and lends one for a round of checks.
+    """Create, get, list and revoke tokens, and create temporary ones for checks.
 
-    Every change of a recipient's tokens also raises the revision of its list, on the condition that it is still the
-    one that was read: two racing changes cannot both count the same live tokens. Tokens are made only for recipients
-    that exist, by a condition in the same transaction.
+    Every change of a recipient's tokens increments the revision of its list, on the condition that the revision has
+    not changed since it was read. So two concurrent changes cannot count the same live tokens. Another condition
+    ensures that the recipient exists.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TokenAdmin:
         self._longest_life = longest_life
         self._clock = clock
 
-    def create(  # noqa: PLR0913 -- what a token is made by
+    def create(  # noqa: PLR0913 -- the attributes of a token
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,
@@ -77,43 +77,43 @@ class TokenAdmin:
         also: Callable[[Token], Write] | None = None,
         link_secret: str = "",
     ) -> IssuedToken:
-        """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
+        """Issue a token; raises Conflict if the recipient has two live ones, NotFound if it does not exist.
 
-        With `overlap` the live ones end after it, or at their own expiry if that comes first; with none of it they are
-        revoked at once. With `also` this write is done with it or not at all; raises ConditionFailed if its own
-        condition fails. With `link_secret` the token can be shown again until it is first used (`secret_of`).
+        With `overlap`, live tokens end after this time, or at their own expiry if that comes first. With an overlap of
+        0, they are revoked at once. `also` returns a write for the same transaction; raises ConditionFailed if its
+        condition fails. With `link_secret`, the token can be shown again until its first use (`secret_of`).
         """
         self.check_life(life)
         if overlap is not None and overlap < timedelta(0):
-            raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
+            raise InvalidParameter("the overlap is negative: use 0 to end the old tokens at once, or a positive time")
         for _ in range(_RACES):
             issued = self._new(recipient, life, comment, link_secret=link_secret)
             tokens = self._read(recipient.id)
-            others = [] if also is None else [also(issued.token)]
+            also_writes = [] if also is None else [also(issued.token)]
             revision = ABSENT if tokens.revision is None else tokens.revision
-            place, expect = keys.token_list(recipient.id), {"revision": revision}
+            list_key, expect = keys.token_list(recipient.id), {"revision": revision}
             writes = [
-                *others,
-                update(self._tokens, place, add={"revision": 1}, expect=expect, create=True),
+                *also_writes,
+                update(self._tokens, list_key, add={"revision": 1}, expect=expect, create=True),
                 *self._put(issued),
-                *self._ended(recipient, tokens, overlap),
+                *self._end_live(recipient, tokens, overlap),
             ]
             try:
                 self.transact(recipient, writes)
             except ConditionFailed as failed:
-                if failed.index == len(others):
+                if failed.index == len(also_writes):
                     raise
             else:
                 return issued
-        raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
+        raise Conflict(f"other processes keep changing the tokens of '{recipient.name}': try again later")
 
     def list(self, recipient_id: str) -> Sequence[Token]:
-        """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
+        """Return the recipient's tokens, newest first, with ended ones until DynamoDB deletes them."""
         tokens = [from_item(entry) for entry in self._read(recipient_id).entries]
         return sorted(tokens, key=lambda token: (token.created_at, token.id), reverse=True)
 
     def list_all(self) -> Iterator[Token]:
-        """Yield the tokens of all recipients, those of one together (`Dynamo.scan`)."""
+        """Yield the tokens of all recipients, grouped by recipient (`Dynamo.scan`)."""
         return map(from_item, self._dynamo.scan(self._tokens, keys.TOKEN_ENTRIES))
 
     def get(self, recipient: Recipient, token_id: str) -> Token:
@@ -121,32 +121,32 @@ class TokenAdmin:
         return from_item(self._entry(recipient, token_id))
 
     def revoke(self, recipient: Recipient, token_id: str) -> Token:
-        """End a token at once (but for the authorizer's cache of a minute); to do so twice is no error."""
-        forgotten = 0
+        """Revoke a token, for authorizers with a cache within a minute; a second call is not an error."""
+        skipped = 0
         for _ in range(_RACES):
             entry = self._entry(recipient, token_id)
             if entry["revoked"]:
                 return from_item(entry)
             try:
-                self._dynamo.transact(self._alter(entry, {"revoked": True})[forgotten:])
+                self._dynamo.transact(self._change(entry, {"revoked": True})[skipped:])
             except ConditionFailed as failed:
-                # Somebody else changed it: look again. Or it has ended, and only the list still has it.
-                forgotten = int(failed.item is None and failed.index == 0)
+                # Another process changed it, so read it again. Or it has ended, and only the list still contains it.
+                skipped = int(failed.item is None and failed.index == 0)
                 continue
             return from_item({**entry, "revoked": True})
-        raise Conflict("others keep changing this token: try again in a moment")
+        raise Conflict(f"other processes keep changing token {token_id}: try again later")
 
     def revoke_all(self, recipient: Recipient) -> None:
-        """End every live token of a recipient."""
+        """Revoke every live token of a recipient."""
         for token in self.list(recipient.id):
             if token.state() == "live":
                 self.revoke(recipient, token.id)
 
     @contextmanager
     def for_checks(self, recipient: Recipient) -> Iterator[str]:
-        """Give a token of this recipient for as long as the block lasts; raises NotFound when it is gone.
+        """Yield the secret of a token that exists during the block; raises NotFound for an unknown recipient.
 
-        It is in no list and counts as none of the two. Its id says what it is, and with it every log that names it.
+        The token is in no list and does not count as a live one. Its id marks it as a token for checks in every log.
         """
         issued = self._new(recipient, CHECK_LIFE, id_prefix=CHECK)
         key = keys.token(issued.secret)
@@ -157,7 +157,7 @@ class TokenAdmin:
             self._remove(key)
 
     def remove_all(self, recipient_id: str) -> None:
-        """Delete every token of a recipient for which no more can be made."""
+        """Delete every token of a recipient whose deletion has begun."""
         for entry in self._read(recipient_id).entries:
             self._remove(keys.Key(entry["token_key"], "token"))
             self._remove(keys.recipient_entry("token", recipient_id, entry["id"]))
@@ -166,22 +166,22 @@ class TokenAdmin:
     def _remove(self, key: keys.Key) -> None:
         self._dynamo.transact([delete(self._tokens, key, present=False)])
 
-    def _ended(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
-        """Return what ends the live tokens after `overlap`; raises Conflict where a new one has no room beside them."""
+    def _end_live(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
+        """Return the writes that end the live tokens after `overlap`; raises Conflict if there are too many."""
         now = self._clock()
-        live = [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
+        live = [entry for entry in tokens.entries if not entry["revoked"] and expiry_of(entry) > now]
         if overlap != timedelta(0) and len(live) >= LIVE_TOKENS:
             ids = " and ".join(sorted(entry["id"] for entry in live))
             raise Conflict(
                 f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
-                "or rotate with no overlap (--overlap 0)"
+                "or rotate without overlap (--overlap 0)"
             )
         if overlap is None:
             return []
-        end = moment(now + overlap.total_seconds())
+        end = to_time(now + overlap.total_seconds())
         assign: dict[str, Any] = {"expires": end} if overlap else {"revoked": True}
-        longer = [entry for entry in live if not overlap or ends(entry) > end.timestamp()]
-        return [write for entry in longer for write in self._alter(entry, assign)]
+        longer = [entry for entry in live if not overlap or expiry_of(entry) > end.timestamp()]
+        return [write for entry in longer for write in self._change(entry, assign)]
 
     def _new(
         self, recipient: Recipient, life: timedelta, comment: str = "", *, id_prefix: str = "", link_secret: str = ""
@@ -190,19 +190,19 @@ class TokenAdmin:
         random = secrets.token_urlsafe(SECRET_BYTES)
         secret = secret_of(link_secret, random) if link_secret else PREFIX + random
         token = Token(
-            # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
+            # The first characters of the hash, so that anyone who finds a token knows which one to revoke.
             id=id_prefix + keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
             recipient_id=recipient.id,
             recipient=recipient.name,
-            created_at=moment(now),
-            expires_at=moment(now + life.total_seconds()),
+            created_at=to_time(now),
+            expires_at=to_time(now + life.total_seconds()),
             comment=comment,
             salt=random if link_secret else "",
         )
         return IssuedToken(token, secret)
 
     def transact(self, recipient: Recipient, writes: Sequence[Write]) -> None:
-        """Make all the writes if there is such a recipient; raises NotFound, and ConditionFailed, counted from 1."""
+        """Write all or nothing if the recipient exists; raises NotFound, and ConditionFailed with an index from 1."""
         exists = check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
         try:
             self._dynamo.transact([exists, *writes])
@@ -215,20 +215,20 @@ class TokenAdmin:
         key = keys.token(issued.secret)
         item = to_item(issued.token)
         entry = keys.recipient_entry("token", issued.token.recipient_id, issued.token.id)
-        listed = {**item, **_listed(issued.token.expires_at), "token_key": key.pk}
+        listed = {**item, **_list_expiry(issued.token.expires_at), "token_key": key.pk}
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
-    def _alter(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
-        """Change a token in both its places, on the condition that it is as it was read."""
-        known, listed = ({"revoked": False, "expires": expires} for expires in (ends(entry), entry["expires"]))
-        in_list = {**assign, **_listed(assign["expires"])} if "expires" in assign else assign
+    def _change(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
+        """Return the writes that change both items of a token, if neither has changed since it was read."""
+        token, listed = ({"revoked": False, "expires": expires} for expires in (expiry_of(entry), entry["expires"]))
+        in_list = {**assign, **_list_expiry(assign["expires"])} if "expires" in assign else assign
         return [
-            update(self._tokens, keys.Key(entry["token_key"], "token"), assign=assign, expect=known),
+            update(self._tokens, keys.Key(entry["token_key"], "token"), assign=assign, expect=token),
             update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=in_list, expect=listed),
         ]
 
     def _read(self, recipient_id: str) -> _TokenList:
-        # The revision first: whatever changes between the two reads makes the revision old.
+        # Read the revision first, so that a change between the two reads makes it outdated.
         item = self._dynamo.get(self._tokens, keys.token_list(recipient_id))
         entries = list(self._dynamo.query(self._tokens, keys.of_recipient("token", recipient_id)))
         return _TokenList(None if item is None else item["revision"], entries)
@@ -236,23 +236,25 @@ class TokenAdmin:
     def _entry(self, recipient: Recipient, token_id: str) -> Attributes:
         entry = self._dynamo.get(self._tokens, keys.recipient_entry("token", recipient.id, token_id))
         if entry is None:
-            raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
+            raise NotFound(
+                f"recipient '{recipient.name}' has no token '{token_id}': deltaic token list shows its tokens"
+            )
         return entry
 
     def check_life(self, life: timedelta) -> None:
-        """Raise InvalidParameter for a life that no token may have."""
-        if life < timedelta(seconds=1):
-            raise InvalidParameter("a token must live for at least a second")
-        if life > self._longest_life:
-            raise InvalidParameter(f"a token may live for {self._longest_life.days} days at most: choose less")
+        """Raise InvalidParameter for a lifetime that is too short or too long."""
+        if not timedelta(seconds=1) <= life <= self._longest_life:
+            raise InvalidParameter(
+                f"a token cannot be valid for {life}: choose 1 second to {self._longest_life.days} days"
+            )
 
 
 def secret_of(link_secret: str, salt: str) -> str:
-    """Return the secret of the token that a link makes, by the salt that is stored until the token is first used."""
+    """Return the secret of a link's token, derived with the salt that is stored until the token's first use."""
     digest = hmac.digest(link_secret.encode(), salt.encode(), "sha256")
     return PREFIX + urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _listed(expires: datetime) -> dict[str, datetime]:
-    """Return until when the list has a token: the table forgets items by `expires`, so the list tells its end apart."""
-    return {"expires_at": expires, "expires": expires + LISTED_AFTER}
+def _list_expiry(expires: datetime) -> dict[str, datetime]:
+    # DynamoDB deletes an item after `expires`, so the item in the list stores the token's end separately.
+    return {"expires_at": expires, "expires": expires + LIST_RETENTION}

@@ -1,4 +1,4 @@
-"""Bearer tokens by their hash: one read tells whose a token is, or that it is nobody's."""
+"""Look up bearer tokens by their hash, with one read."""
 
 import re
 import time
@@ -15,10 +15,10 @@ from deltaic.catalog.writes import update
 from deltaic.errors import Unauthenticated
 
 PREFIX: Final = "dlt_"
-"""By this, secret scanners recognise a token that was published."""
+"""Prefix by which secret scanners recognize a published token."""
 
 CHECK: Final = "check-"
-"""By this an id, in the catalog and in every log, says that its token was the operator's, for a round of checks."""
+"""Prefix of the ids of tokens that the operator uses for checks."""
 
 SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"dlt_[A-Za-z0-9_-]{43}")
@@ -26,7 +26,7 @@ _REFUSAL: Final = "the bearer token is unknown, expired or revoked: ask your sha
 
 
 class TokenStore:
-    """The tokens as the authorizer reads them: GetItem on one table, and a mark at the first use of a link's token."""
+    """Read tokens for the authorizer with GetItem, and record the first use of a link's token."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -34,18 +34,17 @@ class TokenStore:
         self._clock = clock
 
     def authenticate(self, bearer: str) -> Token:
-        """Return the live token whose secret this is (without the word `Bearer`).
+        """Return the live token with this secret (without the word `Bearer`).
 
-        One strongly consistent read, so that a revocation holds from its next read on. Raises Unauthenticated, in the
-        same words whether the token is unknown, expired or revoked. What cannot be a token is not looked up: the
-        form of a token is public, so this tells a stranger nothing.
+        Uses one strongly consistent read, so a revocation is effective from the next read on. Raises Unauthenticated,
+        with one message for unknown, expired and revoked tokens. Does not look up a text in another form than a token.
         """
         item = self._dynamo.get(self._table, keys.token(bearer)) if _SECRET.fullmatch(bearer) else None
-        # Deletion of expired items lags by days (DynamoDB time to live), so the expiry is compared here.
+        # DynamoDB deletes expired items only days later (time to live), so compare the expiry here.
         if item is None or item.get("revoked") is not False or item["expires"] <= self._clock():
             raise Unauthenticated(_REFUSAL)
         token = from_item(item)
-        # Without the salt the link cannot show the token again; the list first, by which the link goes.
+        # Remove the salt, so that the link cannot show the token again: first from the list, which links read.
         listed = keys.recipient_entry("token", token.recipient_id, token.id)
         for key in (listed, keys.token(bearer)) if token.salt else ():
             with suppress(ConditionFailed):  # deleted in between
@@ -55,20 +54,20 @@ class TokenStore:
 
 def from_item(item: dict[str, Any]) -> Token:
     """Return a stored token."""
-    return Token.read({**item, "expires_at": ends(item)})
+    return Token.read({**item, "expires_at": expiry_of(item)})
 
 
-def ends(item: dict[str, Any]) -> int:
-    """Return when a stored token ends; what a list has ends before the table forgets it."""
+def expiry_of(item: dict[str, Any]) -> int:
+    """Return the end of a stored token; items in lists stay longer, so they store it separately."""
     return int(item.get("expires_at", item["expires"]))
 
 
 def to_item(token: Token) -> dict[str, Any]:
-    """Return how a token is stored; its secret is nowhere in it."""
+    """Return the stored attributes of a token, without its secret."""
     item = token.attributes()
     return {**item, "expires": item.pop("expires_at")}
 
 
-def moment(seconds: float) -> datetime:
-    """Return a time in whole seconds, as the table keeps it."""
+def to_time(seconds: float) -> datetime:
+    """Return the time of a Unix timestamp in whole seconds, as the table stores it."""
     return datetime.fromtimestamp(int(seconds), UTC)
