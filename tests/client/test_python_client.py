@@ -1,4 +1,4 @@
-"""The published Python client lists and reads what is shared: with and without limit, partitioned and not."""
+"""Test that the published Python client lists and reads shared tables."""
 
 from pathlib import Path
 from typing import Any

@@ -109,7 +109,7 @@ def reads_files(cache: SnapshotCache, log: HandmadeLog, store: FolderStore) -> b
 
 
 def write_large_log(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
-    """Write a log with a checkpoint too large for the footer request; return log, store and checkpoint size."""
+    """Write a log with a large checkpoint; return log, store and checkpoint size."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol())
     names = ["".join(hashlib.sha256(f"{n}.{part}".encode()).hexdigest() for part in range(16)) for n in range(5000)]

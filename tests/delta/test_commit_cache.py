@@ -1,4 +1,4 @@
-"""Test that commits of a range are fetched once for all its pages, and again if they are replaced."""
+"""Test that commits of a range are fetched once, and again if replaced."""
 
 import os
 import shutil

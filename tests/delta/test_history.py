@@ -82,7 +82,7 @@ def test_deleted_commits_have_no_time(tmp_path: Path) -> None:
 
 
 def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
-    """Write versions 0 and 1 with file times, and 2 to 5 with in-commit timestamps and wrong file times."""
+    """Write versions 0 and 1 with file times, 2 to 5 with in-commit timestamps."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol(1, 7, "inCommitTimestamp"), modified=T)
     log.commit(add("f1"), modified=T + 1000)

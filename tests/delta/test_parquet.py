@@ -11,7 +11,7 @@ from deltaic.delta.scan.parquet_file import Cursor, ParquetFile, find
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a file with one row group, a column too large for one piece and a small column."""
+    """Write a file with one row group, a large column and a small one."""
     root = tmp_path_factory.mktemp("parquet")
     rows = 60_000
     texts = [f"{n:06d}" * 40 for n in range(rows)]

@@ -136,7 +136,7 @@ def rows(spark: "SparkSession", path: Path, version: int) -> pa.Table:
 
 
 def change_feed(spark: "SparkSession", path: Path, versions: list[int]) -> tuple[list[int], pa.Table] | None:
-    """Return the range and the rows of the longest feed up to the last version; None without one."""
+    """Return range and rows of the longest feed up to the last version, or None."""
     for first in versions:
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", first).option("endingVersion", versions[-1])

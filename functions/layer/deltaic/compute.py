@@ -54,7 +54,7 @@ _OPTIONS: Final[dict[str, Callable[..., Any]]] = {
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Return Arrow's function of this name; it takes values, then options by position or by name."""
+    """Return Arrow's function of this name, which takes values and then its options."""
     try:
         function = get_function(_KEYWORDS.get(name, name))
     except KeyError:

@@ -1,4 +1,4 @@
-"""Tree of the errors that a caller can see, each class with its HTTP status and errorCode.
+"""Tree of errors that callers can see, each with its HTTP status and errorCode.
 
     DeltaicError
     ├── InvalidParameter       400  INVALID_PARAMETER_VALUE   a value is wrong; the caller can correct it
@@ -30,7 +30,7 @@ class DeltaicError(Exception):
     code: ClassVar[str] = "INTERNAL_ERROR"
 
     def __init_subclass__(cls, status: int | None = None, code: str | None = None) -> None:
-        """Set the status and the code of a subclass; by default they are those of its base class."""
+        """Set the status and code of a subclass, by default those of its base."""
         cls.status, cls.code = status or cls.status, code or cls.code
 
     def __init__(self, message: str, detail: str = "", retry_after: int | None = None) -> None:
@@ -47,11 +47,11 @@ class InvalidParameter(DeltaicError, status=400, code="INVALID_PARAMETER_VALUE")
 
 
 class MalformedRequest(DeltaicError, status=400, code="MALFORMED_REQUEST"):
-    """The request cannot be parsed, or asks for a version or time that the log does not have."""
+    """The request cannot be parsed, or asks for a missing version or time."""
 
 
 class UnsupportedOperation(DeltaicError, status=400, code="UNSUPPORTED_OPERATION"):
-    """The table, the format or the client's capabilities do not allow this; the message has the remedy."""
+    """The table, format or client capabilities do not allow this; the message has the remedy."""
 
 
 class TableUnreadable(DeltaicError, status=400, code="RESOURCE_DOES_NOT_EXIST"):
@@ -71,7 +71,7 @@ class PermissionDenied(DeltaicError, status=403, code="PERMISSION_DENIED"):
 
 
 class NotFound(DeltaicError, status=404, code="RESOURCE_DOES_NOT_EXIST"):
-    """The resource does not exist, or is not granted to the caller, which looks the same."""
+    """The resource does not exist or is not granted; the caller sees no difference."""
 
 
 class AlreadyExists(DeltaicError, status=409, code="RESOURCE_ALREADY_EXISTS"):
@@ -83,7 +83,7 @@ class Conflict(DeltaicError, status=409, code="CONFLICT"):
 
 
 class TooManyRequests(DeltaicError, status=429, code="RESOURCE_EXHAUSTED"):
-    """Another service throttles, or the caller has too many requests running; the client can retry later."""
+    """Another service throttles, or the caller has too many requests running; the client can retry."""
 
 
 class Unavailable(DeltaicError, status=503, code="TEMPORARILY_UNAVAILABLE"):

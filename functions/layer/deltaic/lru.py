@@ -10,7 +10,7 @@ _V = TypeVar("_V")
 
 
 class MemoryBudget:
-    """Byte limit shared by several Lru caches, each for one kind of value; safe to share between threads."""
+    """Byte limit of several Lru caches, each for one kind of value; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -31,12 +31,12 @@ class Lru(Generic[_K, _V]):
     """Cache of the values of one kind; a budget of 0 bytes keeps nothing."""
 
     def __init__(self, budget: MemoryBudget, kind: Hashable = None) -> None:
-        """Create a cache of one kind of value; without `kind`, no other cache shares its values."""
+        """Create a cache for one kind of value, by default a unique one."""
         self._budget = budget
         self._kind = object() if kind is None else kind
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key and mark it as used; None if there is none."""
+        """Return the value of a key and mark it as used; None without one."""
         budget, entry_key = self._budget, (self._kind, key)
         with budget.lock:
             entry = budget.values.get(entry_key)
@@ -53,7 +53,7 @@ class Lru(Generic[_K, _V]):
             return cast("_V | None", value)
 
     def put(self, key: _K, value: _V, nbytes: int) -> None:
-        """Add a value and evict others to make room; a value above the limit is not kept."""
+        """Add a value and evict others; a value above the limit is not kept."""
         budget, entry_key = self._budget, (self._kind, key)
         with budget.lock:
             before, _ = budget.values.pop(entry_key, (0, None))
@@ -62,7 +62,7 @@ class Lru(Generic[_K, _V]):
             budget.evict()
 
     def items(self) -> list[tuple[_K, _V]]:
-        """Return all keys and values of this kind, the least recently used first, without marking them as used."""
+        """Return all keys and values, least recently used first, without marking them as used."""
         with self._budget.lock:
             return [
                 (cast("_K", key), cast("_V", value))

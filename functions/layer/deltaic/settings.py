@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def _parse_value(name: str, text: str, kind: Any, default: Any) -> Any:
-    """Return the value of a variable: a string, an integer (empty means unset), or one of a few words."""
+    """Return a variable's value: a string, an integer, or one of a few words."""
     if choices := get_args(kind):
         if text not in choices:
             raise ValueError(f"{name} is {text!r}: set {' or '.join(choices)}")

@@ -1,4 +1,4 @@
-"""Delta table features, and what each requires of clients, of this server and of checkpoint writers.
+"""Delta table features, and what clients, this server and checkpoint writers need for them.
 
 Delta protocol, "Valid Feature Names in Table Features". All other lists of features are derived from this one.
 """

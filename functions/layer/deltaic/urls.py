@@ -10,7 +10,7 @@ _HOST = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|[0-9a-f:.]+")
 
 
 def parse_endpoint(text: str) -> SplitResult:
-    """Return the parts of an http or https endpoint, without a request; raises InvalidParameter if it is invalid."""
+    """Return the parts of an http or https endpoint; raises InvalidParameter if invalid."""
     try:
         parts = urlsplit(text)
         is_valid = _HOST.fullmatch(parts.hostname or "") is not None and parts.port != 0

@@ -1,4 +1,4 @@
-"""Actions of the log: the fields that the server uses, and raw JSON where clients receive it.
+"""Actions of the log: decoded fields, and raw JSON where clients receive it.
 
 Delta protocol, "Actions". Decoding is as lenient as writers are: a missing field equals null, and a number such as
 `5100.0` is an integer (`strict=False` of the decoders).
@@ -37,7 +37,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Protocol(msgspec.Struct, frozen=True):
-    """Requirements for readers; a feature list is None if the action has none. `raw` is as in Metadata."""
+    """Requirements for readers; a missing feature list is None, and `raw` is as in Metadata."""
 
     min_reader_version: int
     reader_features: tuple[str, ...] | None
@@ -46,7 +46,7 @@ class Protocol(msgspec.Struct, frozen=True):
 
 
 class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A file that is added to the table, or a logical file with a new deletion vector."""
+    """A file that is added, or a logical file with a new deletion vector."""
 
     path: str
     partition_values: dict[str, Any] | None = None
@@ -60,7 +60,7 @@ class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A logical file that is removed from the table; in old logs only the path is required."""
+    """A logical file that is removed; in old logs only the path is required."""
 
     path: str
     deletion_timestamp: int | None = None
@@ -111,7 +111,7 @@ def to_text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
 
 
 def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
-    """Parse a `metaData` action; raises TableUnreadable with its `path` in the log if it is invalid."""
+    """Parse a `metaData` action; raises TableUnreadable with its `path` if it is invalid."""
     try:
         encoding = action.get("format") or {}
         configuration = to_text_map(action.get("configuration"))
@@ -143,7 +143,7 @@ def parse_metadata(action: dict[str, Any], path: str) -> Metadata:
 
 
 def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
-    """Parse a `protocol` action; raises TableUnreadable with its `path` in the log if it is invalid."""
+    """Parse a `protocol` action; raises TableUnreadable with its `path` if it is invalid."""
     try:
         reader = int(action.get("minReaderVersion") or 1)
         writer = int(action.get("minWriterVersion") or 1)
@@ -160,7 +160,7 @@ def parse_protocol(action: dict[str, Any], path: str) -> Protocol:
 
 
 def _parse_features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
-    """Return a feature list in a fixed order; None for an empty list below the version that requires one."""
+    """Return a sorted feature list; None if empty below the version that requires one."""
     if names is None or (not names and version < named_from):
         return None
     return tuple(sorted({str(name) for name in names}))
@@ -171,6 +171,6 @@ def _without_nulls(values: dict[str, str | None]) -> dict[str, str]:
 
 
 def _encode_ordered(fields: dict[str, Any], action: dict[str, Any]) -> bytes:
-    """Return an action as JSON: known fields in a fixed order, then unknown fields by name."""
+    """Return an action as JSON: known fields first, then unknown fields by name."""
     unknown = {name: value for name, value in sorted(action.items()) if name not in fields}
     return msgspec.json.encode({name: value for name, value in (fields | unknown).items() if value is not None})

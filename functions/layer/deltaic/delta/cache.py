@@ -1,4 +1,4 @@
-"""Cache of snapshots, which derives a snapshot from an older cached one by reading only the new commits.
+"""Cache of snapshots that updates an older snapshot by reading only new commits.
 
 Every request still lists the log, so no answer is older than the request. A cached value is used only if its files have
 the same names, sizes and times in the listing.
@@ -22,7 +22,7 @@ _COMMITS_IN_A_LISTING: Final = 300
 
 
 class SnapshotCache:
-    """Cache of snapshots by table and version, with a limit in bytes; safe to share between threads."""
+    """Cache of snapshots by table and version, with a limit in bytes; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         for_snapshots, for_commits = max_bytes // _FOR_SNAPSHOTS, max_bytes // _FOR_COMMITS
@@ -49,7 +49,7 @@ class SnapshotCache:
         return snapshot
 
     def hint(self, table: str) -> int | None:
-        """Return a checkpoint version from which one listing page reaches the latest version; None if unknown.
+        """Return a checkpoint version close enough to the latest for one listing page, or None.
 
         The hint replaces a read of `_last_checkpoint`. A wrong hint does not change the result.
         """

@@ -1,4 +1,4 @@
-"""Read a checkpoint: its parts in a fixed order, and its protocol and metadata with few requests.
+"""Read a checkpoint: parts in a fixed order, protocol and metadata with few requests.
 
 Classic, multi-part and v2 checkpoints differ only in where their parts are listed. Delta protocol, "V2 Spec": the
 top-level file lists sidecars, which contain the adds and removes. A file with a classic name can be a v2 checkpoint.
@@ -52,7 +52,7 @@ class CheckpointReader(msgspec.Struct, dict=True):
 
     @property
     def unread_manifest(self) -> LogFile | None:
-        """The JSON manifest if it exists, is not read yet and is at most WINDOW_BYTES large."""
+        """The JSON manifest if it is not read yet and at most WINDOW_BYTES large."""
         file = self.checkpoint.files[0]
         is_read = self._supplied_manifest is not None or self._all_parts is not None or "_manifest" in vars(self)
         return None if is_read or not _is_manifest(file) or file.size > WINDOW_BYTES else file
@@ -68,7 +68,7 @@ class CheckpointReader(msgspec.Struct, dict=True):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return all parts that can contain adds, in an order that depends only on the checkpoint."""
+        """Return all parts that can contain adds, in an order fixed by the checkpoint."""
         if self._all_parts is None:
             self._all_parts = self._manifest.parts if self._manifest is not None else self._read_sidecars()
         return self._all_parts
@@ -141,7 +141,7 @@ class CheckpointReader(msgspec.Struct, dict=True):
         return _Manifest((*manifest_parts, *sidecars), protocol, metadata)
 
     def _sidecar_part(self, path: str, size: int | None, tags: Any) -> ParquetPart:
-        """Return the part of a sidecar; its path is a URI-encoded name in `_sidecars/` or an absolute URI."""
+        """Return a sidecar's part; its path is a URI-encoded name or an absolute URI."""
         absolute = ":/" in path or path.startswith("/")
         full_path = path if absolute else SIDECARS + unquote(path)
         summary = decode_summary(tags, path, size)

@@ -55,7 +55,7 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
-    """Read a version checksum; None if it is missing or invalid. Raises Unavailable for an incomplete read."""
+    """Read a version checksum; None if missing or invalid. Raises Unavailable if incomplete."""
     if file is None:
         return None
     path = LOG + file.name

@@ -22,14 +22,14 @@ ReadFiles = Callable[[Sequence[LogFile]], list[bytes]]
 
 
 class CommitCache:
-    """Cache of the commits of all tables, with a limit in bytes; safe to share between threads."""
+    """Cache of commits of all tables, with a limit in bytes; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._budget = MemoryBudget(max_bytes)
         self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._budget)
 
     def reader(self, table: str, store: TableStore, commits: Sequence[LogFile]) -> ReadFiles:
-        """Return a function that reads the given commits of a table; `table` identifies it in this process."""
+        """Return a function that reads these commits; `table` identifies the table in this process."""
         if sum(file.size + _PER_COMMIT for file in commits) * _SHARE > self._budget.max_bytes:
             return partial(read_all_listed, store)
         return partial(self._read, table, store)

@@ -31,7 +31,7 @@ Change = FileChange | Metadata | Protocol
 
 
 class CommitChanges(msgspec.Struct, frozen=True):
-    """A commit: its version, its time (ms since the epoch) and its actions in log order."""
+    """A commit: version, time (ms since the epoch) and actions in log order."""
 
     version: int
     timestamp: int
@@ -55,11 +55,11 @@ class CommitChanges(msgspec.Struct, frozen=True):
         return next((action for action in reversed(self.actions) if isinstance(action, Protocol)), None)
 
     def data(self) -> list[Change]:
-        """Return adds and removes that change data, and metadata and protocol, as a table stream sees them."""
+        """Return adds and removes that change data, and metadata and protocol."""
         return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
 
     def change_data(self) -> list[Change]:
-        """Return cdc files if there are any, else the same as `data`, and metadata and protocol."""
+        """Return cdc files, metadata and protocol; without cdc files the same as `data`."""
         recorded = any(_is_cdc(action) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()
@@ -87,7 +87,7 @@ class CommitRange(msgspec.Struct, frozen=True):
         return self.read(0)
 
     def read(self, after: int, at_once: int | None = None) -> Iterator[CommitChanges]:
-        """Read the commits after the first `after` ones, in ascending order; raises TableUnreadable for broken ones.
+        """Read the commits after the first `after` ones; raises TableUnreadable for a broken one.
 
         `at_once` is the number of commits in the first fetch; each further fetch doubles it.
         """
@@ -155,7 +155,7 @@ def _merged_nothing(info: dict[str, Any]) -> bool:
 
 
 def _updates_none(info: dict[str, Any]) -> bool:
-    """Return whether an operation updates no row; Spark and deltalake name the metric of a MERGE differently."""
+    """Return whether an operation updates no row; Spark and deltalake use different metric names."""
     operation, metrics = info.get("operation"), info.get("operationMetrics")
     if operation == "MERGE" and isinstance(metrics, dict):
         updated = metrics.get("numTargetRowsUpdated", metrics.get("num_target_rows_updated"))

@@ -22,7 +22,7 @@ _SLICE: Final = 4 << 20
 
 
 class FileActions(msgspec.Struct, gc=False):
-    """A line of a commit with the actions that replay needs; other actions are not decoded."""
+    """A line of a commit with the actions that replay needs."""
 
     add: Add | None = None
     remove: Remove | None = None
@@ -101,7 +101,7 @@ def decode_json(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
 
 
 def to_windows(commits: Iterable[CommitFile], most_commits: int | None = None) -> Iterator[list[CommitFile]]:
-    """Split commits into groups of at most WINDOW_BYTES; a larger commit is a group by itself."""
+    """Split commits into groups of at most WINDOW_BYTES, larger commits alone."""
     window: list[CommitFile] = []
     window_bytes = 0
     for commit in commits:

@@ -1,4 +1,4 @@
-"""Deletion vector descriptors: the file and the bytes that they refer to, and the id of the logical file.
+"""Deletion vector descriptors: their files and bytes, and ids of logical files.
 
 Delta protocol, "Deletion Vector Descriptor Schema". Storage type `u` is a file named by a UUID in Z85 after an optional
 random prefix, `p` an absolute path, and `i` the bytes themselves.
@@ -84,7 +84,7 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
 
 
 def framed_range(offset: int, size_in_bytes: int) -> tuple[int, int]:
-    """Return the byte range `[start, end)` of a vector in its file, with its length prefix and CRC-32."""
+    """Return a vector's byte range `[start, end)` with its length prefix and CRC-32."""
     return offset, offset + _LENGTH.size + size_in_bytes + _LENGTH.size
 
 
@@ -116,7 +116,7 @@ def decode_z85(text: str) -> bytes:
 
 
 def read_framed(store: TableStore, vectors: Sequence[DeletionVector | None]) -> list[bytes | None]:
-    """Return the bytes of `framed_range` of each vector; None for an inline vector and for None.
+    """Return the `framed_range` bytes of each vector; None if inline or None.
 
     Raises TableUnreadable for a missing file.
     """

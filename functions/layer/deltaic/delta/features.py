@@ -1,4 +1,4 @@
-"""Table features: check that this server can read a table, and list the features that clients must support.
+"""Check that this server supports a table's features, and list those that clients need.
 
 Delta protocol, "Table Features" and "Valid Feature Names in Table Features". Only reader features count, because writer
 features do not affect readers.
@@ -99,7 +99,7 @@ def check_metadata(metadata: Metadata) -> None:
 
 
 def supported_features(protocol: Protocol) -> frozenset[str]:
-    """Return the reader features that a table of this protocol can use, previews under their final names."""
+    """Return the reader features that this protocol allows, previews under their final names."""
     if protocol.min_reader_version < _MAPPING_READER_VERSION:
         return frozenset()
     if protocol.min_reader_version == _MAPPING_READER_VERSION:
@@ -108,7 +108,7 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 
 
 def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vectors: bool = False) -> frozenset[str]:
-    """Return the reader features in use, which a client must support to read this version correctly.
+    """Return the reader features in use, which a client must support.
 
     Features of the log alone are never included. Deletion vectors are in use if the table property allows writers to
     add them, or if a file has one (`has_deletion_vectors`, see Snapshot).
@@ -138,7 +138,7 @@ _PARTITION_VALUES_IN_FILES = ("materializePartitionColumns", "icebergCompatV1", 
 
 
 def partition_values_in_files(protocol: Protocol, metadata: Metadata) -> str | None:
-    """Return the feature with which writers also store partition values in the files; None if the table has none."""
+    """Return the feature that stores partition values in files too; None without one."""
     supported = {name.lower() for name in protocol.writer_features or ()}
     for feature in _PARTITION_VALUES_IN_FILES:
         enabled = metadata.configuration.get(f"delta.enable{feature[0].upper()}{feature[1:]}", "false")

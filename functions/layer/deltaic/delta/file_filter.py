@@ -7,7 +7,7 @@ import pyarrow as pa
 
 
 class FileFilter(Protocol):
-    """Filter of files; it may keep too many files, but never drop one with a matching row.
+    """Filter of files that may keep too many, but never drops a matching row.
 
     The log calls the methods in this order, and reads the input of each step only for the files that the previous steps
     kept. Each step returns a boolean array as long as its input, without nulls; true keeps the file. Names are physical
@@ -16,7 +16,7 @@ class FileFilter(Protocol):
 
     @property
     def identity(self) -> Hashable:
-        """Key of this filter: filters with equal keys keep the same rows of any file of the log."""
+        """Key of this filter; filters with equal keys keep the same rows."""
 
     @property
     def needs_statistics(self) -> bool:

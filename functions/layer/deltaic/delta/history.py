@@ -22,7 +22,7 @@ from deltaic.timestamps import EPOCH, format_ms
 
 
 def _format_for_request(timestamp: int) -> str:
-    """Return a time in the format of requests and as the reference shows it: ` (2000-01-01T00:00:00.000Z)`."""
+    """Return a time in the format of requests, like ` (2000-01-01T00:00:00.000Z)`."""
     try:
         return f" ({(EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec='milliseconds')[:-6]}Z)"
     except OverflowError:
@@ -35,7 +35,7 @@ class _TimedVersions(msgspec.Struct, frozen=True):
     """Returns the time of the version at an index of `versions`."""
 
     def first_not_before(self, timestamp: int) -> int:
-        """Return the index of the first version at or after `timestamp`; the length if there is none."""
+        """Return the index of the first version at or after `timestamp`, or the length."""
         return bisect_left(range(len(self.versions)), timestamp, key=self.time_of)
 
 

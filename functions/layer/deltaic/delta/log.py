@@ -13,7 +13,7 @@ from deltaic.delta.store import TableStore
 
 
 class DeltaLog:
-    """Delta log of one table, for one request. Each call lists the log again, except `history`.
+    """Delta log of one table, for one request; only `history` is cached.
 
     With a cache, files that the listing shows as unchanged are not read again; `table` identifies the table in the
     cache (see SnapshotCache).
@@ -25,7 +25,7 @@ class DeltaLog:
         self._table = table
 
     def latest_version(self) -> int:
-        """Return the latest version, from the hint and one listing; raises TableUnreadable for a broken log."""
+        """Return the latest version with one listing; raises TableUnreadable for a broken log."""
         return self._latest().version
 
     def latest_identity(self) -> Hashable:

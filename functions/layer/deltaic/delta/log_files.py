@@ -1,4 +1,4 @@
-"""Read complete files of the log, and report an unreadable file with its name and the cause.
+"""Read complete files of the log, and report unreadable ones with the cause.
 
 A store or proxy can answer 200 with an empty, partial or foreign body. Half a commit would still parse, and half a
 table would look complete, so each length is checked before the content is decoded.
@@ -38,12 +38,12 @@ def reading(name: str) -> Iterator[None]:
 
 
 def public_path(path: str) -> str:
-    """Return the path of a log file for recipients: relative to the table's root, or only the file name."""
+    """Return a log file's path for recipients: relative to the root, or its name."""
     return path.rpartition("/")[2] if ":/" in path or path.startswith("/") else path
 
 
 def read_listed(store: TableStore, file: LogFile) -> bytes:
-    """Return the content of a log file; raises Unavailable if its length differs from the listing."""
+    """Return a log file's content; raises Unavailable if its length differs from the listing."""
     return read_all_listed(store, [file])[0]
 
 

@@ -52,7 +52,7 @@ def canonical_path(path: str) -> str:
 def candidate_rows(
     paths: pa.StringArray, mentions: Mentions, names: pa.StringArray, last_parts: frozenset[str]
 ) -> list[int]:
-    """Return the rows whose path may be in `mentions`: all rows that are, and a few others."""
+    """Return the rows whose path is in `mentions`, and possibly a few others."""
     if _have_one_spelling(paths):
         if len(names) <= _HASHED_PER_BATCH:
             mask = pc.is_in(paths, value_set=names)

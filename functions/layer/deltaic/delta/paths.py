@@ -69,7 +69,7 @@ class CheckpointFiles(msgspec.Struct, frozen=True):
 
 
 def fingerprint(*files: LogFile) -> str:
-    """Return a short digest of log files from their listing, which changes if one of them is replaced."""
+    """Return a short digest of listed log files, which changes if one is replaced."""
     text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in files)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -90,7 +90,7 @@ class LogListing(msgspec.Struct, frozen=True):
 
 
 def version_prefix(version: int) -> str:
-    """Return the common prefix of the file names of a version; as `start_after` it lists this and later versions."""
+    """Return the prefix of a version's file names, also for listing from this version on."""
     return f"{version:020d}"
 
 

@@ -1,4 +1,4 @@
-"""Parse and format the intervals of Delta table properties, such as `interval 7 days` or `1 week 12 hours`."""
+"""Parse and format intervals in Delta table properties, such as `interval 7 days`."""
 
 import re
 from datetime import timedelta
@@ -24,7 +24,7 @@ INTERVAL = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
 
 
 def parse_interval(text: str | None, default: timedelta) -> timedelta:
-    """Return the interval of a property, or `default` for None; raises InvalidParameter if it is invalid."""
+    """Return a property's interval, or `default` for None; raises InvalidParameter for invalid text."""
     if text is None:
         return default
     if not INTERVAL.fullmatch(text.strip()):

@@ -1,4 +1,4 @@
-"""Reconcile actions: the newest action of a logical file wins, whether it is an add or a remove.
+"""Reconcile actions: the newest add or remove of a logical file wins.
 
 Delta protocol, "Action Reconciliation": a logical file is (path, deletion vector id). The few commits after the
 checkpoint (the tail) are read newest first. A checkpoint is already reconciled, so its rows are only looked up in the
@@ -65,7 +65,7 @@ class Tail(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
 
     def select_unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
-        """Return a mask of the checkpoint rows that are not in the tail; None if no row is in it.
+        """Return a mask of the checkpoint rows outside the tail; None for all.
 
         A null path counts as not mentioned. `vectors` are the DELETION_VECTOR values of the rows, None if no row has
         one.
@@ -198,7 +198,7 @@ def sort_files(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def to_file_batch(adds: Sequence[Add], path: str) -> pa.RecordBatch:
-    """Return adds as a batch of FILE_SCHEMA; raises TableUnreadable with `path` if a number does not fit."""
+    """Return adds as FILE_SCHEMA; raises TableUnreadable with `path` for a number out of range."""
     vectors = [None if add.deletion_vector is None else add.deletion_vector.row for add in adds]
     columns = [
         [add.path for add in adds],

@@ -1,4 +1,4 @@
-"""Parse the schema in a table's metadata, so that a broken schema is the same error everywhere."""
+"""Parse a table's schema, so that a broken one is the same error everywhere."""
 
 import json
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ TYPES: Final = ("type", "elementType", "keyType", "valueType", "sqlType")
 
 
 def read_schema(schema_string: str) -> dict[str, Any]:
-    """Return a schema as JSON: a struct whose columns have names and types at every level.
+    """Return a schema as JSON: a struct with names and types at every level.
 
     Raises TableUnreadable for any other text.
     """

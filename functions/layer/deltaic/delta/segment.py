@@ -1,4 +1,4 @@
-"""Select the log files of a version: the newest complete checkpoint, and all commits after it.
+"""Select a version's log files: the newest complete checkpoint and all later commits.
 
 A Segment guarantees: its checkpoint is complete and not newer than the version; its commits start right after the
 checkpoint (or at 0), reach the version without a gap, and do not overlap. The hint `_last_checkpoint` only shortens the
@@ -88,7 +88,7 @@ def choose_segment(listing: LogListing) -> Segment:
 
 
 def find_earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
-    """Return a segment of the same version that starts from an earlier checkpoint, or from commit 0.
+    """Return a segment of the same version from an earlier checkpoint or commit 0.
 
     Raises `failure` unless a file of the checkpoint is missing, empty or corrupt, and if older commits are missing.
     """

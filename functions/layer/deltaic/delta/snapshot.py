@@ -57,7 +57,7 @@ class Snapshot:
         table: str = "",
         previous: "Snapshot | None" = None,
     ) -> None:
-        """Create the version of a segment, starting from the `previous` version if the segment continues it.
+        """Create the version of a segment, starting from `previous` if the segment continues it.
 
         `table` identifies the table in the cache.
         """
@@ -89,7 +89,7 @@ class Snapshot:
         return segment.version == self.version and self.is_continued_by(segment)
 
     def is_continued_by(self, segment: Segment) -> bool:
-        """Return whether a segment has the files of this version, and possibly more commits after them."""
+        """Return whether a segment has this version's files, and possibly more commits."""
         commits = self._segment.commits
         return segment.base == self.base and segment.commits[: len(commits)] == commits
 
@@ -110,7 +110,7 @@ class Snapshot:
         return self.with_checked_checksum()
 
     def with_checked_checksum(self) -> "Snapshot":
-        """Return this version, or a copy without its checksum if the commits read so far contradict it."""
+        """Return this version, without its checksum if the commits read so far contradict it."""
         tail, checksum = self._replayed, self._checksum
         if tail is None or checksum is None or checksum.agrees_with(tail, is_complete=self._checkpoint is None):
             return self
@@ -146,7 +146,7 @@ class Snapshot:
 
     @property
     def log_id(self) -> str:
-        """Key of this table and version, which changes if the table is created again or the commit is replaced."""
+        """Key of table and version, which changes if the table or commit is replaced."""
         return f"{self.metadata.id} {self.commit_id}"
 
     @property
@@ -166,7 +166,7 @@ class Snapshot:
 
     @cached_property
     def timestamp(self) -> int:
-        """Commit time in ms since the epoch: the in-commit timestamp if enabled, else the file time."""
+        """Commit time in ms since the epoch: in-commit timestamp if enabled, else file time."""
         commit_file = self._segment.commit_file
         if commit_file is not None and records_in_commit_timestamps(self.metadata):
             path = LOG + commit_file.name
@@ -267,7 +267,7 @@ class Snapshot:
         return self._replay(self._checkpoint), self._parts
 
     def _replay(self, checkpoint: CheckpointReader | None) -> Tail:
-        """Return the tail; if its commits are not read yet, read the checkpoint's manifest together with them."""
+        """Return the tail; if it must be read, read the checkpoint's manifest with it."""
         if self._replayed is None:
             # Read the attribute once, because another thread may reset it.
             earlier, commits = self._earlier or (None, 0)
@@ -282,14 +282,14 @@ class Snapshot:
 
     @property
     def _tail_so_far(self) -> tuple[Tail, int] | None:
-        """Tail of this version or of the earlier one that it starts from, and the number of its commits."""
+        """Latest tail that is read, and the number of its commits."""
         earlier = self._earlier
         return earlier if self._replayed is None else (self._replayed, len(self._segment.commits))
 
     def _newest_first(
         self, commits: Sequence[CommitFile], checkpoint: CheckpointReader | None
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield commits newest first, with at most one window of bytes, or one commit, in memory."""
+        """Yield commits newest first, with at most one window in memory."""
         for window in to_windows(reversed(commits)):
             paths = [commit.path for commit in window]
             manifest = None if checkpoint is None else checkpoint.unread_manifest

@@ -1,4 +1,4 @@
-"""Storage interface of the Delta log; `storage` implements it, and tests implement it on a folder."""
+"""Storage interface of the Delta log, implemented by `storage` and by tests."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -39,11 +39,11 @@ class TableStore(Protocol):
         """Return objects, fetched in parallel, in the order of `paths`."""
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` byte ranges of an object, fetched in parallel; adjacent ranges share a request.
+        """Return `[start, end)` byte ranges, fetched in parallel; adjacent ranges share a request.
 
         Callers know the length of the object, so a range past its end raises `errors.Unavailable`: the object was
         replaced.
         """
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:
-        """Return the last `length` bytes of an object (at most all) and its size, with one request."""
+        """Return the last `length` bytes and the object's size, with one request."""

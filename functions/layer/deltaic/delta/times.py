@@ -17,7 +17,7 @@ _LOOK_BACK: Final = 500
 
 
 def increasing(files: Sequence[LogFile]) -> list[int]:
-    """Return the times of commit files (in version order), made strictly increasing, in ms since the epoch."""
+    """Return the times of commit files, made strictly increasing, in ms since the epoch."""
     times: list[int] = []
     for file in files:
         times.append(file.modified if not times else max(file.modified, times[-1] + 1))
@@ -31,7 +31,7 @@ def file_times(listing: LogListing) -> dict[int, int]:
 
 
 def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Mapping[int, int]]:
-    """List the log from about `start` to `end`, and return the listing and the times of its commits.
+    """List the log from about `start` to `end`, and return commit times.
 
     Requests: one listing of a part of the log; if that does not determine the times, one of the complete log.
     """
@@ -43,7 +43,7 @@ def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Map
 
 
 def file_time(store: TableStore, version: int) -> int | None:
-    """Return the time of one commit; None if it does not exist. Sends the same requests as `list_times`."""
+    """Return the time of one commit; None if missing. Sends requests like `list_times`."""
     return list_times(store, version, version)[1].get(version)
 
 

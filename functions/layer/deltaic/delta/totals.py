@@ -29,7 +29,7 @@ _AHEAD: Final = 16 << 20
 
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
-    """Return the totals of the live files of a tail and of checkpoint parts, exact for few files."""
+    """Return the totals of a version's live files, exact for few files."""
     log_count = _count_by_log(tail, parts, exact)
     counts = [log_count] if log_count else [
         _count_lines(tail, part.files) if isinstance(part, LinesPart) else _count_parquet(tail, part) for part in parts
@@ -47,7 +47,7 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
     files_follow: bool,
     exact: int = EXACT,
 ) -> Totals:
-    """Return the totals of the live files that a filter keeps; `table` identifies the table in the cache.
+    """Return the totals of the live files that a filter keeps.
 
     Set `files_follow` if a scan of these files comes next: it can then use the fetched bytes.
     """
@@ -84,7 +84,7 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
     *,
     files_follow: bool,
 ) -> tuple[int, int] | None:
-    """Return files and bytes of the checkpoint that a filter keeps, less the removed ones; None as _count_by_log.
+    """Count a checkpoint's files that a filter keeps, less removed ones; None as _count_by_log.
 
     Reads only partition values and sizes, not paths.
     """
@@ -113,7 +113,7 @@ def _count_filtered_by_log(  # noqa: PLR0913, PLR0917 -- as filtered_totals
 def _count_chosen(
     part: ParquetPart, file_filter: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
 ) -> tuple[int, int] | None:
-    """Return number and bytes of the adds that a filter keeps in row groups; None if that requires paths.
+    """Count the adds in row groups that a filter keeps; None if that requires paths.
 
     With `few`, all columns that a scan of them reads are fetched and kept for it.
     """
@@ -154,7 +154,7 @@ def _read_adds(
 
 
 def _count_by_log(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
-    """Return files and bytes of the checkpoint less the removed ones; None if it is small or unclear."""
+    """Count a checkpoint's files less removed ones; None if it is small or unclear."""
     adds = [part.num_adds for part in parts]
     removed = [remove.size for remove in tail.displaced.values() if remove is not None]
     if None in adds or len(removed) < len(tail.displaced) or sum(filter(None, adds)) <= exact:
@@ -182,7 +182,7 @@ def _count_parquet(
     *,
     files_follow: bool = False,
 ) -> tuple[int, int]:
-    """Return number and bytes of the live files in a Parquet part, of all rows or of the chosen rows."""
+    """Count the live files of a Parquet part, in all rows or the chosen ones."""
     num_files = size = 0
     file = part.file
     leaves = file.leaves("add.path", "add.size")

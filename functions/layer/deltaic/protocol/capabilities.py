@@ -49,7 +49,7 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 def reply(response_format: ResponseFormat, *, end_stream_action: bool = False, async_query: bool = False) -> str:
-    """Return the header of a response. A client fails if the header promises an `endStreamAction` that is missing."""
+    """Return the header of a response, which can promise an `endStreamAction`."""
     # Python clients search this header for "delta", so no other part may contain it.
     text = f"responseformat={response_format}"
     if end_stream_action:

@@ -24,14 +24,14 @@ from deltaic.protocol.query_request import check_max_files, check_start
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Start and end of a change feed, each a version or an instant; no end means the latest version."""
+    """Start and end of a change feed; no end means the latest version."""
 
     start: int | Instant
     end: int | Instant | None
 
 
 class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Read Change Data Feed; the ends of the range are unparsed text until `span` parses them."""
+    """Read Change Data Feed; the range is text until `span` parses it."""
 
     starting_version: str | None
     starting_timestamp: str | None
@@ -68,7 +68,7 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal on all pages: all but the page size and the token."""
+        """Return the parameters that must be equal on all pages."""
         parameters = msgspec.to_builtins(self)
         return {name: value for name, value in parameters.items() if name not in {"maxFiles", "pageToken"}}
 
@@ -90,7 +90,7 @@ class ChangesRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @staticmethod
     def check_range(gate: TableGate, start: int, end: int | None, latest: int) -> tuple[int, int]:
-        """Return the first and last version, inclusive, the last limited to the latest version (step 7).
+        """Return first and last version, inclusive, limited to the latest version (step 7).
 
         Raises InvalidParameter if the range starts after the latest version, after its end, or before the table's start
         version.

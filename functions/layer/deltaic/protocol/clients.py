@@ -18,7 +18,7 @@ _FIRST_WITH_DELTA_CHANGES: Final = (1, 3)
 
 
 def follows_pages(user_agent: str) -> bool:
-    """Return whether a client with this User-Agent reads all pages of a snapshot, even if it did not request pages."""
+    """Return whether this client reads all pages of a snapshot, even unrequested ones."""
     spark = _SPARK.match(user_agent)
     return spark is not None and int(spark[1]) >= _FIRST_MINOR and "Databricks" not in user_agent
 

@@ -27,7 +27,7 @@ ResumePoint: TypeAlias = tuple[int | str, ...]
 
 
 class ListingBinding(msgspec.Struct, frozen=True):
-    """Listing of a list token; share and schema in any spelling, empty if the call has none."""
+    """Listing of a list token; share and schema in any spelling, or empty."""
 
     recipient: str
     call: str
@@ -96,7 +96,7 @@ _Claims = TypeVar("_Claims", _ListClaims, _SealedPage, RefreshClaims)
 def seal_list_token(
     signer: TokenSigner, listing: ListingBinding, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
 ) -> str:
-    """Return the token for the items after the key `after`; None starts from the beginning (`maxResults=0`)."""
+    """Return the token for the items after the key `after`; None restarts (`maxResults=0`)."""
     return _seal(signer, "list", _ListClaims(_normalize(listing), after), now, ttl)
 
 
@@ -136,7 +136,7 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
 
 
 def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
-    """Return the token with which a client requests new URLs for the files of this version."""
+    """Return the token with which a client requests new URLs for this version."""
     return _seal(signer, "refresh", claims, now, ttl)
 
 
@@ -165,7 +165,7 @@ def check_rights(pinned: str, current: str) -> None:
 
 
 def check_log(pinned: str, current: str) -> None:
-    """Raise `InvalidParameter` if the log has another id now; `current` can be the beginning of an id."""
+    """Raise `InvalidParameter` if the log's id changed; `current` can be its beginning."""
     if not pinned.startswith(current):
         raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 
@@ -181,7 +181,7 @@ def _seal(
 
 
 def _decode_claims(contents: TokenContents | None, kind: type[_Claims]) -> _Claims | None:
-    """Return the claims of a token; None if they are invalid, for example of an earlier release."""
+    """Return a token's claims; None if invalid, for example of an earlier release."""
     if contents is None:
         return None
     try:

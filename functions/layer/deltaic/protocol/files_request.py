@@ -1,4 +1,4 @@
-"""Requests for the files of a folder: a page of its listing, and URLs for some files.
+"""Requests for a folder's files: a page of its listing, and URLs of files.
 
 These requests are an extension of this server for recipients who cannot use credentials; OpenSharing defines only
 credentials.
@@ -72,7 +72,7 @@ class UrlsRequest(msgspec.Struct, frozen=True):
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a valid file name, which stays inside the folder when joined.
+    """Return whether a text is a valid file name that stays inside the folder.
 
     Clients cannot request other objects: HTTP clients resolve the dots in a URL (`a//b`, `a/../b`), and object readers
     reject control characters.

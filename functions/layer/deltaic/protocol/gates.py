@@ -28,7 +28,7 @@ class TableGate(msgspec.Struct, frozen=True):
             raise InvalidParameter(f"cdf is not enabled on table {self.full_name}")
 
     def require_credentials(self) -> None:
-        """Reject directory credentials unless all history is shared, because they give access to the complete log."""
+        """Reject directory credentials unless all history is shared, because they expose the complete log."""
         if not self.history_shared:
             raise InvalidParameter(
                 "Temporary table credentials are not supported because history sharing is not enabled on table: "
@@ -41,7 +41,7 @@ class TableGate(msgspec.Struct, frozen=True):
             )
 
     def check_version(self, version: int) -> None:
-        """Reject a version before the start version, whether requested directly, by timestamp or as the latest."""
+        """Reject a version before the start version, however the request selected it."""
         if version < self.start_version:
             raise InvalidParameter(f"You can only query table data since version {self.start_version}.")
 

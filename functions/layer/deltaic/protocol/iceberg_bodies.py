@@ -80,7 +80,7 @@ def signed_request(uri: str, headers: Mapping[str, str]) -> bytes:
 
 
 def status(failure: DeltaicError) -> int:
-    """Return the HTTP status of a failure: 406 for a table that Iceberg clients can never read."""
+    """Return the HTTP status of a failure: 406 for a permanently unreadable table."""
     unreadable = isinstance(failure, UnsupportedOperation | TableUnreadable)
     return HTTPStatus.NOT_ACCEPTABLE if unreadable else failure.status
 

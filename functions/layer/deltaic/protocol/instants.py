@@ -57,7 +57,7 @@ def parse_instant(text: str, parameter: str) -> Instant:
 
 
 def _to_nanoseconds(match: re.Match[str]) -> int | None:
-    """Return the time of a well-formed text; None if a field is out of range (month 13, minute 61)."""
+    """Return the time of a well-formed text; None for a field out of range."""
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
     offset = int(match["offset_hour"] or 0) * 60 + int(match["offset_minute"] or 0)
     if hour > 23 or minute > 59 or second > 59 or int(match["offset_minute"] or 0) > 59 or offset > _MAX_OFFSET_MINUTES:  # noqa: PLR2004 -- the fields of a clock

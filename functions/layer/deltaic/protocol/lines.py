@@ -1,4 +1,4 @@
-"""Lines of an NDJSON response in both formats; the faster renderer must return the same bytes.
+"""Lines of an NDJSON response; the faster renderer must return the same bytes.
 
 A response is a sequence of ASCII lines, each a JSON object with one key, ended by a line feed. It is ASCII because the
 Python client also splits at U+2028 and similar characters, which JSON does not escape. Missing values are omitted,
@@ -51,7 +51,7 @@ def metadata(response_format: ResponseFormat, table: WireMetadata) -> bytes:
 
 
 def file(response_format: ResponseFormat, action: FileAction) -> bytes:
-    """Return the line of one file: `file`, `add`, `cdf` or `remove` in parquet format, else `file`."""
+    """Return a file's line: `file`, or in parquet format its kind of action."""
     if response_format == "delta":
         return line({"file": delta_lines.file(action)})
     return line({action.kind: parquet_lines.file(action)})

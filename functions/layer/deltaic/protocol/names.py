@@ -76,7 +76,7 @@ def check_comment(text: str) -> str:
 
 
 def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return a copy of at most 50 pairs, keys of 1 to 255 and values of at most 1000 characters."""
+    """Return a copy of at most 50 valid pairs; raises `InvalidParameter`."""
     if len(properties) > MAX_PROPERTIES:
         raise InvalidParameter(f"properties has {len(properties)} pairs; at most {MAX_PROPERTIES} are allowed.")
     for name, value in properties.items():

@@ -1,4 +1,4 @@
-"""Choose the response format, or reject a client that would misread the table in every requested format.
+"""Choose the response format, or reject a client that would misread the table.
 
 PROTOCOL.md, "responseFormat": without a header the response is in parquet format; a single format "the server must
 respect"; of a list, parquet may be used "if the table does not have any advanced features". So a single requested

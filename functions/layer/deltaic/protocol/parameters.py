@@ -1,4 +1,4 @@
-"""Parse query strings, and numbers and flags in them; the last value of a repeated parameter counts."""
+"""Parse query strings, numbers and flags; the last value of a repeated parameter counts."""
 
 import re
 from typing import Final
@@ -29,7 +29,7 @@ def from_query_string(query_string: str | bytes) -> dict[str, str]:
 
 
 def integer(text: str, limit: int) -> int | None:
-    """Parse a signed decimal number; None if it is invalid or not in `-limit - 1..limit`."""
+    """Parse a signed decimal number in `-limit - 1..limit`; None if it is invalid."""
     match = _INTEGER.fullmatch(text)
     if match is None:
         return None

@@ -37,7 +37,7 @@ def placement(table: WireMetadata) -> dict[str, Any]:
 
 
 def deletion_vector_error() -> UnsupportedOperation:
-    """Return the error for a file with a deletion vector, because the client would read deleted rows."""
+    """Return the error for a deletion vector, which the client would ignore."""
     return UnsupportedOperation(
         "Unsupported Delta Table Properties: a file of this table has a deletion vector, which the parquet response "
         "format cannot express. Ask for the delta format, or ask the provider to purge the deletion vectors."
@@ -45,7 +45,7 @@ def deletion_vector_error() -> UnsupportedOperation:
 
 
 def file(action: FileAction) -> dict[str, Any]:
-    """Return the File, Add File, CDF File or Remove File object; the last two have no statistics."""
+    """Return the File, Add File, CDF File or Remove File object."""
     if action.deletion_vector is not None:
         raise deletion_vector_error()
     return {
@@ -63,7 +63,7 @@ def file(action: FileAction) -> dict[str, Any]:
 
 
 def _shares_changes(table: WireMetadata) -> bool:
-    """Return whether the change feed is enabled and shared; clients use the feed if this flag is set."""
+    """Return whether the change feed is enabled and shared."""
     if not table.history_shared:
         return False
     return any(

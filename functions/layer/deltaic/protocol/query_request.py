@@ -27,7 +27,7 @@ _PAGE_FIELDS: Final = frozenset({
 
 
 class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """Read Data from a Table: a snapshot (latest, by version, by timestamp), or a range of data changes."""
+    """Read Data from a Table: a snapshot, or a range of data changes."""
 
     predicate_hints: tuple[str, ...]
     """SQL conditions joined by AND; a hint."""
@@ -98,7 +98,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def fingerprint(self) -> Mapping[str, object]:
-        """Return the parameters that must be equal on all pages: all but the page size and the tokens."""
+        """Return the parameters that must be equal on all pages."""
         return {name: value for name, value in msgspec.to_builtins(self).items() if name not in _PAGE_FIELDS}
 
     def _check(self, *, async_query: bool) -> None:
@@ -124,7 +124,7 @@ class QueryRequest(msgspec.Struct, frozen=True, rename="camel"):
             raise InvalidParameter("idempotency_key is required for async query.")
 
     def check_gate(self, gate: TableGate) -> None:
-        """Reject what the table's entry does not allow, and a range that ends before it starts (step 4)."""
+        """Reject what the table's entry does not allow, and a reversed range (step 4)."""
         if self.time_travels:
             gate.require_history()
         for version in (self.version, self.starting_version):

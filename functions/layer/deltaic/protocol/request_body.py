@@ -1,4 +1,4 @@
-"""Parse the JSON body of a request by the rules of protobuf's JSON mapping, as the reference does.
+"""Parse a request's JSON body by the rules of protobuf's JSON mapping.
 
 Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null means absent, and a 64-bit number can
 be a string. Wrong types raise `MalformedRequest` with the reference's wording.

@@ -53,7 +53,7 @@ class VersionRequest(msgspec.Struct, frozen=True):
         return cls(query.get("startingTimestamp"))
 
     def starting_instant(self, gate: TableGate) -> Instant | None:
-        """Return the requested instant; None for the latest version (1: after the lookup of the table).
+        """Return the requested instant; None for the latest version (1: after the lookup).
 
         Raises InvalidParameter if the table's history is not shared, or the text is not a timestamp.
         """
@@ -91,7 +91,7 @@ class MetadataRequest(msgspec.Struct, frozen=True):
         return cls(version, timestamp)
 
     def check_gate(self, gate: TableGate) -> None:
-        """Reject versions and timestamps if the table's history is not shared (1: after the lookup of the table)."""
+        """Reject versions and timestamps if history is not shared (1: after the lookup)."""
         if self.version is not None or self.timestamp is not None:
             gate.require_history()
 
@@ -116,7 +116,7 @@ class QueryResultRequest(msgspec.Struct, frozen=True):
 
 
 class CredentialsRequest(msgspec.Struct, frozen=True):
-    """Temporary table credentials for the table's root, or for a location at or below one of its locations."""
+    """Temporary credentials for a table's root, or a location of the table."""
 
     location: str | None
     """As sent; the caller checks that it belongs to the table."""

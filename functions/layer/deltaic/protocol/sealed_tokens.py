@@ -1,4 +1,4 @@
-"""Seal page, list and refresh tokens, which prove that this server issued them to this recipient.
+"""Seal page, list and refresh tokens, so that the server recognizes its own.
 
 A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([expiry, claims]) | zeros`. The MAC covers
 the kind of token, so that one kind cannot replace another. Padding hides the size of numbers. The contents are
@@ -54,7 +54,7 @@ class TokenSigner:
         self._stream_key = hmac.digest(key, _STREAM, hashlib.sha256)
 
     def seal(self, kind: str, claims: Mapping[str, Any], *, ttl: timedelta, now: float) -> str:
-        """Return a token of `kind` with these claims that expires `ttl` after `now` (seconds since the epoch)."""
+        """Return a token of `kind` with these claims that expires `ttl` after `now`."""
         expires_at = math.floor(now + ttl.total_seconds())
         packed = msgspec.msgpack.encode([expires_at, dict(claims)])
         blob = len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
@@ -63,7 +63,7 @@ class TokenSigner:
         return _encode(mac + self._apply_cipher(mac, blob))
 
     def open(self, kind: str, token: str) -> TokenContents | None:
-        """Return the contents of a token; None unless this key sealed exactly this text as `kind`.
+        """Return a token's contents; None unless this key sealed it as `kind`.
 
         The caller checks the expiry, because it may need the protocol's message for it.
         """
@@ -98,7 +98,7 @@ def _encode(content: bytes) -> str:
 
 
 def _decode(token: str) -> bytes | None:
-    """Return the bytes of a canonical encoding; None for any other text, so that each token has one text."""
+    """Return the bytes of a canonical encoding; None for any other text."""
     if len(token) > _MAX_TOKEN or not token.isascii():
         return None
     try:

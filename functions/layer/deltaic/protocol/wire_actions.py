@@ -1,4 +1,4 @@
-"""Tables and files in the form that the renderers of both formats need, with signed URLs.
+"""Tables and files with signed URLs, as the renderers of both formats need them.
 
 Callers convert actions of the log to these values. The renderers do not look up, filter or sign anything.
 """
@@ -16,7 +16,7 @@ ActionKind: TypeAlias = Literal["file", "add", "cdf", "remove"]
 
 
 def file_id(raw_path: str, scheme: FileIdHash) -> str:
-    """Return the id of a file: lower-case hex of MD5 (`parquet`) or SHA-256 (`delta`) of its path.
+    """Return a file's id: hex MD5 (`parquet`) or SHA-256 (`delta`) of its path.
 
     The path is the `path` of the log's action, neither decoded nor resolved, in UTF-8. The reference server uses the
     same rule, so recipients' caches and streaming offsets survive a change of server.

@@ -1,4 +1,4 @@
-"""Tests of a column's bounds in many files: may a file contain a row that passes?
+"""Tests of a column's bounds: may a file contain a row that passes?
 
 Each test asks whether some row may pass, never whether all do. A negated test is another test, so that no result is
 inverted. Bounds can be wider than the values, or missing; then more files pass.
@@ -25,7 +25,7 @@ _MAX_TRIED: Final = 16
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Facts about a column in each file; a bound that is None or null is unknown.
+    """Facts about a column in each file; a null bound is unknown.
 
     `low` and `high` are on the axis of the column's type; all values other than null and NaN are between them.
     """
@@ -62,7 +62,7 @@ def opposite(verdict: Verdict) -> Verdict:
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """The value is `<`, `<=`, `>`, `>=`, `=` or `<>` a literal; null passes none of them.
+    """The value compares with a literal by the operator; null never passes.
 
     Spark orders NaN above all numbers and equal to itself, and writers can omit NaN from bounds. So a column that may
     contain NaN passes every `>`, unless `no_nan` says that another test of the same row excludes NaN.
@@ -89,7 +89,7 @@ class Compare(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """The value equals one of the literals, whose ends on `axis` are `lows` and `highs`, both ascending."""
+    """The value equals one of the literals between ascending `lows` and `highs`."""
 
     axis: Axis
     lows: tuple[Any, ...]
@@ -97,7 +97,7 @@ class OneOf(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, literals: Sequence[Interval]) -> "OneOf":
-        """Return the test for literals on the same axis that were widened equally, so both ends ascend."""
+        """Return the test for literals on one axis that were widened equally."""
         lows, highs = {literal.low for literal in literals}, {literal.high for literal in literals}
         if len(lows) != len(highs):
             return cls(literals[0].axis, (min(lows),), (max(highs),))
@@ -197,7 +197,7 @@ def _compare_bounds(bounds: pa.Array | None, operator: Literal["<", "<=", ">", "
 
 
 def _round_to_type(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
-    """Round a number up or down to the type; True above and False below the type's range."""
+    """Round a number to the type; True above and False below the type's range."""
     if pa.types.is_integer(type_):
         rounded: int = ceil(value) if up else floor(value)
         return rounded if -INT64 <= rounded < INT64 else rounded > 0

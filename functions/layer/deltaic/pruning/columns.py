@@ -52,7 +52,7 @@ class Columns:
         self._fields = _fields(schema)
 
     def find(self, path: tuple[str, ...]) -> TableColumn | None:
-        """Return the column of a name; None if it is missing, ambiguous, or of an unsupported type."""
+        """Return the column of a name; None if missing, ambiguous or unsupported."""
         column = self._resolve(path)
         # JSON hints have a single name; its dots separate levels if no column name contains them.
         if column is None and len(path) == 1 and "." in path[0] and not _find_fields(self._fields, path[0]):
@@ -60,7 +60,7 @@ class Columns:
         return column
 
     def leaves(self) -> Iterator[tuple[tuple[str, ...], TableColumn]]:
-        """Yield name and column of all columns that `find` supports and that are not structs, in schema order."""
+        """Yield name and column of all supported leaves, in schema order."""
 
         def walk(fields: _Fields, upper_bound: tuple[_Field, ...]) -> Iterator[tuple[_Field, ...]]:
             spelled = Counter(field["name"].lower() for field in fields)

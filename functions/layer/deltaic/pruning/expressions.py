@@ -91,7 +91,7 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """An unsupported part, which can be true, false or null for any row, and so can its negation."""
+    """An unsupported part; it and its negation can be true, false or null."""
 
 
 Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull | And | Or | Not | Unknown
@@ -99,7 +99,7 @@ Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull
 
 
 def conjunction(*predicates: Expression | None) -> Expression | None:
-    """Return the conjunction of the predicates that are not None; None, which selects all rows, without any."""
+    """Return the conjunction of the given predicates; None, without any, selects all rows."""
     present = tuple(predicate for predicate in predicates if predicate is not None)
     if len(present) > 1:
         return And(present)

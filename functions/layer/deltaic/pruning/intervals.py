@@ -169,7 +169,7 @@ def _time_interval(text: str, type_: ColumnType, column: ColumnType, tolerance: 
 
 
 def _zone_spread(literal: str, column: str, *, zoned: bool) -> int:
-    """Return by how many microseconds the client's unknown time zone can shift the literal against the column.
+    """Return the microseconds by which the client's unknown zone can shift the literal.
 
     Local clocks of one zone can jump by up to a day, so two local times do not cancel out.
     """

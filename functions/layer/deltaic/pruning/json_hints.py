@@ -69,7 +69,7 @@ class _TooDeep(Exception):
 
 
 def parse_json(hint: str) -> Expression | None:
-    """Return the predicate; None if the hint is empty, over 1 MiB, deeper than 100 levels, or not JSON."""
+    """Return the predicate; None for a hint that is empty, invalid or too large."""
     if not hint.strip() or len(hint) > MAX_BYTES:
         return None
     try:

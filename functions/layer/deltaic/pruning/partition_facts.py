@@ -15,7 +15,7 @@ from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_po
 
 
 class AbsentValue(Enum):
-    """The partition column is missing in a file's map, so nothing is known about its value."""
+    """Marker for a partition column that is missing in a file's map."""
 
     ABSENT = 0
 
@@ -25,7 +25,7 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
-    """Return the values of one key; None if a file has no map, not this key, or has it twice."""
+    """Return one key's values; None if a file lacks the key or repeats it."""
     count = len(maps)
     if maps.null_count or not count:
         return None
@@ -72,7 +72,7 @@ def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
 
 
 def _interpret(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
-    """Return whether the value may be null, and its text if it may be another value.
+    """Return whether the value may be null, and its possible text.
 
     By the protocol an empty string is null; but for Spark's reader it can be a string, as can Hive's name for null.
     """

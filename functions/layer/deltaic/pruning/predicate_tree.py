@@ -54,7 +54,7 @@ def any_of(nodes: Iterable[Node]) -> Node:
 
 
 def _flatten(nodes: Iterable[Node], kind: type[AllOf] | type[AnyOf], *, nothing: bool) -> list[Node] | bool:
-    """Return the parts of a junction, or its result if one part decides it or no part remains."""
+    """Return a junction's parts, or its result if it is already decided."""
     flat: list[Node] = []
     for node in nodes:
         if node is (not nothing):
@@ -95,7 +95,7 @@ def _join_inequalities(nodes: list[Node]) -> list[Node]:
 def _group_literals(
     nodes: list[Node], operator: Literal["=", "<>"]
 ) -> tuple[list[Node], dict[tuple[TableColumn, Axis], list[Interval]]]:
-    """Return the literals of comparisons with this operator, by column and axis, and all other nodes."""
+    """Return literals of this operator by column and axis, and all other nodes."""
     remaining: list[Node] = []
     groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
     for node in nodes:
@@ -116,7 +116,7 @@ def leaves(node: Node) -> Iterator[Leaf]:
 
 
 def mark_nan_excluded(node: Node) -> Node:
-    """Set `no_nan` for tests of float columns if another test of the same conjunction excludes NaN."""
+    """Set `no_nan` on float tests if a sibling test excludes NaN."""
     if not isinstance(node, AllOf):
         return node
     capped = {

@@ -27,7 +27,7 @@ _MAX_LENGTH: Final = 1000
 
 
 def redacted_predicate(predicate: Expression, metadata: TableMetadata) -> str:
-    """Return columns and operators, such as `day = ? AND site IN (?)`, without the values."""
+    """Return columns and operators without values, such as `day = ?`."""
     columns = Columns(metadata)
     try:
         text = _redact(predicate, columns)

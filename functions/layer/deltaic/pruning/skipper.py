@@ -116,7 +116,7 @@ class Skipper:
     def _evaluate_partitions(
         self, node: Node, maps: pa.MapArray, columns_read: dict[str, pa.StringArray | None]
     ) -> Verdict:
-        """Evaluate tests of partition columns once for each distinct value, and combine them for each file."""
+        """Evaluate tests of partition columns once for each distinct value."""
         columns = {leaf.column for leaf in leaves(node)}
         if len(columns) != 1:
             return _evaluate(node, lambda leaf: self._evaluate_partitions(leaf, maps, columns_read))
@@ -141,7 +141,7 @@ def _to_array(verdict: Verdict, count: int) -> pa.BooleanArray:
 
 
 class _PartitionAnswers(NamedTuple):
-    """Results of a tree for the values of one partition column; immutable, so threads can share it."""
+    """Results of a tree for values of one partition column; immutable and thread-safe."""
 
     node: Node
     column: TableColumn

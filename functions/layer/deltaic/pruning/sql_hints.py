@@ -21,7 +21,7 @@ _PLAIN_ESCAPES: Final = frozenset("\\'\"%_nrt")
 
 
 def parse_sql(hints: Sequence[str]) -> Expression | None:
-    """Return the conjunction of the hints; None if they are missing, too long, or all unreadable."""
+    """Return the conjunction of the hints; None if missing, too long, or unreadable."""
     texts = [hint for hint in hints if isinstance(hint, str) and hint.strip()]
     if not texts or sum(map(len, texts)) > MAX_CHARACTERS:
         return None
@@ -51,7 +51,7 @@ def _parse(text: str) -> Expression:
 
 
 def _literal_test(text: str, tokens: "Sequence[Token]") -> Callable[[Any], bool]:
-    """Return a test of string literals that is false if clients may interpret the literal differently.
+    """Return a test of string literals that is false for ambiguous ones.
 
     Double quotes delimit a string in Spark and a column in standard SQL. Octal, unicode and unknown escapes depend on
     the version and configuration of Spark.

@@ -82,7 +82,7 @@ def _is_number(type_: str) -> bool:
 
 
 def _number(text: str) -> Literal:
-    """Return a number with its Spark type: integer or long if it fits, double with an exponent, else decimal."""
+    """Return a number with its Spark type: integer, long, double or decimal."""
     if "e" in text.lower():
         return Literal(text, "double")
     if not text.isascii() or not text.replace(".", "", 1).isdigit():

@@ -158,7 +158,7 @@ class JsonStatistics:
         return msgspec.defstruct("Values", fields, gc=False, rename=rename)
 
     def facts(self, texts: pa.StringArray) -> dict[TableColumn, Facts]:
-        """Return the facts from statistics, one value per file; null or invalid text gives no facts."""
+        """Return the facts from statistics, one value per file; invalid text gives none."""
         counts, values = self.values(texts)
         rows = integers(counts)
         return {column: _from_values(column, values[column], rows) for column in self._columns}

@@ -57,7 +57,7 @@ def json_type(type_: ColumnType) -> Any:
 
 
 def upper_bound(maximum: str) -> str | None:
-    """Return a string that no value exceeds, from a maximum that may be cut; None if there is none.
+    """Return an upper bound for a maximum that may be cut; None without one.
 
     Spark keeps 32 characters and appends U+FFFD (older) or the last code point, possibly after half a surrogate pair.
     That is not always an upper bound in the order of UTF-8, so every value with the same prefix is allowed.
@@ -99,7 +99,7 @@ def _parse_bounds(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Ar
 
 
 def exact_bounds(values: list[Any], type_: ColumnType) -> pa.Array | None:
-    """Return JSON bounds in the type of their column; null for a bound that is not exactly representable.
+    """Return JSON bounds in their column's type; null if not exactly representable.
 
     None for types without bounds in Delta's statistics, including boolean. `from_typed` returns for each bound the same
     as `from_json` for its text; a cut maximum stays cut.
@@ -139,7 +139,7 @@ def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
 
 
 def _widen_to_float32(doubles: pa.Array, *, upper: bool) -> pa.Array:
-    """Widen bounds by the floats with the same digits; the float 0.1 is greater than the double 0.1.
+    """Widen bounds by the floats with the same digits.
 
     Files store these values as floats, which readers convert to doubles. A bound outside the range of floats was a
     double.
@@ -179,7 +179,7 @@ def _parse_integers(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.
 
 
 def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Widen instants before mid-1972 by a minute, because older Spark rounds local mean time offsets to minutes.
+    """Widen instants before mid-1972 by a minute, for rounded local mean time offsets.
 
     Typed statistics are created from that JSON, and no longer contain the offset.
     """
@@ -219,7 +219,7 @@ def _to_int64(array: pa.Array) -> pa.Array:
 
 
 def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    """Return bounds on the type's axis from a leaf of typed statistics; None for an unsupported type.
+    """Return bounds on the type's axis from typed statistics; None for unsupported types.
 
     The leaf's type can be narrower than the column's, if the column was widened since.
     """

@@ -53,7 +53,7 @@ MAX_TEXT: Final = 128
 
 
 class ColumnType(msgspec.Struct, frozen=True):
-    """A type of a Delta schema; types without an axis (binary, array, variant) support only null tests."""
+    """A type of a Delta schema; types without an axis support only null tests."""
 
     name: str
     precision: int = 0
@@ -81,7 +81,7 @@ def column_type(name: str) -> ColumnType:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text has no unpaired surrogate, which JSON and SQL allow and Arrow rejects."""
+    """Return whether a text has no unpaired surrogate, which Arrow rejects."""
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
@@ -129,7 +129,7 @@ def days(text: str) -> int | None:
 
 
 def microseconds(text: str) -> tuple[int, bool] | None:
-    """Parse a date or time as microseconds since the epoch, and return whether it has a UTC offset.
+    """Parse a time to microseconds since the epoch, and whether it has an offset.
 
     Without an offset, the number is that of the same local time in UTC. Seconds have at most six decimals.
     """
@@ -150,7 +150,7 @@ Value = int | Decimal | float | str
 
 
 def partition_point(text: str, type_: ColumnType) -> tuple[Value, Value] | None:
-    """Parse a partition value to its smallest and largest possible value; None if it is invalid.
+    """Parse a partition value to its smallest and largest possible value, or None.
 
     Delta protocol, "Partition Value Serialization". A timestamp without a zone is in the writer's unknown zone.
     """

@@ -1,4 +1,4 @@
-"""Read the files of a checkpoint as Arrow batches, with as few bytes as the filter allows.
+"""Read a checkpoint's files as Arrow batches, with as few bytes as possible.
 
 Example: a query for `region = 'EU'` over a checkpoint of two row groups.
 

@@ -13,7 +13,7 @@ PARTITION_VALUES: Final = FILE_SCHEMA.field("partitionValues").type
 
 
 def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """Return the paths of the rows, and a mask of the rows that are adds; None if all are.
+    """Return the paths of the rows, and a mask of the adds; None for all.
 
     Paths of other rows are undefined: in an absent struct, some writers write null fields, others empty required
     fields.
@@ -24,7 +24,7 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
 
 
 def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
-    """Return a field of a StructArray or a column of a RecordBatch; None if it is missing."""
+    """Return a field of a StructArray or RecordBatch; None if it is missing."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
         return parent.field(at) if at >= 0 else None
@@ -38,7 +38,7 @@ def partition_values(add: pa.StructArray) -> pa.MapArray:
 
 
 def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
-    """Return the partition values of the rows, with dictionary-encoded text if it was read that way."""
+    """Return the partition values of the rows, dictionary-encoded if they were read so."""
     maps = child(add, "partitionValues")
     is_coded = isinstance(maps, pa.MapArray) and all(
         isinstance(side, pa.DictionaryArray) for side in (maps.keys, maps.items)
@@ -81,7 +81,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
-    """Return `stats_parsed` without view types, with the leaves in `zoned` in UTC; None if the column is missing."""
+    """Return `stats_parsed` without views, `zoned` leaves in UTC; None if missing."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
     if parsed is None or not (zoned or _has_views(parsed.type)):
         return parsed

@@ -1,4 +1,4 @@
-"""Parts of a checkpoint, with their number of adds, the size of the added files, and their other actions.
+"""Parts of a checkpoint, with number and size of added files, and rare actions.
 
 A part is a Parquet file, or the adds in a JSON manifest. Parts do not know which of their files are live.
 """
@@ -37,7 +37,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @property
     def file(self) -> ParquetFile:
-        """The file with its footer, opened at first use; raises TableUnreadable if it is missing or corrupt."""
+        """The opened file with its footer; raises TableUnreadable if missing or corrupt."""
         if self._file is None:
             with reading(self.path):
                 self._file = ParquetFile(self.store, self.path, self.size, self.footer_bytes)
@@ -45,7 +45,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Return whether a row has a deletion vector, by summary or footer; true if neither states it."""
+        """Return whether a row has a deletion vector; true if unknown."""
         if self.summary is not None:
             return self.summary.num_deletion_vectors > 0
         return any(count != 0 for count in self.file.counts("add.deletionVector.storageType"))
@@ -58,7 +58,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @property
     def num_adds(self) -> int | None:
-        """Number of adds, by the summary or footer; None if the footer does not state it."""
+        """Number of adds; None if neither summary nor footer states it."""
         if self.summary is not None:
             return self.summary.num_adds
         counts = self.file.counts("add.path")
@@ -66,7 +66,7 @@ class ParquetPart(msgspec.Struct, dict=True):
 
     @cached_property
     def size_of_adds(self) -> int | None:
-        """Total bytes of the added files; None if sizes and paths are not in the same rows."""
+        """Total bytes of added files; None if sizes and paths are in different rows."""
         if self.summary is not None:
             return self.summary.size_of_adds
         file, groups = self.file, list(range(self.file.footer.num_row_groups))

@@ -63,7 +63,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size()) + (0 if self.rows is None else int(self.rows.nbytes))
 
     def slice(self, first: int, count: int) -> Self:
-        """Return `count` files from `first` on, with positions as if the scan ended before the next file."""
+        """Return `count` files from `first` on, as if the scan ended there."""
         if first == 0 and count >= self.files.num_rows:
             return self
         end = self.position(first + count).row
@@ -71,7 +71,7 @@ class FileBatch(msgspec.Struct, frozen=True):
         return type(self)(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
 
     def position(self, row: int) -> Position:
-        """Return the position of row `row` of `files`; for `files.num_rows`, the start of the next batch."""
+        """Return the position of row `row`; for `files.num_rows`, the next batch's start."""
         if row >= self.files.num_rows:
             return self.start._replace(row=self.start.row + self.num_scanned)
         offset = row if self.rows is None else self.rows[row].as_py()

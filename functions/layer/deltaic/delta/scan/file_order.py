@@ -46,7 +46,7 @@ class Scan(msgspec.Struct, frozen=True):
     """Identifies the table in the cache."""
 
     def run(self, start: Position) -> Generator[FileBatch]:
-        """Yield the live files that the filter keeps, from `start` on, in batches of 1 to `batch_rows`."""
+        """Yield the live files that the filter keeps from `start` on, in non-empty batches."""
         if start.part == 0:
             yield from self._scan_memory(self.later, None, start)
             start = Position(start.base, 1, 0, 0)
@@ -108,7 +108,7 @@ class Scan(msgspec.Struct, frozen=True):
                 yield from self._finish(files, mask, parsed, at_position, is_final=rows.is_final)
 
     def _drop_mentioned(self, batch: FileBatch) -> Iterator[FileBatch]:
-        """Drop files that later commits mention from a batch of the filter, and split it into batches."""
+        """Drop files that later commits mention, and split the batch."""
         mask = self.select_unmentioned(batch.files["path"], batch.files["deletionVector"])
         if mask is not None:
             rows = pc.indices_nonzero(mask) if batch.rows is None else pc.filter(batch.rows, mask)
@@ -125,7 +125,7 @@ class Scan(msgspec.Struct, frozen=True):
         *,
         is_final: bool,
     ) -> Iterator[FileBatch]:
-        """Apply the mask, filter by JSON statistics unless `is_final`, and yield the remaining files with positions."""
+        """Apply the mask, filter by JSON statistics unless `is_final`, and yield the remaining files."""
         num_scanned = files.num_rows
         rows: pa.UInt64Array | None = None
         if mask is not None and mask.true_count < num_scanned:

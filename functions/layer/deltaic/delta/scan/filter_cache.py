@@ -1,4 +1,4 @@
-"""Cache of filter results: the few rows of a checkpoint's row group that a filter keeps.
+"""Cache of filter results: the few rows of a row group that passed.
 
 Results are cached before newer commits are applied, so they are valid for every version with the same checkpoint. A
 filter that keeps many rows of a row group is not cached.
@@ -27,7 +27,7 @@ class FilterCache(msgspec.Struct, frozen=True):
     filter: Hashable
 
     def find(self, groups: Sequence[int]) -> list[FileBatch] | None:
-        """Return the cached rows of these row groups, a batch for each with rows; None if one is not cached."""
+        """Return the cached rows of these row groups; None if one is not cached."""
         batches: list[FileBatch] = []
         for group in groups:
             chosen = self.cache.chosen.get((self.filter, group))
@@ -37,7 +37,7 @@ class FilterCache(msgspec.Struct, frozen=True):
         return batches
 
     def cache_batches(self, batches: Iterator[FileBatch], groups: Sequence[int], first_row: int) -> Iterator[FileBatch]:
-        """Yield the batches of a scan of these row groups, and cache each completely scanned row group.
+        """Yield a scan's batches, and cache each row group that is completely scanned.
 
         `first_row` is the row of the first row group at which the scan starts.
         """
@@ -58,7 +58,7 @@ class FilterCache(msgspec.Struct, frozen=True):
             collected, count = [], 0
 
     def _keep(self, group: int, batches: Sequence[FileBatch], count: int) -> None:
-        """Cache the batches of one row group as one batch that starts at its first row."""
+        """Cache the batches of one row group as a single batch."""
         if count <= _MOST_ROWS:
             chosen = (_concat(batches),) if batches else ()
             self.cache.chosen.put((self.filter, group), chosen, _LEAST_BYTES + sum(batch.nbytes for batch in chosen))

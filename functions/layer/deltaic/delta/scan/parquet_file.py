@@ -1,4 +1,4 @@
-"""Parquet files of the log: one request for the footer, few range requests for column chunks.
+"""Parquet files of the log, read with few range requests.
 
 Uses pyarrow's reader class instead of `pyarrow.parquet`, whose import of `pyarrow.fs` takes 50 ms. `pre_buffer` is off,
 because it keeps all ranges in memory.
@@ -43,7 +43,7 @@ class RangeFile:
         self.closed = False
 
     def read(self, length: int = -1) -> memoryview | bytes:
-        """Return up to `length` bytes from the current position; all remaining bytes for a negative length."""
+        """Return up to `length` bytes from the position; all for a negative length."""
         end = self._size if length < 0 else min(self._at + length, self._size)
         start, self._at = self._at, max(end, self._at)
         if start >= end:
@@ -75,7 +75,7 @@ def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
 
 
 class ParquetFile:
-    """A Parquet file with its footer; threads can share it, because each pass opens its own Cursor."""
+    """A Parquet file with its footer; thread-safe, because each pass has its own Cursor."""
 
     def __init__(self, store: TableStore, path: str, size: int | None, tail: int) -> None:
         self._store = store
@@ -98,7 +98,7 @@ class ParquetFile:
 
     @cached_property
     def zoned(self) -> frozenset[str]:
-        """Dotted paths of INT96 leaves: they are instants, although Arrow reads them without a time zone.
+        """Dotted paths of INT96 leaves, which are instants although Arrow omits the zone.
 
         Spark writes timestamps as INT96 by default, but never those without a time zone.
         """
@@ -163,7 +163,7 @@ class ParquetFile:
         return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in group_ranges]
 
     def fetch(self, ranges: Sequence[tuple[int, int]], blocks: Blocks = NOTHING) -> Blocks:
-        """Return blocks with these ranges; reads missing ranges with at most one call to the store."""
+        """Return blocks with these ranges, with at most one call to the store."""
         buffers, self._prefetched = self._blocks + self._prefetched + blocks, []
         missing = [span for span in ranges if find(buffers, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
@@ -173,12 +173,12 @@ class ParquetFile:
         return buffers + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
     def counts(self, path: str) -> list[int | None]:
-        """Return the number of non-null values of a leaf in each row group; empty if the leaf is missing."""
+        """Return a leaf's number of non-null values by row group; empty without the leaf."""
         leaf = self.columns.get(path)
         return [] if leaf is None else [self.values(group, leaf) for group in range(self.footer.num_row_groups)]
 
     def values(self, group: int, leaf: int) -> int | None:
-        """Return the number of non-null values of a column chunk; None if the footer does not state it."""
+        """Return a column chunk's number of non-null values; None if the footer omits it."""
         chunk = self.footer.row_group(group).column(leaf)
         if chunk.num_values == 0:
             return 0  # without rows, writers may omit statistics
@@ -198,5 +198,5 @@ class Cursor:
         self._reader = parquet.open_reader(blocks, buffered=buffered, coded=coded)
 
     def batches(self, group: int, leaves: Sequence[int], rows: int = _NARROW_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in order, `rows` at a time; the default suits narrow columns."""
+        """Yield the rows of a row group in order, `rows` at a time."""
         yield from self._reader.iter_batches(rows, [group], leaves, use_threads=False)

@@ -121,7 +121,7 @@ class ParquetScan:
             yield _ReadPlan(number, tuple(leaves), rebuilds, selected, is_final, cached_rows, cursor, fetch_bytes)
 
     def _group_windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
-        """Group row groups into windows; the first window is small, so that the first file is sent early."""
+        """Group row groups into windows, the first small so that output starts early."""
         window: list[_ReadPlan] = []
         window_bytes = limit = 0
         for plan in plans:
@@ -156,7 +156,7 @@ class ParquetScan:
                 yield chosen
 
     def _resume(self, plan: _ReadPlan, cursor: RowGroupCursor, first_row: int) -> Iterator[RowBatch]:
-        """Continue a scan of all rows, and cache it again if this scan does not finish it either."""
+        """Continue a scan of all rows, and cache it again if unfinished."""
         with self._cache.keep_unfinished(plan.number, cursor):
             yield from [rows for rows in cursor.rows if rows.end > first_row]
             while (batch := cursor.read()) is not None:
@@ -168,7 +168,7 @@ class ParquetScan:
             self._cache.rows.put(plan.number, tuple(cursor.rows), sum(rows.nbytes for rows in cursor.rows))
 
     def _read_from_start(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[RowBatch]:
-        """Read a row group from its first row on, because rows can be skipped only by decoding them."""
+        """Read a row group from its first row, because rows cannot be skipped undecoded."""
         cursor = self._open(plan, blocks)
         if plan.selected is None or cursor.collects:
             for rows in self._resume(plan, cursor, first_row):

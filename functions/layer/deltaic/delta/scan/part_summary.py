@@ -1,4 +1,4 @@
-"""Summary of a sidecar in the manifest: its totals and bounds of each row group, without reading the sidecar.
+"""Summary of an unread sidecar in the manifest: totals, and bounds by row group.
 
 It is a tag in the sidecar's `tags` (Delta protocol, "Sidecar File Information"), which other readers ignore. It is used
 only for the file with the path and size that it states.
@@ -48,7 +48,7 @@ _summary: Final = msgspec.json.Decoder(PartSummary)
 
 
 def decode_summary(tags: Any, path: str, size: int | None) -> PartSummary | None:
-    """Decode the summary in a sidecar's tags (JSON or Arrow values); None if it is missing or does not match."""
+    """Decode the summary in a sidecar's tags; None if missing or for another file."""
     try:
         text = (tags if isinstance(tags, Mapping) else dict(tags or ())).get(SUMMARY)
         summary = _summary.decode(text) if isinstance(text, str) else None

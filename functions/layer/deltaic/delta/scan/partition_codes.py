@@ -40,7 +40,7 @@ class PartitionCodes(msgspec.Struct, frozen=True):
 
 
 def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCodes | None:
-    """Encode the partition values of the `alive` rows; None if keys are missing or in different orders.
+    """Encode partition values of `alive` rows; None if keys are missing or reordered.
 
     Their text can be dictionary-encoded.
     """

@@ -25,7 +25,7 @@ _DECODED: Final = 3
 
 
 class RowGroupCache:
-    """Cache of the row groups of all tables, with a limit in bytes; safe to share between threads."""
+    """Cache of row groups of all tables, with a limit in bytes; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._budget = MemoryBudget(max_bytes)
@@ -33,7 +33,7 @@ class RowGroupCache:
         """Row groups that were scanned once, with the estimated size of their rows."""
 
     def part(self, table: str, part: str) -> "PartCache":
-        """Return the cache of one part of a table's checkpoint; part identities are unique within a table only."""
+        """Return the cache of one part; part identities are unique within a table only."""
         return PartCache(self._budget, self._readings, (table, part))
 
 
@@ -53,14 +53,14 @@ class PartCache:
         self._read_once: Lru[int, bool] = Lru(readings, part)
 
     def admits(self, number: int, fetched_bytes: int) -> bool:
-        """Return whether to cache the rows of a row group; remembers the call for the next scan."""
+        """Return whether to cache a row group's rows, and remember this scan."""
         if self._read_once.pop(number):
             return True
         self._read_once.put(number, True, fetched_bytes * _DECODED)  # noqa: FBT003 -- a cached value, not a flag
         return False
 
     def pop_cursor(self, number: int, row: int) -> RowGroupCursor | None:
-        """Remove and return a scan that can continue at a row; None if there is none."""
+        """Remove and return a scan that can continue at a row, or None."""
         cursor = self._cursors.pop(number)
         if cursor is not None and not cursor.can_resume_at(row):
             self._cursors.put(number, cursor, cursor.nbytes)
@@ -69,7 +69,7 @@ class PartCache:
 
     @contextmanager
     def keep_unfinished(self, number: int, cursor: RowGroupCursor) -> Iterator[None]:
-        """Cache a cursor at the end of the block if its row group is not finished."""
+        """Cache a cursor after the block if its row group is not finished."""
         try:
             yield
         finally:

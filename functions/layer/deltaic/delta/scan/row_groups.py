@@ -35,7 +35,7 @@ class RowBatch(msgspec.Struct, frozen=True):
         return int(self.files.get_total_buffer_size())
 
     def select_rows(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "RowBatch | None":
-        """Return the rows with a further mask of the row group; None if no row remains."""
+        """Return the rows with a further mask applied; None if no row remains."""
         if mask is None:
             return self
         selected = mask.slice(self.start, self.files.num_rows)

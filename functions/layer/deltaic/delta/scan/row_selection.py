@@ -1,4 +1,4 @@
-"""Select the rows of a row group that a filter keeps, by partition values and typed statistics."""
+"""Select a row group's rows by partition values and typed statistics."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -91,7 +91,7 @@ class Selection:
     def _by_typed_statistics(
         self, group: int, columns: "_SmallColumns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
     ) -> RowChoice:
-        """Filter the rows that partition values have kept; `partitions` is None if they are not needed."""
+        """Filter the rows that partition values kept; `partitions` can be None if not needed."""
         masks: list[pa.BooleanArray] = []
         is_final, adds = True, 0
         for at, batch in enumerate(columns.batches(group)):
@@ -129,7 +129,7 @@ class Selection:
 
 
 class _SmallColumns:
-    """Small columns of row groups, read in ascending order of row groups; `coded` as for Cursor."""
+    """Small columns of row groups, read in ascending order; `coded` as for Cursor."""
 
     def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:
         self._part = part

@@ -32,7 +32,7 @@ _Renderer = Callable[[Any], list[str | None]]
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
-    """Return a function that renders a column of this type as JSON fragments; None for unsupported types."""
+    """Return a function that renders a column as JSON fragments; None for unsupported types."""
     if pa.types.is_struct(kind):
         return _struct_renderer(kind)
     if pa.types.is_timestamp(kind):
