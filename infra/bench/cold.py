@@ -1,11 +1,11 @@
-"""Measures cold starts: `uv run python -m bench.cold` writes `cold.json`, which the report takes up.
+"""Measure cold starts: `uv run python -m bench.cold` writes `cold.json`, which the report includes.
 
-The layer is built as it is deployed, with its bytecode, for the Python that runs this. Each function is started in
-fresh processes that have nothing else on their path; it answers one request over the embedded AWS, and the same one
-again. CPU is that of the whole process, user and system, the median of some runs. What it takes on Lambda is computed:
-a function has memory / 1,769 of a processor, and its price is that of its memory for its time. What the operator's
-commands cost stands beside it. `--before` names another checkout of this repository in which `uv sync` was run: its
-functions start by turns with ours, with the bytecode that their layer may lack.
+The layer is built as for a deployment, with its bytecode, for the Python version that runs this. Each function starts
+in fresh processes with only the layer on their path. It answers one request over the embedded AWS, and the same request
+again. CPU is that of the whole process (user and system), as the median of some runs. The times on Lambda are computed:
+a function has memory / 1,769 of a processor, and its price is that of its memory for its time. The commands of the
+operator are measured too. `--before` names another checkout of this repository with a synced environment: its functions
+start alternately with those of this checkout, with bytecode.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import Any
 from deltaic_ops.deploy.sam_template import ROOT, load_template
 
 from bench.object_store import ObjectStore
-from bench.scenarios import written
+from bench.scenarios import write_logs
 from bench.serving import Service, service
 
 NAME = "cold.json"
@@ -34,18 +34,18 @@ GB_SECOND_USD = 0.0000133334
 """The list price of a GB-second of functions on arm64 (docs/costs.md)."""
 FILES = 1_000
 RUNS = 9
-WHOLE = 1769
-"""MB of memory with which a function has one whole processor (AWS, "Configure Lambda function memory")."""
-LEAST = 512
+FULL_CORE_MB = 1769
+"""MB of memory with which a function has a full processor (AWS, "Configure Lambda function memory")."""
+SMALL_MB = 512
 FUNCTIONS = {
     "authorizer": "Authorizer",
     "list_shares": "ListShares",
     "get_table_metadata": "GetTableMetadata",
     "query_table": "QueryTable",
 }
-AWAY_SECONDS = {"authorizer": 0.005, "list_shares": 0.005, "get_table_metadata": 0.05, "query_table": 0.05}
-"""How long a warm request waits for DynamoDB and S3; assumed."""
-SHOWN = 8
+WAIT_SECONDS = {"authorizer": 0.005, "list_shares": 0.005, "get_table_metadata": 0.05, "query_table": 0.05}
+"""Assumed time that a warm request waits for DynamoDB and S3."""
+SHOWN_PACKAGES = 8
 _LIST = ("share list", "table list bench", "recipient list")
 
 _PROGRAM = """
@@ -68,27 +68,27 @@ warm = min(ask()[0] for _ in range(5))
 print()
 print(json.dumps({"import": imported, "first": first, "warm": warm, "context": answer.get("context")}))
 """
-_IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *(\S+)")
+_IMPORT_LINE = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *(\S+)")
 
 
 def main() -> int:
-    """Measure, print, write."""
+    """Measure, print and write the cold starts."""
     parser = argparse.ArgumentParser(prog="bench.cold", description=__doc__)
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"fresh processes of each function ({RUNS})")
-    parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
-    parser.add_argument("--before", type=Path, help="another checkout of this repository to start beside this one")
-    parser.add_argument("--report", type=Path, default=Path(__file__).parent, help=f"where {NAME} is written")
-    said = parser.parse_args()
-    found = measured(said.state.resolve(), said.runs, said.before and said.before.resolve())
-    (said.report / NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    print("\n".join(section(found)))
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"number of fresh processes of each function ({RUNS})")
+    parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="folder for logs and objects")
+    parser.add_argument("--before", type=Path, help="another checkout of this repository to compare with")
+    parser.add_argument("--report", type=Path, default=Path(__file__).parent, help=f"folder for {NAME}")
+    options = parser.parse_args()
+    results = measure(options.state.resolve(), options.runs, options.before and options.before.resolve())
+    (options.report / NAME).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(section(results)))
     return 0
 
 
-def measured(state: Path, runs: int, before: Path | None = None) -> dict[str, Any]:
-    """Build the layer, start every function so many times, and the command line."""
+def measure(state: Path, runs: int, before: Path | None = None) -> dict[str, Any]:
+    """Build the layer, and measure starts of every function and of some commands."""
     state.mkdir(parents=True, exist_ok=True)
-    folders = written(state / "logs", [FILES], print)
+    folders = write_logs(state / "logs", [FILES], print)
     processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
     with tempfile.TemporaryDirectory() as folder, ObjectStore(state) as objects:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -97,20 +97,20 @@ def measured(state: Path, runs: int, before: Path | None = None) -> dict[str, An
         if before is not None:
             theirs = (build_layer(before, Path(folder) / "before", processor, version), before)
         locations = {name: objects.put_table(path) for name, path in folders.items()}
-        with service(objects, locations, Path(folder)) as running:
+        with service(objects, locations, Path(folder)) as running_service:
             functions: dict[str, Any] = {}
             recipient: Any = None
             for name in FUNCTIONS:
-                event = _event(name, running.token, next(reversed(locations)), recipient)
-                functions[name], told = _function(ours, theirs, name, running, event, runs)
-                recipient = recipient or told
-            variables = dict(running.environment)
+                event = _event(name, running_service.token, next(reversed(locations)), recipient)
+                functions[name], context = _function(ours, theirs, name, running_service, event, runs)
+                recipient = recipient or context
+            variables = dict(running_service.environment)
             commands = {line: _command(line, variables, runs) for line in ("--help", *_LIST)}
     return {"python": sys.version.split()[0], "runs": runs, "functions": functions, "commands": commands}
 
 
 _Code = tuple[Path, Path]
-"""A layer, and the checkout that has its functions."""
+"""The packages of a layer, and the checkout with its functions."""
 
 
 def build_layer(checkout: Path, target: Path, architecture: str, python: str, layer: str = "layer") -> Path:
@@ -128,35 +128,35 @@ def build_layer(checkout: Path, target: Path, architecture: str, python: str, la
     return target / "python"
 
 
-def _function(  # noqa: PLR0913, PLR0917 -- whose code, and what it is asked
-    ours: _Code, theirs: _Code | None, name: str, running: Service, event: Any, runs: int
+def _function(  # noqa: PLR0913, PLR0917 -- two versions of the code, and a request
+    ours: _Code, theirs: _Code | None, name: str, running_service: Service, event: Any, runs: int
 ) -> tuple[dict[str, Any], Any]:
-    """Return what a function cost, and whom the authorizer recognised."""
-    command, variables = _start(ours, name, running)
-    answers, others = [], []
+    """Return the cost of a function's starts, and the context that the authorizer returned."""
+    command, variables = _interpreter(ours, name, running_service)
+    answers, other_answers = [], []
     for _ in range(runs):
-        answers.append(_asked(ours, name, running, event))
+        answers.append(_run_once(ours, name, running_service, event))
         if theirs is not None:
-            others.append(_asked(theirs, name, running, event))
+            other_answers.append(_run_once(theirs, name, running_service, event))
     process = subprocess.run(
         [*command, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
     )
-    took: Counter[str] = Counter()
+    durations: Counter[str] = Counter()
     for line in process.stderr.splitlines():
-        if one := _IMPORTED.match(line):
-            took[_package(one[2])] += int(one[1])
+        if match := _IMPORT_LINE.match(line):
+            durations[_package(match[2])] += int(match[1])
     figures = {
-        **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
-        **({"before": median(answer["import"] + answer["first"] for answer in others)} if others else {}),
+        **{key: median(answer[key] for answer in answers) for key in ("import", "first", "warm")},
+        **({"before": median(answer["import"] + answer["first"] for answer in other_answers)} if other_answers else {}),
         "memory": load_template(parameters={"DataBuckets": "arn:aws:s3:::lake"}).functions[FUNCTIONS[name]].memory,
-        "modules": len(_IMPORTED.findall(process.stderr)),
-        "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
+        "modules": len(_IMPORT_LINE.findall(process.stderr)),
+        "packages": {package: microseconds / 1000 for package, microseconds in durations.most_common(SHOWN_PACKAGES)},
     }
     return figures, answers[0]["context"]
 
 
-def _asked(code: _Code, name: str, running: Service, event: Any) -> dict[str, Any]:
-    command, variables = _start(code, name, running)
+def _run_once(code: _Code, name: str, running_service: Service, event: Any) -> dict[str, Any]:
+    command, variables = _interpreter(code, name, running_service)
     done = subprocess.run(
         [*command, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
     )
@@ -164,18 +164,17 @@ def _asked(code: _Code, name: str, running: Service, event: Any) -> dict[str, An
     return answer
 
 
-def _start(code: _Code, name: str, running: Service) -> tuple[list[str], dict[str, str]]:
-    """Return the interpreter and the variables of a function."""
+def _interpreter(code: _Code, name: str, running_service: Service) -> tuple[list[str], dict[str, str]]:
     layer, checkout = code
     folder = checkout / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
     variables = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_"))},
-        **running.environment,
+        **running_service.environment,
         "RESPONSE_STREAMING": "disabled",
         "POWERTOOLS_METRICS_DISABLED": "false",
         "PYTHONPATH": os.pathsep.join([str(folder), str(layer)]),
     }
-    # As on Lambda: no site-packages but the layer's, and no bytecode written on the way.
+    # As on Lambda: only the layer's packages, and no bytecode is written.
     return [sys.executable, "-S", "-B"], variables
 
 
@@ -184,7 +183,7 @@ def _package(module: str) -> str:
 
 
 def _event(name: str, token: str, table: str, recipient: Any) -> dict[str, Any]:
-    """Return the request of `events/` for this function, from the benchmark's recipient for the benchmark's table."""
+    """Return the request of `events/` for a function, with the recipient and table of the benchmark."""
     event: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text(encoding="utf-8"))
     if name == "authorizer":
         return {**event, "authorizationToken": f"Bearer {token}"}
@@ -205,60 +204,60 @@ def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, fl
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         walls.append(time.perf_counter() - began)
         cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    # The first one writes the bytecode that every later one finds.
+    # The first run writes the bytecode for the later ones.
     return {"wall": median(walls[1:]), "CPU": median(cpus[1:])}
 
 
 def section(figures: Mapping[str, Any]) -> list[str]:
-    """Return the report's section."""
+    """Return the section of the report."""
     lines = [
-        f"`uv run python -m bench.cold`, Python {figures['python']}, median of {figures['runs']} fresh processes: the",
-        "layer as deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda come from",
-        f"these CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
+        f"Medians of {figures['runs']} fresh processes with Python {figures['python']} and the deployed layer, without",
+        f"SnapStart. Times and prices on Lambda are computed from CPU at memory / {FULL_CORE_MB:,} of a processor,",
+        f"plus an assumed wait of {_WAIT_TEXT} for AWS. `uv run python -m bench.cold` repeats this.",
         "",
         _HEAD,
         "|" + "---|" * (_HEAD.count("|") - 1),
     ]
-    for name, one in figures["functions"].items():
-        cold, warm, away = one["import"] + one["first"], one["warm"], AWAY_SECONDS[name]
-        sizes = (one["memory"], LEAST)
-        times = [f"{each * 1000:.0f} ms" for each in (one["import"], cold, warm)]
-        starts = [f"{seconds(cold, size, away):.2f} s" for size in sizes]
-        prices = [f"{usd(cpu, size, away):.2f}" for cpu in (cold, warm) for size in sizes]
-        cells = [name, str(one["modules"]), *times, f"{one['memory']:,} MB", *starts, *prices]
+    for name, function in figures["functions"].items():
+        cold, warm, wait = function["import"] + function["first"], function["warm"], WAIT_SECONDS[name]
+        sizes = (function["memory"], SMALL_MB)
+        times = [f"{each * 1000:.0f} ms" for each in (function["import"], cold, warm)]
+        starts = [f"{seconds(cold, size, wait):.2f} s" for size in sizes]
+        prices = [f"{usd(cpu, size, wait):.2f}" for cpu in (cold, warm) for size in sizes]
+        cells = [name, str(function["modules"]), *times, f"{function['memory']:,} MB", *starts, *prices]
         lines.append(f"| {' | '.join(cells)} |")
-    if beside := {name: one for name, one in figures["functions"].items() if "before" in one}:
-        lines += ["", "Import and first answer of the version before, by turns, its layer compiled too:", ""]
-        for name, one in beside.items():
-            times = one["before"] / (one["import"] + one["first"])
-            lines.append(f"* {name}: {one['before'] * 1000:.0f} ms, {times:.2f} times as much")
-    lines += ["", "What is imported, by `python -X importtime`, ms:", ""]
-    for name, one in figures["functions"].items():
-        parts = ", ".join(f"{package} {took:.0f}" for package, took in one["packages"].items())
+    if before := {name: function for name, function in figures["functions"].items() if "before" in function}:
+        lines += ["", "Import and first answer of the previous version, measured alternately, also with bytecode:", ""]
+        for name, function in before.items():
+            times = function["before"] / (function["import"] + function["first"])
+            lines.append(f"* {name}: {function['before'] * 1000:.0f} ms, {times:.2f} times as much")
+    lines += ["", "Import times by package in ms, from `python -X importtime`:", ""]
+    for name, function in figures["functions"].items():
+        parts = ", ".join(f"{package} {milliseconds:.0f}" for package, milliseconds in function["packages"].items())
         lines.append(f"* {name}: {parts}")
-    lines += ["", "The command line, with its bytecode, over the embedded AWS:", ""]
+    lines += ["", "Commands, with bytecode, over the embedded AWS:", ""]
     lines += ["| command | wall | CPU |", "|---|---|---|"]
-    for command, one in figures["commands"].items():
-        lines.append(f"| `deltaic {command}` | {one['wall'] * 1000:.0f} ms | {one['CPU'] * 1000:.0f} ms |")
+    for command, function in figures["commands"].items():
+        lines.append(f"| `deltaic {command}` | {function['wall'] * 1000:.0f} ms | {function['CPU'] * 1000:.0f} ms |")
     return lines
 
 
-def seconds(cpu: float, memory: int, away: float) -> float:
-    """Return how long so much computing and waiting takes in a function of so many MB."""
-    return cpu * WHOLE / min(memory, WHOLE) + away
+def seconds(cpu: float, memory: int, wait: float) -> float:
+    """Return the duration of some CPU and waiting seconds in a function with this memory in MB."""
+    return cpu * FULL_CORE_MB / min(memory, FULL_CORE_MB) + wait
 
 
-def usd(cpu: float, memory: int, away: float) -> float:
-    """Return the list price of a million of them."""
-    return seconds(cpu, memory, away) * memory / 1024 * 1_000_000 * GB_SECOND_USD
+def usd(cpu: float, memory: int, wait: float) -> float:
+    """Return the list price of a million such requests."""
+    return seconds(cpu, memory, wait) * memory / 1024 * 1_000_000 * GB_SECOND_USD
 
 
-_AWAY_SAID = f"{min(AWAY_SECONDS.values()) * 1000:.0f} to {max(AWAY_SECONDS.values()) * 1000:.0f} ms"
+_WAIT_TEXT = f"{min(WAIT_SECONDS.values()) * 1000:.0f} to {max(WAIT_SECONDS.values()) * 1000:.0f} ms"
 
 
 _HEAD = (
-    "| function | modules | CPU: import | and first answer | a warm answer | memory | cold start "
-    f"| at {LEAST} MB | a million cold, USD | at {LEAST} MB | a million warm, USD | at {LEAST} MB |"
+    "| function | modules | CPU: import | import and first answer | warm answer | memory | cold start "
+    f"| at {SMALL_MB} MB | million cold, USD | at {SMALL_MB} MB | million warm, USD | at {SMALL_MB} MB |"
 )
 
 

@@ -1,4 +1,4 @@
-"""Figures of our parts alone: signing and rendering without HTTP, and the imports of each function."""
+"""Measure parts of the server alone: signing and rendering without HTTP, and the imports of each function."""
 
 import base64
 import hashlib
@@ -25,24 +25,24 @@ began, worked = time.perf_counter(), time.process_time()
 import app
 print(time.perf_counter() - began, time.process_time() - worked)
 """
-"""Without what the layer does not ship: pyarrow would import it because it is there."""
+"""Imports a function without packages that the layer lacks: pyarrow imports them if they are installed."""
 
 
 def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
-    """Return how long a fresh interpreter takes to import an endpoint's function, wall and CPU; the least of some."""
+    """Return the seconds to import an endpoint's function in a fresh interpreter, wall and CPU; each a minimum."""
     folder = ROOT / "functions" / "api" / endpoint
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
     runs = []
     for _ in range(times):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", _IMPORT], env=environment, cwd=folder, capture_output=True, text=True, check=True
         )
-        runs.append([float(seconds) for seconds in done.stdout.splitlines()[-1].split()])
+        runs.append([float(seconds) for seconds in result.stdout.splitlines()[-1].split()])
     return min(wall for wall, _ in runs), min(cpu for _, cpu in runs)
 
 
 def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
-    """Return some files of a measured table, and what signs them with a session token of so many characters."""
+    """Return some files of a measured table, and a signer of their URLs with a session token of this length."""
     import msgspec
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import to_file_batch
@@ -64,21 +64,21 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
 
 
 def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
-    """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
+    """Return microseconds of CPU per line, from an Arrow batch and from the cache; the minimum of five runs."""
     from deltaic.sharing.audit_record import ResponseMetrics
     from deltaic.sharing.lines import rendering
     from deltaic.sharing.lines.line_cache import LineCache, VersionLines
 
     batch, urls = files_and_urls(lines, token_length)
     style = rendering.FileStyle("parquet", "parquet")
-    kept = VersionLines(LineCache(1 << 30), "bench", None)
+    cached_lines = VersionLines(LineCache(1 << 30), "bench", None)
     figures = {}
-    for what, known in (("made anew", None), ("from kept parts", kept)):
+    for kind, lines_cache in (("new lines", None), ("cached lines", cached_lines)):
         best = float("inf")
         for _ in range(5):
             began = time.process_time()
-            for _chunk in rendering.render(batch, urls, style, ResponseMetrics(), known):
+            for _chunk in rendering.render(batch, urls, style, ResponseMetrics(), lines_cache):
                 pass
             best = min(best, time.process_time() - began)
-        figures[what] = best / lines * 1e6
+        figures[kind] = best / lines * 1e6
     return figures

@@ -1,9 +1,8 @@
-"""Measures what a dataset's run costs: `uv run python -m bench.datasets [--rows 20000000] [--rounds 1] [--report]`.
+"""Measure the cost of a dataset's run: `uv run python -m bench.datasets [--rows 20000000] [--rounds 1] [--report]`.
 
-Rows of CSV are read and written as a Delta table by Spark alone (the floor), and as datasets, in one warm session. CPU
-is that of the whole JVM, the compiler's and the collector's too, the least of some rounds; seconds on a clock would be
-those of whoever else is busy. Cases are held to multiples of the floor, those of a view and of a fresh process to
-what stands beside them.
+In one warm session, rows of CSV files are written to a Delta table, by Spark alone (the baseline) and by datasets. CPU
+is that of the whole JVM with its compiler and garbage collector, as the minimum of some rounds; unlike elapsed time, it
+hardly depends on other work of the machine. The goals are ratios to the baseline, or to the case in the column `to`.
 """
 
 import argparse
@@ -38,24 +37,24 @@ if TYPE_CHECKING:
 NAME = "datasets.md"
 ROWS, FEW = 900_000, 30_000
 PARTS = ("rows", "merge", "scd2", "view", "fresh")
-PLAIN, FIRST = "plain read and write", "view, first refresh"
+BASELINE, FIRST_REFRESH = "plain read and write", "view, first refresh"
 GOALS = {
-    PLAIN: (PLAIN, None),
-    "4 expectations": (PLAIN, 1.3),
-    "4 expectations, quarantine": (PLAIN, 1.3),
-    "8 expectations, merge into a new table": (PLAIN, 2.0),
-    "8 expectations, merge, same files again": (PLAIN, 0.1),
-    "8 expectations, scd2 into a new table": (PLAIN, 2.0),
-    "8 expectations, scd2, same files again": (PLAIN, 0.1),
-    "view, any 1 %": (FIRST, None),
-    "view, the last 1 % after that": (FIRST, 0.33),
+    BASELINE: (BASELINE, None),
+    "4 expectations": (BASELINE, 1.3),
+    "4 expectations, quarantine": (BASELINE, 1.3),
+    "8 expectations, merge into a new table": (BASELINE, 2.0),
+    "8 expectations, merge, same files again": (BASELINE, 0.1),
+    "8 expectations, scd2 into a new table": (BASELINE, 2.0),
+    "8 expectations, scd2, same files again": (BASELINE, 0.1),
+    "view, any 1 %": (FIRST_REFRESH, None),
+    "view, the last 1 % after that": (FIRST_REFRESH, 0.33),
 }
 OVERWRITE = {"mode": "overwrite"}
 MERGE = {"mode": "merge", "keys": ["id"]}
 SCD2 = {"mode": "scd2", "keys": ["id"], "at": "at"}
 SITES = ("oslo", "rome", "bern", "graz")
 SCHEMA = "id BIGINT, site STRING, day DATE, dose DOUBLE, grade INT, note STRING, at TIMESTAMP"
-MADE = (
+COLUMNS_SQL = (
     "id",
     "element_at(array('oslo', 'rome', 'bern', 'graz'), CAST(1 + id * 7 % 4 AS INT)) AS site",
     "date_add(DATE'2026-01-01', CAST(id % 300 AS INT)) AS day",
@@ -65,23 +64,23 @@ MADE = (
     "concat('note ', CAST(rand(2) * 1000 AS INT)) AS note",
     "timestamp_seconds(1767225600 + id % 100000) AS at",
 )
-OF_ROWS = (
+ROW_RULES = (
     {"expect": "not_null", "columns": ["id", "site"]},
     {"expect": "range", "column": "grade", "min": 0, "max": 9},
     {"expect": "accepted_values", "column": "site", "values": list(SITES)},
     {"expect": "sql", "condition": "dose <= 100"},
 )
-OF_ALL = (
+TABLE_RULES = (
     {"expect": "range", "column": "dose", "min": 0},
     {"expect": "unique", "columns": ["id"]},
     {"expect": "row_count", "min": 1},
     {"expect": "not_null", "columns": ["day"]},
 )
-TOLD = {"comment": "Doses by site", "columns": {"id": "the dose", "dose": "in mg"}, "cluster_by": ["site"]}
+TABLE_SETTINGS = {"comment": "Doses by site", "columns": {"id": "the dose", "dose": "in mg"}, "cluster_by": ["site"]}
 
 
-class _Nobody(Leases):
-    """Leases of one writer, on nobody's disk."""
+class _NoLeases(Leases):
+    """Empty implementation of leases, because there is only one writer."""
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None: ...
 
@@ -90,160 +89,159 @@ class _Nobody(Leases):
     def release(self, location: str, holder: str) -> None: ...
 
 
-CATALOG = Catalog(_Nobody(""), CatalogAdmin("", ""))
-"""Nothing is shared, so that its entries are never asked for."""
+CATALOG = Catalog(_NoLeases(""), CatalogAdmin("", ""))
+"""A catalog without connection: nothing is shared."""
 
 
 def main() -> None:
-    """Measure, print, and write the table beside the report if that is asked for."""
+    """Measure and print the table; with --report, write it next to the report."""
     parser = argparse.ArgumentParser(prog="bench.datasets", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--memory", default="2g", help="Java's heap")
-    parser.add_argument("--only", choices=PARTS, action="append", help="measure these parts")
+    parser.add_argument("--memory", default="2g", help="heap size of the JVM")
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this part; repeatable")
     parser.add_argument("--report", action="store_true", help=f"write {NAME}")
     parser.add_argument("--fresh", type=Path, help=argparse.SUPPRESS)
-    said = parser.parse_args()
-    if said.fresh:
-        print(_process(said.fresh))
+    options = parser.parse_args()
+    if options.fresh:
+        print(_run_and_measure(options.fresh))
         return
-    parts = said.only or PARTS
+    parts = options.only or PARTS
     with tempfile.TemporaryDirectory() as folder:
-        spark = session("bench", memory=said.memory)
+        spark = session("bench", memory=options.memory)
         try:
-            measured = Measured(spark, Path(folder), said.rows)
-            for number in range(said.rounds):
-                measured.round(number, parts)
-            written(spark, Path(folder) / "few", FEW)
+            benchmark = DatasetBenchmark(spark, Path(folder), options.rows)
+            for number in range(options.rounds):
+                benchmark.round(number, parts)
+            write_rows(spark, Path(folder) / "few", FEW)
         finally:
             stop(spark)
-        least = {name: min(seconds) for name, seconds in measured.seconds.items()}
+        minimum = {name: min(seconds) for name, seconds in benchmark.seconds.items()}
         if "fresh" in parts:
-            least["a fresh process"] = min(_fresh(Path(folder)) for _ in range(said.rounds))
-    print(page(said.rows, least))
-    if said.report:
-        _write(said.rows, page(said.rows, least))
+            minimum["a fresh process"] = min(_fresh_process(Path(folder)) for _ in range(options.rounds))
+    print(page(options.rows, minimum))
+    if options.report:
+        _write(options.rows, page(options.rows, minimum))
 
 
-class Measured:
-    """The cases, each with its CPU seconds of every round."""
+class DatasetBenchmark:
+    """The measured cases, with CPU seconds of every round."""
 
     def __init__(self, spark: "SparkSession", folder: Path, rows: int) -> None:
         self.spark, self._folder, self._rows = spark, folder, rows
         self._pid = java_process(spark)
         self.seconds: dict[str, list[float]] = {}
-        written(spark, folder / "csv", rows)
+        write_rows(spark, folder / "csv", rows)
 
     def round(self, number: int, parts: Sequence[str]) -> None:
-        """Run every case once, over tables of its own."""
-        place = self._folder / str(number)
+        """Run every case once, with new tables."""
+        folder = self._folder / str(number)
         source = self.spark.read.csv(str(self._folder / "csv"), schema=SCHEMA, header=True, mode="FAILFAST")
-        self._timed(PLAIN, lambda: source.write.format("delta").save(str(place / "plain")))
+        self._timed(BASELINE, lambda: source.write.format("delta").save(str(folder / "plain")))
         if "rows" in parts:
-            mixed = of("fail", OF_ROWS[::2]) + of("drop", OF_ROWS[1::2])
-            self._run("4 expectations", place / "failed", OVERWRITE, mixed)
-            self._run("4 expectations, quarantine", place / "aside", OVERWRITE, of("quarantine", OF_ROWS))
+            mixed = with_action("fail", ROW_RULES[::2]) + with_action("drop", ROW_RULES[1::2])
+            self._run("4 expectations", folder / "failed", OVERWRITE, mixed)
+            self._run("4 expectations, quarantine", folder / "aside", OVERWRITE, with_action("quarantine", ROW_RULES))
         for mode, write in (("merge", MERGE), ("scd2", SCD2)):
             if mode in parts:
-                expected = of("quarantine", OF_ROWS) + of("fail", OF_ALL)
-                self._run(f"8 expectations, {mode} into a new table", place / mode, write, expected)
-                self._run(f"8 expectations, {mode}, same files again", place / mode, write, expected)
+                rules = with_action("quarantine", ROW_RULES) + with_action("fail", TABLE_RULES)
+                self._run(f"8 expectations, {mode} into a new table", folder / mode, write, rules)
+                self._run(f"8 expectations, {mode}, same files again", folder / mode, write, rules)
                 for file in (self._folder / "csv").iterdir():
                     file.touch()
-                self._run(f"8 expectations, {mode}, same rows in new files", place / mode, write, expected)
+                self._run(f"8 expectations, {mode}, same rows in new files", folder / mode, write, rules)
         if "view" in parts:
-            self._view(place)
+            self._view(folder)
 
-    def _run(self, name: str, location: Path, write: Mapping[str, Any], expected: Sequence[Mapping[str, Any]]) -> None:
-        run = declared(self._folder / "csv", location, write, expected, name)
+    def _run(self, name: str, location: Path, write: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> None:
+        run = dataset_run(self._folder / "csv", location, write, rules, name)
         self._timed(name, lambda: build(self.spark, run, CATALOG, silent))
 
-    def _view(self, place: Path) -> None:
+    def _view(self, folder: Path) -> None:
         rows = self.spark.read.csv(str(self._folder / "csv"), schema=SCHEMA, header=True)
-        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(place / "source"))
+        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(folder / "source"))
         sql = "SELECT id, site, day, dose, grade, note FROM source WHERE site = current_recipient('site')"
-        table = SourceTable("a.b.source", str(place / "source"))
-        view = Definition("a.b.view", str(place / "view"), sql, table, key=("id",))
+        table = SourceTable("a.b.source", str(folder / "source"))
+        view = Definition("a.b.view", str(folder / "view"), sql, table, key=("id",))
         audiences = [Audience(site, {"site": site}) for site in SITES]
-        # The spread change comes first: it must leave the files in ranges of keys, or the next one reads all of them.
+        # The change of any 1 % comes first: it must keep files in ranges of keys, or the next refresh reads all files.
         last = f"id >= {self._rows * 99 // 100}"
-        changes = {FIRST: "", "view, any 1 %": "id % 101 = 3", "view, the last 1 % after that": last}
+        changes = {FIRST_REFRESH: "", "view, any 1 %": "id % 101 = 3", "view, the last 1 % after that": last}
         for name, changed in changes.items():
             if changed:
-                DeltaTable.forPath(self.spark, str(place / "source")).update(changed, {"dose": "dose + 1"})
-            own, known = self.spark.newSession(), SITES if changed else ()
-            self._timed(name, partial(refresh, own, view, audiences, known, name))
+                DeltaTable.forPath(self.spark, str(folder / "source")).update(changed, {"dose": "dose + 1"})
+            session, existing = self.spark.newSession(), SITES if changed else ()
+            self._timed(name, partial(refresh, session, view, audiences, existing, name))
 
     def _timed(self, name: str, work: Callable[[], object]) -> None:
         before = cpu_seconds(self._pid)
         work()
-        spent = cpu_seconds(self._pid) - before
-        self.seconds.setdefault(name, []).append(spent)
-        print(f"{time.strftime('%H:%M:%S')}  {name}: {spent:.1f} s", file=sys.stderr, flush=True)
+        cpu = cpu_seconds(self._pid) - before
+        self.seconds.setdefault(name, []).append(cpu)
+        print(f"{time.strftime('%H:%M:%S')}  {name}: {cpu:.1f} s", file=sys.stderr, flush=True)
 
 
 def java_process(spark: "SparkSession") -> int:
-    """Return the id of the JVM's process."""
-    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public way to it
+    """Return the process id of the JVM."""
+    gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public access
     return int(gateway.proc.pid)
 
 
-def written(spark: "SparkSession", folder: Path, rows: int) -> None:
-    """Write rows of CSV, of which two in a thousand fail an expectation."""
-    spark.range(rows).selectExpr(*MADE).write.csv(str(folder), header=True)
+def write_rows(spark: "SparkSession", folder: Path, rows: int) -> None:
+    """Write rows as CSV; two in a thousand fail an expectation."""
+    spark.range(rows).selectExpr(*COLUMNS_SQL).write.csv(str(folder), header=True)
 
 
-def of(action: str, expectations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return expectations with what becomes of rows that fail them."""
-    return [{**one, "action": action} for one in expectations]
+def with_action(action: str, expectations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return expectations with an action for rows that fail."""
+    return [{**rule, "action": action} for rule in expectations]
 
 
-def declared(
-    rows: Path, location: Path, write: Mapping[str, Any], expected: Sequence[Mapping[str, Any]], run_id: str
+def dataset_run(
+    rows: Path, location: Path, write: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], run_id: str
 ) -> Run:
     """Return a run of a dataset."""
     source = {"format": "csv", "paths": [str(rows)], "schema": SCHEMA}
-    target = {"location": str(location), **TOLD}
-    said = {"name": "doses", "sources": {"doses": source}, "target": target, "write": write, "expectations": expected}
-    return Run(dataset_of(yaml.safe_dump(said), "doses.yaml")[0], run_id)
+    target = {"location": str(location), **TABLE_SETTINGS}
+    content = {"name": "doses", "sources": {"doses": source}, "target": target, "write": write, "expectations": rules}
+    return Run(dataset_of(yaml.safe_dump(content), "doses.yaml")[0], run_id)
 
 
-def _fresh(folder: Path) -> float:
-    """Return the CPU seconds of the JVM of a job in a process of its own."""
-    words = [sys.executable, "-m", "bench.datasets", "--fresh", str(folder)]
-    return float(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
+def _fresh_process(folder: Path) -> float:
+    command = [sys.executable, "-m", "bench.datasets", "--fresh", str(folder)]
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def _process(folder: Path) -> float:
+def _run_and_measure(folder: Path) -> float:
     spark = session("bench")
-    expected = of("quarantine", OF_ROWS) + of("fail", OF_ALL)
+    rules = with_action("quarantine", ROW_RULES) + with_action("fail", TABLE_RULES)
     location = folder / f"fresh-{time.time_ns()}"
-    build(spark, declared(folder / "few", location, MERGE, expected, "run"), CATALOG, _shown)
-    spent = cpu_seconds(java_process(spark))
+    build(spark, dataset_run(folder / "few", location, MERGE, rules, "run"), CATALOG, _show_step)
+    cpu = cpu_seconds(java_process(spark))
     stop(spark)
-    return spent
+    return cpu
 
 
-def _shown(now: Step) -> None:
+def _show_step(now: Step) -> None:
     if now.seconds is not None:
         print(f"    {now.text}: {now.seconds:.1f} s", file=sys.stderr, flush=True)
 
 
-def page(rows: int, least: Mapping[str, float]) -> str:
-    """Return the table of one number of rows."""
-    lines = ["| case | CPU seconds | times | of | goal |", "|---|---|---|---|---|"]
-    for name, seconds in least.items():
-        floor, goal = GOALS.get(name, (PLAIN, None))
-        ratio = f"{seconds / least[floor]:.2f}" if floor in least else ""
+def page(rows: int, minimum: Mapping[str, float]) -> str:
+    """Return the section of one number of rows."""
+    lines = ["| case | CPU seconds | ratio | to | goal |", "|---|---|---|---|---|"]
+    for name, seconds in minimum.items():
+        floor, goal = GOALS.get(name, (BASELINE, None))
+        ratio = f"{seconds / minimum[floor]:.2f}" if floor in minimum else ""
         lines.append(f"| {name} | {seconds:.1f} | {ratio} | {floor} | {goal or ''} |")
     return "\n".join([f"## {rows:,} rows", "", *lines])
 
 
 def _write(rows: int, text: str) -> None:
     file, heading = Path(__file__).with_name(NAME), f"## {rows:,} rows\n"
-    chapters = file.read_text().split("\n\n## ") if file.exists() else ["# What a dataset's run costs"]
-    kept = [chapter for chapter in chapters if f"## {chapter}\n".partition("\n")[0] != heading.strip()]
-    file.write_text("\n\n".join([kept[0], *(f"## {chapter.strip()}" for chapter in kept[1:]), text]) + "\n")
+    chapters = file.read_text().split("\n\n## ") if file.exists() else ["# Cost of a dataset run"]
+    others = [chapter for chapter in chapters if f"## {chapter}\n".partition("\n")[0] != heading.strip()]
+    file.write_text("\n\n".join([others[0], *(f"## {chapter.strip()}" for chapter in others[1:]), text]) + "\n")
 
 
 if __name__ == "__main__":

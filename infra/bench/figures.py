@@ -1,4 +1,4 @@
-"""A figure, the bar that it is held to, and how both read on a terminal."""
+"""Measured values with their goals, and their presentation on a terminal."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,39 +7,39 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; smaller is better unless it counts how many times better than a rival we are."""
+    """A measured value; a smaller one is better unless `more_is_better`."""
 
     subject: str
-    """What it was measured on: `100k files`, `sign + line`, `imports`."""
+    """Measured object: `100k files`, `sign + line`, `imports`."""
     name: str
     value: float
     unit: str
     bar: float | None = None
-    """What was promised; None: measured for information, or to see it change."""
+    """Goal; None for values without one."""
     rival: str = ""
     theirs: float | None = None
-    """The rival's value in the same run and unit."""
+    """Value of the competitor `rival` in the same run and unit."""
     more_is_better: bool = False
 
     @property
     def ratio(self) -> float | None:
-        """How many times less than the rival."""
+        """Value of the competitor divided by this value."""
         return None if self.theirs is None or not self.value else self.theirs / self.value
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bar holds; None without one."""
+        """True if the goal is met; None without a goal."""
         if self.bar is None:
             return None
         return self.value >= self.bar if self.more_is_better else self.value <= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figure with what follows from it."""
+        """Return the figure with its ratio and result."""
         return asdict(self) | {"ratio": self.ratio, "holds": self.holds}
 
 
 def amount(value: float | None, unit: str) -> str:
-    """Return a value as people read it: three digits that mean something."""
+    """Return a value with its unit, rounded to about three digits."""
     if value is None:
         return ""
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2  # noqa: PLR2004 -- decades
@@ -47,19 +47,19 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Return a text table: figure, value, bar, rival, ratio."""
-    rows = [("measured", "figure", "value", "bar", "", "rival", "times less")]
+    """Return a text table: figure, value, goal, competitor, ratio."""
+    rows = [("measured", "figure", "value", "goal", "", "compared with", "ratio")]
     rows += [
         (
-            one.subject,
-            one.name,
-            amount(one.value, one.unit),
-            amount(one.bar, one.unit),
-            {True: "holds", False: "MISSED", None: ""}[one.holds],
-            f"{one.rival}: {amount(one.theirs, one.unit)}" if one.rival else "",
-            amount(one.ratio, "x").strip(),
+            figure.subject,
+            figure.name,
+            amount(figure.value, figure.unit),
+            amount(figure.bar, figure.unit),
+            {True: "met", False: "MISSED", None: ""}[figure.holds],
+            f"{figure.rival}: {amount(figure.theirs, figure.unit)}" if figure.rival else "",
+            amount(figure.ratio, "x").strip(),
         )
-        for one in figures
+        for figure in figures
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
@@ -67,11 +67,11 @@ def table(figures: Sequence[Figure]) -> str:
     )
 
 
-def files_named(count: int) -> str:
-    """Return `10k files` and the like."""
+def files_subject(count: int) -> str:
+    """Return a number of files as a subject, such as `10k files`."""
     return f"{count // 1_000_000}M files" if count >= 1_000_000 else f"{count // 1000}k files"  # noqa: PLR2004 -- a million
 
 
-def of(figures: Iterable[Figure], subject: str, name: str) -> float | None:
-    """Return one figure's value."""
-    return next((one.value for one in figures if (one.subject, one.name) == (subject, name)), None)
+def value_of(figures: Iterable[Figure], subject: str, name: str) -> float | None:
+    """Return the value of a figure; None if it was not measured."""
+    return next((figure.value for figure in figures if (figure.subject, figure.name) == (subject, name)), None)

@@ -1,4 +1,4 @@
-"""Times an answer: a raw socket, a new connection, lines counted, nothing parsed."""
+"""Measure the time of an answer over a raw socket and a new connection, without parsing it."""
 
 import socket
 import time
@@ -10,22 +10,22 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one request took, from the moment before connecting; seconds and bytes of the body as sent."""
+    """Times of a request in seconds from before the connection, and the size of its body in bytes."""
 
     status: int
     first: float
-    """Until the first byte of the body."""
+    """Time of the first byte of the body."""
     last: float
     lines: int
     """0 for compressed bodies."""
     nbytes: int
     body: bytes
-    """The body as sent, chunk framing and all; empty unless it was asked for."""
+    """The body with its chunk framing; empty without `keep`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A recipient of one share."""
+    """A client of the server with a recipient's token."""
 
     endpoint: str
     token: str
@@ -36,19 +36,19 @@ class Client:
     """Sent as `User-Agent`."""
 
     def query(self, table: str, body: bytes = b"{}", *, keep: bool = False, status: int = 200) -> Timing:
-        """POST .../query of a table of the measured share."""
-        return self.ask("POST", f"/shares/bench/schemas/logs/tables/{table}/query", body, keep=keep, expected=status)
+        """Query a table of the measured share."""
+        return self.send("POST", f"/shares/bench/schemas/logs/tables/{table}/query", body, keep=keep, expected=status)
 
     def get(self, target: str, *, keep: bool = False) -> Timing:
-        """GET what follows the endpoint."""
-        return self.ask("GET", target, b"", keep=keep)
+        """Send a GET request for a path below the endpoint."""
+        return self.send("GET", target, b"", keep=keep)
 
-    def ask(self, method: str, target: str, body: bytes, *, keep: bool = False, expected: int = 200) -> Timing:
-        """Send one request and read the answer to its end; raises RuntimeError for any other status."""
-        place = urlsplit(self.endpoint)
+    def send(self, method: str, target: str, body: bytes, *, keep: bool = False, expected: int = 200) -> Timing:
+        """Send a request and read the complete answer; raises RuntimeError if the status is not as expected."""
+        url = urlsplit(self.endpoint)
         head = [
-            f"{method} {place.path}{target} HTTP/1.1",
-            f"Host: {place.netloc}",
+            f"{method} {url.path}{target} HTTP/1.1",
+            f"Host: {url.netloc}",
             f"Authorization: Bearer {self.token}",
             "Connection: close",
             "Content-Type: application/json",
@@ -59,17 +59,17 @@ class Client:
         head += [f"User-Agent: {self.agent}"] if self.agent else []
         request = ("\r\n".join(head) + "\r\n\r\n").encode() + body
         began = time.perf_counter()
-        with socket.create_connection((place.hostname or "", place.port or 80)) as sock:
+        with socket.create_connection((url.hostname or "", url.port or 80)) as sock:
             sock.sendall(request)
             received = b""
             while b"\r\n\r\n" not in received:
-                received += _more(sock)
+                received += _receive(sock)
             headers, _, data = received.partition(b"\r\n\r\n")
             data = data or sock.recv(_READ)
             first = time.perf_counter() - began
             chunks, lines, nbytes, before = [], 0, 0, b""
             while data:
-                # A line ends `}\n`; a chunk of HTTP never does, for its frame ends in a carriage return.
+                # A line ends with `}\n`. A chunk's frame does not, because it ends with a carriage return.
                 lines += (before + data).count(b"}\n")
                 before, nbytes = data[-1:], nbytes + len(data)
                 if keep:
@@ -82,8 +82,8 @@ class Client:
         return Timing(status, first, last, 0 if self.gzip else lines, nbytes, b"".join(chunks))
 
 
-def unframed(body: bytes) -> bytes:
-    """Return a chunked body without its frames."""
+def decode_chunks(body: bytes) -> bytes:
+    """Return the content of a chunked body."""
     parts: list[bytes] = []
     at = 0
     while True:
@@ -95,7 +95,7 @@ def unframed(body: bytes) -> bytes:
         at = end + 4 + length
 
 
-def _more(sock: socket.socket) -> bytes:
+def _receive(sock: socket.socket) -> bytes:
     data = sock.recv(_READ)
     if not data:
         raise RuntimeError("the server closed the connection before it answered")

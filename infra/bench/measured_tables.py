@@ -1,9 +1,9 @@
-"""The measured tables: logs of any size, without data files, the same at every run.
+"""Write the logs of the measured tables: any size, without data files, with the same content in each run.
 
-Shape: one classic checkpoint at version 100 (snappy, row groups of 100,000 rows, 10 % tombstones), then ten commits of
-50 adds and 20 removes each, partitioned by `date` into max(10, files / 1,000) partitions. Paths are Spark's, with a
-UUID, and the ten data columns have the statistics of real ones (about 800 bytes a file): `c0` counts, so ranges of it
-prune; what the others hold is random, for regular statistics compress to a few bytes, which no real table's do.
+A log has a classic checkpoint at version 100 (snappy, row groups of 100,000 rows, 10 % tombstones), then ten commits of
+50 adds and 20 removes each. The table has max(10, files / 1,000) partitions by `date`. Paths are like Spark's, with a
+UUID. The ten data columns have realistic statistics (about 800 bytes a file). `c0` is a counter, so that ranges of it
+prune files. The other columns are random, because regular statistics would compress better than those of real tables.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ COLUMNS: Mapping[str, str] = {
     "c8": "date",
     "c9": "decimal(18,4)",
 }
-"""The data columns' types."""
+"""Types of the data columns."""
 _STATISTICS = (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7)
-"""How much of a file's statistics is random: less than this no coder makes of them."""
+"""Random bits in a file's statistics, which no compression can reduce."""
 
 _YEAR_SECONDS = 366 * 86_400
 
@@ -81,12 +81,12 @@ _CHECKPOINT = pa.schema(
 
 
 def partitions(files: int) -> int:
-    """Return how many `date` partitions a table of so many files has."""
+    """Return the number of `date` partitions of a table."""
     return max(10, files // 1000)
 
 
 def name(files: int) -> str:
-    """Return the name of a table of about so many files."""
+    """Return the name of a table with about this number of files."""
     return f"spark_{files}"
 
 
@@ -119,33 +119,31 @@ def _size(number: int) -> int:
 
 
 def _modified(number: int, random: bytes) -> int:
-    """Return a time as of one commit for 200 files: they end within a minute of another."""
     return 1_700_000_000_000 + number // 200 * 60_000 + int.from_bytes(random[62:], "little") % 60_000
 
 
 def _statistics(number: int, random: bytes) -> str:
-    """Return the statistics as Spark writes them."""
-    some = int.from_bytes(random[16:62], "little")
+    random_bits = int.from_bytes(random[16:62], "little")
     parts = []
     for bits in _STATISTICS:
-        parts.append(some & (1 << bits) - 1)
-        some >>= bits
-    low, high, first, last, least, most, began, lasted, price, prices, nulls, missing, rows = parts
-    started = _moment(began % _YEAR_SECONDS, began % 1000)
-    ended = _moment(began % _YEAR_SECONDS + 1 + lasted % 86_400, lasted % 1000)
-    seen, seen_last = sorted((_day_of_year(least % 366), _day_of_year(most % 366)))
+        parts.append(random_bits & (1 << bits) - 1)
+        random_bits >>= bits
+    low, high, first, last, small, large, began, duration, price, prices, nulls, missing, rows = parts
+    started = _timestamp(began % _YEAR_SECONDS, began % 1000)
+    ended = _timestamp(began % _YEAR_SECONDS + 1 + duration % 86_400, duration % 1000)
+    first_day_, last_day = sorted((_day_of_year(small % 366), _day_of_year(large % 366)))
     return (
         f'{{"numRecords":{1000 + rows},"minValues":{{"c0":{number * 10},"c1":{low / 2**56},"c2":{-high / 2**43:.2f},'
-        f'"c3":"a{first:010x}","c4":"A{least:04X}","c5":{price / 100:.2f},"c6":"{started}","c7":{least % 10_000},'
-        f'"c8":"{seen}","c9":{prices / 10_000:.4f}}},'
+        f'"c3":"a{first:010x}","c4":"A{small:04X}","c5":{price / 100:.2f},"c6":"{started}","c7":{small % 10_000},'
+        f'"c8":"{first_day_}","c9":{prices / 10_000:.4f}}},'
         f'"maxValues":{{"c0":{number * 10 + 9},"c1":{1 - high / 2**56},"c2":{low / 2**43:.2f},'
-        f'"c3":"z{last:010x}","c4":"Z{most:04X}","c5":{1_000_000 + least / 100:.2f},"c6":"{ended}",'
-        f'"c7":{10_000 + most % 1_000_000},"c8":"{seen_last}","c9":{100_000 + most / 10_000:.4f}}},'
+        f'"c3":"z{last:010x}","c4":"Z{large:04X}","c5":{1_000_000 + small / 100:.2f},"c6":"{ended}",'
+        f'"c7":{10_000 + large % 1_000_000},"c8":"{last_day}","c9":{100_000 + large / 10_000:.4f}}},'
         f'"nullCount":{{"c0":0,"c1":{nulls},"c2":0,"c3":{missing},"c4":0,"c5":{rows},"c6":0,"c7":0,"c8":0,"c9":0}}}}'
     )
 
 
-def _moment(seconds: int, milliseconds: int) -> str:
+def _timestamp(seconds: int, milliseconds: int) -> str:
     days, rest = divmod(seconds, 86_400)
     return f"{_day_of_year(days)}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}.{milliseconds:03d}Z"
 
@@ -170,7 +168,7 @@ def metadata() -> dict[str, object]:
 
 
 def write(root: Path, files: int) -> Path:
-    """Write the log of a table of about `files` live files below `root` (once) and return its folder."""
+    """Write the log of a table with about `files` live files below `root`, if missing, and return its folder."""
     table = root / name(files)
     log = table / "_delta_log"
     hint = log / "_last_checkpoint"
@@ -189,12 +187,12 @@ def write(root: Path, files: int) -> Path:
 
 
 def commit(version: int, files: int) -> bytes:
-    """Return the content of one commit of such a table."""
+    """Return the content of a commit."""
     return "".join(f"{json.dumps(action)}\n" for action in _commit(version, files)).encode()
 
 
 def checksum(version: int, files: int) -> bytes:
-    """Return the version checksum, as Spark writes one with every commit (Delta protocol, "Version Checksum File")."""
+    """Return a version checksum, which Spark writes with every commit (Delta protocol, "Version Checksum File")."""
     commits = range(1, version - CHECKPOINT_VERSION + 1)
     added = [number for index in commits for number in _added(index, files)]
     gone = {number for index in commits for number in _removed(index, files)}
@@ -229,21 +227,23 @@ def _row_groups(files: int) -> Iterator[pa.Table]:
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": metadata() | {"name": None, "description": None}},
     ]
-    waiting = pa.Table.from_pylist(head, schema=_CHECKPOINT)
+    pending = pa.Table.from_pylist(head, schema=_CHECKPOINT)
     for start in range(0, files, ROW_GROUP):
-        waiting = pa.concat_tables([waiting, _actions(range(start, min(start + ROW_GROUP, files)), files)])
-        while len(waiting) >= ROW_GROUP:
-            yield waiting.slice(0, ROW_GROUP)
-            waiting = waiting.slice(ROW_GROUP)
-    if len(waiting):
-        yield waiting
+        pending = pa.concat_tables([pending, _actions(range(start, min(start + ROW_GROUP, files)), files)])
+        while len(pending) >= ROW_GROUP:
+            yield pending.slice(0, ROW_GROUP)
+            pending = pending.slice(ROW_GROUP)
+    if len(pending):
+        yield pending
 
 
 def _actions(numbers: range, files: int) -> pa.Table:
-    """Return adds, each tenth followed by a tombstone; column by column, for from_pylist takes five times as long."""
+    """Return adds, each tenth followed by a tombstone. Building columns is five times as fast as from_pylist."""
     adds = [add(number, files) for number in numbers]
-    days = pa.array([[("date", one["partitionValues"]["date"])] for one in adds], _MAP)
-    columns = {field: pa.array([one[field] for one in adds]) for field in adds[0]} | {"partitionValues": days}
+    days = pa.array([[("date", add_action["partitionValues"]["date"])] for add_action in adds], _MAP)
+    columns = {field: pa.array([add_action[field] for add_action in adds]) for field in adds[0]} | {
+        "partitionValues": days
+    }
     removes = [
         {"path": f"gone-{number}.parquet", "deletionTimestamp": 1_700_000_000_000, "dataChange": True}
         for number in numbers[::10]
@@ -252,15 +252,15 @@ def _actions(numbers: range, files: int) -> pa.Table:
     tombstones = pa.array(removes, _CHECKPOINT.field("remove").type)
     added: list[int | None] = []
     removed: list[int | None] = []
-    for place, number in enumerate(numbers):
-        added.append(place)
+    for position, number in enumerate(numbers):
+        added.append(position)
         removed.append(None)
         if number % 10 == 0:
             added.append(None)
-            removed.append(place // 10)
-    taken = {"add": live.take(pa.array(added)), "remove": tombstones.take(pa.array(removed, pa.int64()))}
+            removed.append(position // 10)
+    rows = {"add": live.take(pa.array(added)), "remove": tombstones.take(pa.array(removed, pa.int64()))}
     none = {name: pa.nulls(len(added), _CHECKPOINT.field(name).type) for name in ("protocol", "metaData")}
-    actions: pa.Table = pa.table(none | taken, schema=_CHECKPOINT)
+    actions: pa.Table = pa.table(none | rows, schema=_CHECKPOINT)
     return actions
 
 

@@ -1,4 +1,4 @@
-"""The store of the measured tables: SeaweedFS on loopback, an S3 by another hand that counts its requests."""
+"""Object store of the measured tables: SeaweedFS on loopback, which counts its requests."""
 
 import http.client
 import re
@@ -20,9 +20,9 @@ _COUNTED = re.compile(rf'^SeaweedFS_s3_request_total\{{bucket="{BUCKET}".*\}} (\
 
 
 class ObjectStore:
-    """One SeaweedFS process below `folder`, with one bucket; use it as a context manager.
+    """A SeaweedFS process with a bucket and its data in `folder`; use it as a context manager.
 
-    It checks no signatures, so that URLs can carry the session tokens of another AWS, as long as they are there.
+    It checks no signatures, so that URLs can have session tokens of the embedded AWS, as long as on AWS.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +39,7 @@ class ObjectStore:
 
     @property
     def endpoint(self) -> str:
-        """Where it answers S3 requests."""
+        """URL for S3 requests."""
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
@@ -65,20 +65,20 @@ class ObjectStore:
             self._process.wait()
 
     def put_table(self, folder: Path) -> str:
-        """Upload a table's log, unless it is there, and return its location; commits that were added are removed."""
-        wanted = {f"{folder.name}/_delta_log/{path.name}": path for path in (folder / "_delta_log").iterdir()}
+        """Upload the missing files of a table's log, remove other files, and return the location."""
+        files = {f"{folder.name}/_delta_log/{path.name}": path for path in (folder / "_delta_log").iterdir()}
         listing = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{folder.name}/_delta_log/")
-        there = {found["Key"]: found["Size"] for found in listing.get("Contents", ())}
-        for key in there.keys() - wanted.keys():
+        existing = {item["Key"]: item["Size"] for item in listing.get("Contents", ())}
+        for key in existing.keys() - files.keys():
             self.client.delete_object(Bucket=BUCKET, Key=key)
-        # Commits first: a version checksum counts only if it is not older than its commit.
-        for key, path in sorted(wanted.items(), key=lambda item: (item[1].suffix == ".crc", item[0])):
-            if there.get(key) != path.stat().st_size:
+        # Commits first: readers ignore a version checksum that is older than its commit.
+        for key, path in sorted(files.items(), key=lambda item: (item[1].suffix == ".crc", item[0])):
+            if existing.get(key) != path.stat().st_size:
                 self.client.upload_file(str(path), BUCKET, key)
         return f"s3://{BUCKET}/{folder.name}"
 
     def requests(self) -> int:
-        """Return how many S3 requests it has answered since its start, by its own count."""
+        """Return how many S3 requests the store has answered since its start."""
         connection = http.client.HTTPConnection("127.0.0.1", self._metrics, timeout=10)
         try:
             connection.request("GET", "/metrics")
@@ -98,8 +98,8 @@ class ObjectStore:
             try:
                 self.client.create_bucket(Bucket=BUCKET)
             except Exception as error:
-                known = getattr(error, "response", {}).get("Error", {}).get("Code", "")
-                if known in {"BucketAlreadyExists", "BucketAlreadyOwnedByYou"}:
+                code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
+                if code in {"BucketAlreadyExists", "BucketAlreadyOwnedByYou"}:
                     return
                 if time.monotonic() > deadline:
                     raise RuntimeError(f"SeaweedFS did not start; its log is in {self._folder}") from error

@@ -1,4 +1,4 @@
-"""What a process has cost, as the kernel counts it: CPU seconds, resident memory, its peak."""
+"""Read CPU seconds, resident memory and peak memory of a process from the kernel."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ _MEGABYTE = 1 << 20
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of all threads, ended ones too, in steps of 10 ms."""
+    """Return the CPU time of all threads, including ended ones, in steps of 10 ms."""
     fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -24,7 +24,7 @@ def peak(pid: int) -> float:
 
 
 def forget_peak(pid: int) -> None:
-    """Let the peak start at what is resident now."""
+    """Reset the peak to the current resident memory."""
     (Path("/proc") / str(pid) / "clear_refs").write_text("5")
 
 
@@ -32,4 +32,4 @@ def _status(pid: int, name: str) -> float:
     for line in (Path("/proc") / str(pid) / "status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024 / _MEGABYTE
-    raise RuntimeError(f"/proc/{pid}/status tells no {name}")
+    raise RuntimeError(f"/proc/{pid}/status has no {name}")

@@ -1,8 +1,8 @@
-"""The reference Delta Sharing server beside ours: started from its jars, over the same store.
+"""Start the reference Delta Sharing server from its jars, over the same store.
 
-Nothing of it is kept here. What `--beside` names is a folder of a built one, that of delta-io/delta-sharing on GitHub
-(`server/`, its README tells how), with all its jars in `lib/`, `delta-standalone` and `shapeless` among them. Java 17
-is taken from PATH. Its memory, caches and paging are at their defaults, but no request times out.
+This repository has no part of it. `--beside` names the folder of a built server of delta-io/delta-sharing on GitHub
+(`server/`, built as its README describes), with all its jars in `lib/`, including `delta-standalone` and `shapeless`.
+Java 17 must be on the PATH. Memory, caches and paging have their defaults, but requests do not time out.
 """
 
 import json
@@ -23,9 +23,9 @@ from bench.server_comparison import LARGE, Rival
 from bench.serving import Server, wait_until_loaded
 
 NAME = "reference server"
-TOKEN = "benchmark-of-both"  # noqa: S105 -- it is written to a file for a server that nobody else reaches
+TOKEN = "benchmark-of-both"  # noqa: S105 -- for a server that only this machine can reach
 STOP_SECONDS = 10.0
-_WANTED = {
+_GOALS = {
     ("fresh process: first byte", 100_000): 100,
     ("fresh process: first byte", LARGE): 500,
     ("fresh process: last byte", 10_000): 10,
@@ -35,14 +35,14 @@ _WANTED = {
     ("warm process: peak memory", 100_000): 8,
     ("warm process: peak memory", LARGE): 15,
 }
-"""How many times less than here was promised, by figure and number of files."""
+"""Goals as the ratio to this server's value, by figure and number of files."""
 _UP = 1
-"""IFF_UP: a new network namespace has tunnels too, which are down."""
+"""IFF_UP. A new network namespace also has tunnels, which are down."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
 
 
 class Store(NamedTuple):
-    """The store that its tables lie in."""
+    """The object store of the tables."""
 
     endpoint: str
     key: str = "bench"
@@ -50,13 +50,13 @@ class Store(NamedTuple):
 
 
 def check(folder: Path) -> None:
-    """Raise RuntimeError if the server cannot be started from here, or would be open to others."""
+    """Raise RuntimeError if the server cannot be started, or if other machines could reach it."""
     if not any((folder / "lib").glob("*.jar")):
         raise RuntimeError(f"no jars in {folder / 'lib'}: name the folder of a built reference server")
     if any(name != "lo" and _is_up(name) for _, name in socket.if_nameindex()):
         raise RuntimeError(
-            "the reference server listens on every interface and cannot be told otherwise: run the benchmark where"
-            " there is no other than loopback, as in unshare --net sh -c 'ip link set lo up && exec uv run ...'"
+            "the reference server always listens on all interfaces: run the benchmark with the loopback interface only,"
+            " for example unshare --net sh -c 'ip link set lo up && exec uv run ...'"
         )
 
 
@@ -66,17 +66,19 @@ def _is_up(interface: str) -> bool:
 
 
 def rival(folder: Path, store: Store, locations: Mapping[str, str], state: Path) -> Rival:
-    """Return the server that was built in a folder, over the measured tables (name: location)."""
-    shares = tables_of_bench(locations)
-    return Rival(NAME, lambda: fresh(folder, store, shares, state), lambda name, files: _WANTED.get((name, files)))
+    """Return the built server in a folder, over the measured tables (locations by name)."""
+    shares = bench_shares(locations)
+    return Rival(
+        NAME, lambda: start_server(folder, store, shares, state), lambda name, files: _GOALS.get((name, files))
+    )
 
 
 @contextmanager
-def fresh(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]], state: Path) -> Iterator[Server]:
-    """Start a process of its own with these shares, as its file has them; yields when it has answered a listing."""
+def start_server(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]], state: Path) -> Iterator[Server]:
+    """Start a process with shares in the form of its configuration; yields after its first answer."""
     state.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), state / "reference.log"
-    for name, text in configured(store, shares, port).items():
+    for name, text in config_files(store, shares, port).items():
         (state / name).parent.mkdir(parents=True, exist_ok=True)
         (state / name).write_text(text)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -100,14 +102,14 @@ def fresh(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]], state
             running.wait()
 
 
-def tables_of_bench(tables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the one share that is measured; `tables` are locations by name."""
-    listed = [shared_table(name, location, history=True) for name, location in tables.items()]
-    return [{"name": "bench", "schemas": [{"name": "logs", "tables": listed}]}]
+def bench_shares(tables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the configuration of the measured share; `tables` are locations by name."""
+    tables_ = [shared_table(name, location, history=True) for name, location in tables.items()]
+    return [{"name": "bench", "schemas": [{"name": "logs", "tables": tables_}]}]
 
 
 def shared_table(name: str, location: str, *, history: bool) -> dict[str, Any]:
-    """Return a table as its file has it."""
+    """Return the configuration of a table."""
     return {
         "name": name,
         "location": location.replace("s3://", "s3a://", 1),
@@ -116,10 +118,10 @@ def shared_table(name: str, location: str, *, history: bool) -> dict[str, Any]:
     }
 
 
-def configured(store: Store, shares: Sequence[Mapping[str, Any]], port: int) -> dict[str, str]:
-    """Return its files by name: the shares, Hadoop's access to the store, and the SDK's, which signs without Hadoop's.
+def config_files(store: Store, shares: Sequence[Mapping[str, Any]], port: int) -> dict[str, str]:
+    """Return the configuration files by name: shares, and access to the store for Hadoop and for the AWS SDK.
 
-    The SDK has no session, so its URLs are shorter than ours by the session token: to its advantage.
+    The SDK signs URLs without a session token, so they are shorter than ours, which is an advantage for it.
     """
     server = {
         "version": 1,
@@ -140,13 +142,13 @@ def configured(store: Store, shares: Sequence[Mapping[str, Any]], port: int) -> 
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in hadoop.items()
     )
-    place = (
+    endpoint = (
         f"<ServiceName>s3</ServiceName><Http>true</Http><Https>false</Https><Hostname>{store.endpoint[7:]}</Hostname>"
     )
-    region = f"<Region><Name>{REGION}</Name><Endpoint>{place}</Endpoint></Region>"
+    region = f"<Region><Name>{REGION}</Name><Endpoint>{endpoint}</Endpoint></Region>"
     return {
         "server.yaml": json.dumps(server),  # JSON is YAML
         "core-site.xml": f"<configuration>{properties}</configuration>",
-        "log4j.properties": "log4j.rootLogger=OFF",  # without a file its libraries format every debugging message
+        "log4j.properties": "log4j.rootLogger=OFF",  # without this file its libraries format all debug messages
         "com/amazonaws/regions/override/regions.xml": f"<XML><Regions>{region}</Regions></XML>",
     }

@@ -1,4 +1,4 @@
-"""Writes down what a run measured: figures as JSON, and a page that a provider would want to read."""
+"""Write the figures of a run as JSON and as a page for providers."""
 
 import json
 import platform
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import cold
-from bench.figures import Figure, amount, of
+from bench.figures import Figure, amount, value_of
 from bench.reference import NAME
 
 _ROWS = (
@@ -16,41 +16,41 @@ _ROWS = (
     ("fresh: last byte, all URLs", "s"),
     ("warm: first byte", "ms"),
     ("warm: last byte", "s"),
-    ("warm: CPU a line, mean", "us"),
+    ("warm: CPU per line, mean", "us"),
     ("fresh: peak memory", "MB"),
-    ("fresh: S3 requests of a query", ""),
-    ("warm: S3 requests of a query", ""),
+    ("fresh: S3 requests per query", ""),
+    ("warm: S3 requests per query", ""),
     ("warm: one new commit, then limitHint 1", "ms"),
 )
 
 
 def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]) -> None:
-    """Write `figures.json` and `report.md` beside it."""
+    """Write `figures.json` and `report.md` into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    said = {"machine": machine, "figures": [one.as_json() for one in figures]}
-    (folder / "figures.json").write_text(json.dumps(said, indent=1) + "\n")
-    page = [*_page(figures, machine), *_started(folder / cold.NAME)]
+    content = {"machine": machine, "figures": [figure.as_json() for figure in figures]}
+    (folder / "figures.json").write_text(json.dumps(content, indent=1) + "\n")
+    page = [*_report_lines(figures, machine), *_cold_starts(folder / cold.NAME)]
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
 def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
-    """Return the figures of the last report, and the machine that they are of; nothing where there is none."""
+    """Return the figures of the last report and its machine; both empty if there is no report."""
     if not (folder / "figures.json").exists():
         return [], {}
-    said = json.loads((folder / "figures.json").read_text())
+    content = json.loads((folder / "figures.json").read_text())
     names = [field.name for field in fields(Figure)]
-    return [Figure(**{name: one[name] for name in names}) for one in said["figures"]], said["machine"]
+    return [Figure(**{name: figure[name] for name in names}) for figure in content["figures"]], content["machine"]
 
 
-def renewed(known: Sequence[Figure], figures: Sequence[Figure]) -> list[Figure]:
-    """Return figures with those in the place of the same ones that are known, and new ones behind."""
-    latest = {(one.subject, one.name): one for one in figures}
-    kept = [latest.pop((one.subject, one.name), one) for one in known]
-    return [*kept, *latest.values()]
+def merge_figures(existing: Sequence[Figure], figures: Sequence[Figure]) -> list[Figure]:
+    """Return the existing figures, replaced by new ones of the same name; further new ones follow."""
+    latest = {(figure.subject, figure.name): figure for figure in figures}
+    merged = [latest.pop((figure.subject, figure.name), figure) for figure in existing]
+    return [*merged, *latest.values()]
 
 
-def machine(busy: float) -> dict[str, object]:
-    """Return what ran: where, when, and how busy others kept it (load per core)."""
+def machine(load: float) -> dict[str, object]:
+    """Return date, machine and versions of a run, and the load per core when it started."""
     import os
 
     import boto3
@@ -65,98 +65,98 @@ def machine(busy: float) -> dict[str, object]:
         "pyarrow": pa.__version__,
         "boto3": boto3.__version__,
         "deltalake": deltalake.__version__,
-        "load per core at the start": round(busy, 1),
+        "load per core at the start": round(load, 1),
     }
 
 
-def _page(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]:
-    tables = [one for one in figures if one.subject.endswith(" files") and " of " not in one.subject]
-    sizes = list(dict.fromkeys(one.subject for one in tables))
+def _report_lines(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]:
+    tables = [figure for figure in figures if figure.subject.endswith(" files") and " of " not in figure.subject]
+    sizes = list(dict.fromkeys(figure.subject for figure in tables))
     parts = [
-        "# What an answer costs",
+        "# Benchmarks",
         "",
-        "Written by `uv run python -m bench` (`--full` adds a table of a million files). The tables are Delta logs",
-        "without data: one checkpoint and ten commits, statistics as random as real ones, in SeaweedFS on loopback.",
-        "The server is what `deltaic serve` runs: the real Lambda handlers behind the local gateway, catalog and",
-        "signing role in the embedded AWS, so URLs carry a session token, of AWS's length. The client is a raw socket.",
-        "Rivals run in the same run, on the same store, in processes of their own.",
-        "What they and we keep of the protocol is in [the kit's page](../delta_sharing_conformance/README.md);",
-        "figures that were measured once (jobs, ten million files, Iceberg metadata, layers, a soak test) are in",
-        "[single_measurements.md](single_measurements.md).",
+        "This page shows how long queries take, and how much CPU and memory and how many S3 requests they",
+        "need. `uv run python -m bench` writes the page; `--full` adds a table of a million files.",
         "",
-        "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
-        "the least of a few runs on a machine that others use too; trust CPU, counts and ratios first.",
+        "* **Tables** are Delta logs (a checkpoint and ten commits) in SeaweedFS on the same machine.",
+        "* **Server**: the Lambda handlers behind the local gateway, as `deltaic serve` runs them. The URLs",
+        "  have a session token as long as on AWS. The client is a raw socket.",
+        "* **Competitors** run in separate processes in the same run, with the same store.",
+        "* **fresh** is a table's first query in a new process, **warm** a later one in the same process.",
+        "* **CPU** is that of the gateway process, and more reliable than times, which are minimums.",
+        "",
+        "See also [single measurements](single_measurements.md) of jobs, ten million files and layers, and",
+        "the [protocol checks](../delta_sharing_conformance/README.md) that the reference server passes.",
         "",
         "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
         "",
-        "## At a glance",
+        "## Query times by table size",
         "",
         "| | " + " | ".join(sizes) + " |",
         "|---|" + "---|" * len(sizes),
     ]
     for name, unit in _ROWS:
-        values = [of(figures, size, name) for size in sizes]
+        values = [value_of(figures, size, name) for size in sizes]
         if any(value is not None for value in values):
             parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
-    parts += [*_promises(figures), *_against_rivals(figures)]
-    parts += ["", "## Beside the reference server", "", *_beside(figures)]
-    parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
-    parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
-    return parts
+    parts += [*_goals(figures), *_against_rivals(figures)]
+    parts += ["", "## Comparison with the reference server", "", *_compared_with_reference(figures)]
+    parts += ["", "## All figures", "", "| measured | figure | value |", "|---|---|---|"]
+    return parts + [f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} |" for row in figures]
 
 
-def _started(path: Path) -> list[str]:
-    """Return what the last cold starts cost, if they were measured."""
+def _cold_starts(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## Cold starts", "", *cold.section(json.loads(path.read_text()))]
 
 
-def _promises(figures: Sequence[Figure]) -> list[str]:
+def _goals(figures: Sequence[Figure]) -> list[str]:
     rows = [
-        f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {amount(one.bar, one.unit).strip()} "
-        f"| {'holds' if one.holds else '**missed**'} |"
-        for one in figures
-        if one.bar is not None
+        f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} | {amount(row.bar, row.unit).strip()} "
+        f"| {'met' if row.holds else '**missed**'} |"
+        for row in figures
+        if row.bar is not None
     ]
-    return ["", "## Promises", "", "| measured | figure | value | bar | |", "|---|---|---|---|---|", *rows]
+    return ["", "## Goals", "", "| measured | figure | value | goal | |", "|---|---|---|---|---|", *rows]
 
 
 def _against_rivals(figures: Sequence[Figure]) -> list[str]:
-    head = ["| measured | figure | ours | rival | theirs | times less |", "|---|---|---|---|---|---|"]
+    head = ["| measured | figure | Deltaic | compared with | its value | ratio |", "|---|---|---|---|---|---|"]
     rows = [
-        f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {one.rival} "
-        f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} |"
-        for one in figures
-        if one.theirs is not None and one.rival != NAME
+        f"| {row.subject} | {row.name} | {amount(row.value, row.unit).strip()} | {row.rival} "
+        f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} |"
+        for row in figures
+        if row.theirs is not None and row.rival != NAME
     ]
-    return ["", "## Against rivals", "", *head, *rows]
+    return ["", "## Comparison with deltalake and boto3", "", *head, *rows]
 
 
-def _beside(figures: Sequence[Figure]) -> list[str]:
-    shown = [one for one in figures if one.rival == NAME]
-    if not shown:
-        return ["Not measured: `--beside FOLDER` names a built one (`reference.py` says what it must hold)."]
-    beside = f" beside the {NAME}"
+def _compared_with_reference(figures: Sequence[Figure]) -> list[str]:
+    compared = [row for row in figures if row.rival == NAME]
+    if not compared:
+        return ["Not measured: `--beside FOLDER` measures a built reference server (see `reference.py`)."]
+    suffix = f" compared with the {NAME}"
     return [
-        "The Scala server of delta-io/delta-sharing, Java's and its own defaults, with the same token check over the",
-        "same objects; its answers hold the same files. Processes by turns, medians. A fresh process has answered one",
-        "listing and no query (ours begins as after a SnapStart restore: with its modules and clients); a warm one's",
-        "peak is that of all its queries. Its URLs carry no session token, ours do.",
-        "Java compiles and collects on the other core meanwhile: on a busy machine trust the CPU first.",
+        "The Scala server of delta-io/delta-sharing, with default settings, checks the same token, reads the",
+        "same objects and returns the same files. Values are medians of alternating processes.",
         "",
-        "| measured | figure | ours | theirs | times less | promised |",
+        "* A **fresh** process has answered a list request; Deltaic's starts as restored by SnapStart.",
+        "* The peak memory of a **warm** process includes all its queries.",
+        "* URLs of the reference server have no session token.",
+        "* Java's compiler and garbage collector use the second core. CPU is the most reliable figure.",
+        "",
+        "| measured | figure | Deltaic | reference server | ratio | goal |",
         "|---|---|---|---|---|---|",
         *(
-            f"| {one.subject.removesuffix(beside)} | {one.name} | {amount(one.value, one.unit).strip()} "
-            f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} "
-            f"| {_promised(one)} |"
-            for one in shown
+            f"| {row.subject.removesuffix(suffix)} | {row.name} | {amount(row.value, row.unit).strip()} "
+            f"| {amount(row.theirs, row.unit).strip()} | {amount(row.ratio, '').strip()} | {_goal_of(row)} |"
+            for row in compared
         ),
     ]
 
 
-def _promised(one: Figure) -> str:
-    if one.bar is None or one.theirs is None:
+def _goal_of(figure: Figure) -> str:
+    if figure.bar is None or figure.theirs is None:
         return ""
-    return f"{amount(one.theirs / one.bar, '').strip()}, {'holds' if one.holds else '**missed**'}"
+    return f"{amount(figure.theirs / figure.bar, '').strip()}, {'met' if figure.holds else '**missed**'}"

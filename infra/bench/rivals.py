@@ -1,6 +1,6 @@
-"""What stands beside our figures: boto3's signer with json.dumps, and deltalake, in processes of their own.
+"""Measure competitors in separate processes: boto3's signer with json.dumps, and deltalake.
 
-Run as `python -m bench.rivals deltalake LOCATION ENDPOINT` or `... presign LINES TOKEN_LENGTH`; prints one JSON line.
+Run `python -m bench.rivals deltalake LOCATION ENDPOINT` or `... presign LINES TOKEN_LENGTH`; prints one line of JSON.
 """
 
 import json
@@ -13,21 +13,21 @@ from typing import Any
 from bench import measured_tables, process
 
 
-def ask(*arguments: str) -> dict[str, float]:
-    """Run one rival in a fresh process and return what it printed."""
-    done = subprocess.run(
+def run_rival(*arguments: str) -> dict[str, float]:
+    """Run a competitor in a fresh process and return its results."""
+    process_result = subprocess.run(
         [sys.executable, "-m", "bench.rivals", *arguments],
         capture_output=True,
         text=True,
         check=True,
         cwd=Path(__file__).parent.parent,
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    results: dict[str, float] = json.loads(process_result.stdout.splitlines()[-1])
+    return results
 
 
 def deltalake(location: str, endpoint: str) -> dict[str, float]:
-    """Open a table and list its files; seconds and MB, imports excluded."""
+    """Open a table and list its files; returns seconds and MB, without imports."""
     import os
 
     from deltalake import DeltaTable
@@ -43,12 +43,12 @@ def deltalake(location: str, endpoint: str) -> dict[str, float]:
     process.forget_peak(pid)
     before, cpu, began = process.resident(pid), process.cpu_seconds(pid), time.perf_counter()
     table = DeltaTable(location, storage_options=options)
-    opened = time.perf_counter() - began
+    open_seconds = time.perf_counter() - began
     files = table.get_add_actions(flatten=False).num_rows
-    listed = time.perf_counter() - began
+    list_seconds = time.perf_counter() - began
     return {
-        "open": opened,
-        "listed": listed,
+        "open": open_seconds,
+        "listed": list_seconds,
         "cpu": process.cpu_seconds(pid) - cpu,
         "growth": process.peak(pid) - before,
         "peak": process.peak(pid),
@@ -57,7 +57,7 @@ def deltalake(location: str, endpoint: str) -> dict[str, float]:
 
 
 def presign(lines: int, token_length: int) -> dict[str, float]:
-    """Sign and dump file lines as the obvious program would; microseconds of CPU a line, the least of three runs."""
+    """Sign and dump file lines in the simplest way; returns microseconds of CPU per line, the minimum of three runs."""
     import boto3
     from botocore.config import Config
 
@@ -94,10 +94,10 @@ def presign(lines: int, token_length: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the rival that the command line names."""
+    """Run the competitor of the command line."""
     kind, *rest = sys.argv[1:]
-    found = deltalake(rest[0], rest[1]) if kind == "deltalake" else presign(int(rest[0]), int(rest[1]))
-    print(json.dumps(found))
+    results = deltalake(rest[0], rest[1]) if kind == "deltalake" else presign(int(rest[0]), int(rest[1]))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Compares with another server: the whole of a table, by a fresh process and by a warm one.
+"""Compare queries of complete tables with another server, in fresh and in warm processes.
 
-Both read the same objects in the same run, one after the other, and must give the same files.
+Both servers read the same objects in the same run, one after the other, and must return the same files.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,14 +11,14 @@ from statistics import median
 import msgspec
 
 from bench import measured_tables, process
-from bench.figures import Figure, files_named
-from bench.http_timing import unframed
+from bench.figures import Figure, files_subject
+from bench.http_timing import decode_chunks
 from bench.scenarios import Cost, cost_of
 from bench.serving import Server
 
 LARGE = 1_000_000
 ROUNDS = 3
-"""Processes of each, by turns."""
+"""Number of processes of each server, which alternate."""
 
 Start = Callable[[], AbstractContextManager[Server]]
 Count = Callable[[], int]
@@ -31,26 +31,26 @@ class Rival:
     name: str
     fresh: Start
     promised: Callable[[str, int], float | None]
-    """How many times less than its own each figure of so many files is to be; None: nothing was promised."""
+    """Goal for a figure and a number of files, as the ratio to this server's value; None without a goal."""
 
     @property
-    def beside(self) -> str:
-        """What follows the number of files in the subject of a figure."""
-        return f" beside the {self.name}"
+    def subject_suffix(self) -> str:
+        """Text after the number of files in the subject of a figure."""
+        return f" compared with the {self.name}"
 
 
-class _File(msgspec.Struct):
+class _FileAction(msgspec.Struct):
     id: str
     size: int
 
 
 class _Line(msgspec.Struct):
-    file: _File | None = None
+    file: _FileAction | None = None
 
 
 @dataclass(slots=True)
-class Measured:
-    """What one server took; an entry for each process or query."""
+class ServerCosts:
+    """Costs of a server, with an entry for each process or query."""
 
     fresh: list[Cost] = field(default_factory=list)
     warm: list[Cost] = field(default_factory=list)
@@ -58,64 +58,64 @@ class Measured:
     peaks: list[float] = field(default_factory=list)
 
     def values(self) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield each figure's name, unit and measured values."""
-        for what, costs, peaks in (
+        """Yield the name, unit and values of each figure."""
+        for state, costs, peaks in (
             ("fresh process", self.fresh, self.fresh_peaks),
             ("warm process", self.warm, self.peaks),
         ):
-            yield f"{what}: first byte", "ms", [one.timing.first * 1000 for one in costs]
-            yield f"{what}: last byte", "s", [one.timing.last for one in costs]
-            yield f"{what}: CPU", "s", [one.cpu for one in costs]
-            yield f"{what}: S3 requests", "", [one.requests for one in costs]
-            yield f"{what}: peak memory", "MB", peaks
+            yield f"{state}: first byte", "ms", [cost.timing.first * 1000 for cost in costs]
+            yield f"{state}: last byte", "s", [cost.timing.last for cost in costs]
+            yield f"{state}: CPU", "s", [cost.cpu for cost in costs]
+            yield f"{state}: S3 requests", "", [cost.requests for cost in costs]
+            yield f"{state}: peak memory", "MB", peaks
 
 
-def compared(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -> Iterator[Figure]:
-    """Measure both and yield the medians; where a time was taken more than once, the least of them too.
+def compare(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -> Iterator[Figure]:
+    """Measure both servers and yield the medians, and the minimum of times that were measured repeatedly.
 
-    "fresh process" is its first query, after one listing; `warm` more of the same process follow. One process of each
-    for a million files. `requests` counts those of the store so far. Raises RuntimeError if the answers differ.
+    "fresh process" is the first query of a process, after one list request; `warm` further queries follow. `requests`
+    returns the number of the store's requests so far. Raises RuntimeError if the answers differ.
     """
-    us, them = Measured(), Measured()
+    our_costs, their_costs = ServerCosts(), ServerCosts()
     large = files >= LARGE
     for _ in range(1 if large else ROUNDS):
-        told = _measure(us, files, requests, ours, warm)
-        _same(told, _measure(them, files, requests, rival.fresh, min(warm, 2) if large else warm))
-    for (name, unit, values), (_, _, others) in zip(us.values(), them.values(), strict=True):
-        subject, other = files_named(files) + rival.beside, median(others)
-        times = rival.promised(name, files)
-        yield Figure(subject, name, median(values), unit, times and other / times, rival.name, other)
+        our_files = _measure(our_costs, files, requests, ours, warm)
+        _check_same(our_files, _measure(their_costs, files, requests, rival.fresh, min(warm, 2) if large else warm))
+    for (name, unit, values), (_, _, their_values) in zip(our_costs.values(), their_costs.values(), strict=True):
+        subject, their_median = files_subject(files) + rival.subject_suffix, median(their_values)
+        factor = rival.promised(name, files)
+        yield Figure(subject, name, median(values), unit, factor and their_median / factor, rival.name, their_median)
         if unit in {"ms", "s"} and len(values) > 1:
-            yield Figure(subject, f"{name}, least", min(values), unit, None, rival.name, min(others))
+            yield Figure(subject, f"{name}, minimum", min(values), unit, None, rival.name, min(their_values))
 
 
 def files_of(body: bytes) -> dict[str, int]:
-    """Return the sizes by id of the files in an answer's chunked body; raises RuntimeError if one comes twice."""
+    """Return the sizes by file id in a chunked body; raises RuntimeError for repeated files."""
     sizes: dict[str, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     count = 0
-    for text in unframed(body).splitlines():
+    for text in decode_chunks(body).splitlines():
         if file := decoder.decode(text).file:
             sizes[file.id] = file.size
             count += 1
     if count != len(sizes):
-        raise RuntimeError(f"{count - len(sizes)} files came twice")
+        raise RuntimeError(f"{count - len(sizes)} files were returned twice")
     return sizes
 
 
-def _measure(into: Measured, files: int, requests: Count, start: Start, warm: int) -> dict[str, int]:
+def _measure(costs: ServerCosts, files: int, requests: Count, start: Start, warm: int) -> dict[str, int]:
     name = measured_tables.name(files)
     with start() as server:
         first = cost_of(requests, server, lambda client: client.query(name, keep=True))
-        into.fresh.append(replace(first, timing=replace(first.timing, body=b"")))
-        into.fresh_peaks.append(process.peak(server.pid))
-        into.warm += [cost_of(requests, server, lambda client: client.query(name)) for _ in range(warm)]
-        into.peaks.append(process.peak(server.pid))
+        costs.fresh.append(replace(first, timing=replace(first.timing, body=b"")))
+        costs.fresh_peaks.append(process.peak(server.pid))
+        costs.warm += [cost_of(requests, server, lambda client: client.query(name)) for _ in range(warm)]
+        costs.peaks.append(process.peak(server.pid))
     return files_of(first.timing.body)
 
 
-def _same(ours: dict[str, int], theirs: dict[str, int]) -> None:
+def _check_same(ours: dict[str, int], theirs: dict[str, int]) -> None:
     if ours != theirs:
-        missing, more = len(theirs.keys() - ours.keys()), len(ours.keys() - theirs.keys())
-        other = sum(ours[name] != theirs[name] for name in ours.keys() & theirs.keys())
-        raise RuntimeError(f"the answers differ: {missing} files missing, {more} more, {other} of another size")
+        missing, extra = len(theirs.keys() - ours.keys()), len(ours.keys() - theirs.keys())
+        different = sum(ours[name] != theirs[name] for name in ours.keys() & theirs.keys())
+        raise RuntimeError(f"the answers differ: {missing} files missing, {extra} more, {different} of another size")

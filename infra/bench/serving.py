@@ -1,4 +1,4 @@
-"""The measured server: the product as `deltaic serve` runs it, over the measured tables, read by one recipient."""
+"""Run the measured server as `deltaic serve` runs it, over the measured tables, for one recipient."""
 
 import os
 import time
@@ -18,17 +18,17 @@ from bench.object_store import REGION, ObjectStore
 
 START_SECONDS = 30.0
 FIRST_DAY = f"date = DATE '{measured_tables.FIRST_DAY.isoformat()}'"
-"""The filter of row-filtered tables: one partition."""
+"""Partition filter of the filtered tables: one partition."""
 
 
 def row_filtered(name: str) -> str:
-    """Return the name under which a table is shared with no more than its first day's rows."""
+    """Return the name under which only the first day's rows of a table are shared."""
     return f"{name}_first_day"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A gateway process and its only recipient."""
+    """A gateway process and a client of it."""
 
     client: Client
     pid: int
@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Everything but the gateway: the embedded AWS with catalog and roles, the store with the tables."""
+    """The embedded AWS with catalog and roles, for which gateway processes can be started."""
 
     environment: Mapping[str, str]
     state: Path
@@ -44,7 +44,7 @@ class Service:
 
     @contextmanager
     def fresh(self) -> Iterator[Server]:
-        """Start a gateway process of its own; yields when its functions are loaded and it has answered a listing."""
+        """Start a separate gateway process; yields after it has loaded its functions and answered a request."""
         with gateway_over(self.environment, self.state) as stack:
             client = Client(stack.endpoint, self.token)
             wait_until_loaded(client)
@@ -54,9 +54,9 @@ class Service:
 
 @contextmanager
 def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> Iterator[Service]:
-    """Run the embedded AWS, share tables (name: location) and issue one token.
+    """Run the embedded AWS, share tables (locations by name) and create a token.
 
-    URLs are signed by a session of the template's signing role, as on AWS, so they carry a session token.
+    As on AWS, a session of the template's signing role signs URLs, so they have a session token.
     """
     os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
     with local_stack(state, parameters={"LogLevel": "WARNING"}) as stack:
@@ -86,14 +86,14 @@ def _share(admin: CatalogAdmin, objects: ObjectStore, locations: Mapping[str, st
         )
 
 
-def catalog_of(known: Mapping[str, str]) -> CatalogAdmin:
-    """Return the administration of the catalog that a stack's variables name."""
-    dynamo = Dynamo(lambda: connect(known)["dynamodb"])
-    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+def catalog_of(environment: Mapping[str, str]) -> CatalogAdmin:
+    """Return the administration of a stack's catalog, from the stack's environment variables."""
+    dynamo = Dynamo(lambda: connect(environment)["dynamodb"])
+    return CatalogAdmin(environment["CATALOG_TABLE"], environment["TOKENS_TABLE"], dynamo)
 
 
 def wait_until_loaded(client: Client) -> None:
-    """Ask for the shares until they are listed; raises what the last request raised after START_SECONDS."""
+    """List the shares until the server answers; raises the last error after START_SECONDS."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:

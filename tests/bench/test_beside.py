@@ -1,4 +1,4 @@
-"""What is compared with the reference server, and what is written of it."""
+"""Test the comparison with the reference server, and its section in the report."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from bench import report
 from bench.figures import Figure
 from bench.http_timing import Client
 from bench.reference import NAME, Store, rival
-from bench.server_comparison import Start, compared, files_of
+from bench.server_comparison import Start, compare, files_of
 from bench.serving import Server
 from served import served
 
@@ -28,13 +28,13 @@ def answer(files: dict[str, int]) -> bytes:
 
 
 def chunked(body: bytes, length: int = 50) -> bytes:
-    """Return a body in chunks that end anywhere in a line."""
+    """Return a body in chunks that end in the middle of lines."""
     parts = [body[at : at + length] for at in range(0, len(body), length)]
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
 
 
 def serving(body: bytes) -> Start:
-    """Return what starts a server that gives one answer to everything; its process is this one."""
+    """Return a function that starts a server in this process with the same answer to all requests."""
 
     class Answer(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -47,39 +47,41 @@ def serving(body: bytes) -> Start:
             self.wfile.write(chunked(body))
 
     @contextmanager
-    def started() -> Iterator[Server]:
-        with served(Answer) as where:
-            yield Server(Client(f"{where}/delta-sharing", "t"), os.getpid())
+    def run_server() -> Iterator[Server]:
+        with served(Answer) as url:
+            yield Server(Client(f"{url}/delta-sharing", "t"), os.getpid())
 
     def start() -> AbstractContextManager[Server]:
-        return started()
+        return run_server()
 
     return start
 
 
 def figures(files: int, ours: dict[str, int], theirs: dict[str, int]) -> dict[str, Figure]:
     reference = rival(Path("built"), Store("http://127.0.0.1:9"), {}, Path("state"))
-    beside = replace(reference, fresh=serving(answer(theirs)))
-    found = compared(files, count().__next__, serving(answer(ours)), beside, 2)
-    return {one.name: one for one in found}
+    rival_server = replace(reference, fresh=serving(answer(theirs)))
+    figures_by_name = compare(files, count().__next__, serving(answer(ours)), rival_server, 2)
+    return {figure.name: figure for figure in figures_by_name}
 
 
-def test_files_are_told_by_id_in_any_chunks() -> None:
+def test_files_are_read_from_chunks_of_any_length() -> None:
     assert files_of(chunked(answer({"a": 1, "b": 2}), 7)) == {"a": 1, "b": 2}
 
 
-def test_a_file_that_comes_twice_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="1 files came twice"):
+def test_repeated_file_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="1 files were returned twice"):
         files_of(chunked(answer({"a": 1}) + answer({"a": 1})))
 
 
-def test_every_figure_stands_beside_the_other_servers() -> None:
-    found = figures(100_000, {"a": 1, "b": 2}, {"b": 2, "a": 1})
+def test_every_figure_has_the_value_of_the_other_server() -> None:
+    figures_by_name = figures(100_000, {"a": 1, "b": 2}, {"b": 2, "a": 1})
     for process in ("fresh", "warm"):
-        for what in ("first byte", "last byte", "CPU", "S3 requests", "peak memory"):
-            assert found[f"{process} process: {what}"].rival == NAME
-    assert found["warm process: S3 requests"].value == found["warm process: S3 requests"].theirs == 1
-    assert "fresh process: first byte, least" in found
+        for kind in ("first byte", "last byte", "CPU", "S3 requests", "peak memory"):
+            assert figures_by_name[f"{process} process: {kind}"].rival == NAME
+    assert (
+        figures_by_name["warm process: S3 requests"].value == figures_by_name["warm process: S3 requests"].theirs == 1
+    )
+    assert "fresh process: first byte, minimum" in figures_by_name
 
 
 @pytest.mark.parametrize(
@@ -93,10 +95,10 @@ def test_every_figure_stands_beside_the_other_servers() -> None:
         pytest.param(1_000_000, "warm process: peak memory", 15, id="memory of a million"),
     ],
 )
-def test_a_promise_is_a_share_of_the_other_servers_value(files: int, name: str, times: int) -> None:
-    one = figures(files, {"a": 1}, {"a": 1})[name]
-    assert one.theirs is not None
-    assert one.bar == pytest.approx(one.theirs / times)
+def test_goal_is_a_fraction_of_the_other_servers_value(files: int, name: str, times: int) -> None:
+    figure = figures(files, {"a": 1}, {"a": 1})[name]
+    assert figure.theirs is not None
+    assert figure.bar == pytest.approx(figure.theirs / times)
 
 
 @pytest.mark.parametrize(
@@ -107,26 +109,26 @@ def test_a_promise_is_a_share_of_the_other_servers_value(files: int, name: str, 
         pytest.param({"a": 1, "b": 3}, "0 files missing, 0 more, 1 of another size", id="another size"),
     ],
 )
-def test_answers_that_differ_are_an_error(ours: dict[str, int], said: str) -> None:
-    with pytest.raises(RuntimeError, match=said):
+def test_different_answers_are_an_error(ours: dict[str, int], message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
         figures(1000, ours, {"a": 1, "b": 2})
 
 
-def test_figures_can_be_added_where_no_report_is_yet(tmp_path: Path) -> None:
+def test_missing_report_has_no_figures(tmp_path: Path) -> None:
     assert report.read(tmp_path) == ([], {})
 
 
-def test_the_report_says_when_nothing_was_measured_beside(tmp_path: Path) -> None:
+def test_report_without_a_comparison_says_so(tmp_path: Path) -> None:
     report.write([], tmp_path, {})
-    section = (tmp_path / "report.md").read_text().partition("## Beside the reference server")[2]
+    section = (tmp_path / "report.md").read_text().partition("## Comparison with the reference server")[2]
     assert section.partition("##")[0].strip().startswith("Not measured")
 
 
-def test_the_report_shows_what_was_promised_beside(tmp_path: Path) -> None:
+def test_report_shows_goals_of_the_comparison(tmp_path: Path) -> None:
     report.write(
-        [Figure("100k files beside the reference server", "warm process: last byte", 2.0, "s", 1.0, NAME, 5.0)],
+        [Figure("100k files compared with the reference server", "warm process: last byte", 2.0, "s", 1.0, NAME, 5.0)],
         tmp_path,
         {},
     )
-    section = (tmp_path / "report.md").read_text().partition("## Beside the reference server")[2]
+    section = (tmp_path / "report.md").read_text().partition("## Comparison with the reference server")[2]
     assert "| 100k files | warm process: last byte | 2 s | 5 s | 2.50 | 5, **missed** |" in section

@@ -1,4 +1,4 @@
-"""How the reference server is started; a stand-in takes Java's place."""
+"""Test the start of the reference server, with a Python script in place of Java."""
 
 import json
 import os
@@ -11,15 +11,15 @@ import pytest
 from bench import reference
 
 STORE = reference.Store("http://127.0.0.1:4711")
-SHARES = reference.tables_of_bench({"files_100": "s3://bench/files_100"})
+SHARES = reference.bench_shares({"files_100": "s3://bench/files_100"})
 JAVA = """#!{python}
 import json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 class Shares(BaseHTTPRequestHandler):
     def do_GET(self):
-        known = self.headers["Authorization"] == "Bearer " + config["authorization"]["bearerToken"]
-        self.send_response(200 if known and self.path == "/delta-sharing/shares" else 404)
+        authorized = self.headers["Authorization"] == "Bearer " + config["authorization"]["bearerToken"]
+        self.send_response(200 if authorized and self.path == "/delta-sharing/shares" else 404)
         self.end_headers()
         self.wfile.write(b"{{}}")
 
@@ -45,37 +45,37 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def test_a_folder_without_jars_is_refused(tmp_path: Path) -> None:
+def test_folder_without_jars_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no jars in"):
         reference.check(tmp_path)
 
 
-def test_it_is_not_started_where_others_could_reach_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_is_not_started_if_other_machines_could_reach_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
     with pytest.raises(RuntimeError, match="unshare --net"):
         reference.check(folder)
 
 
-def test_loopback_alone_is_fine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_can_start_with_the_loopback_interface_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo")])
     reference.check(folder)
 
 
-def test_it_serves_until_the_block_ends(folder: Path, java: Path, tmp_path: Path) -> None:
+def test_server_runs_until_the_block_ends(folder: Path, java: Path, tmp_path: Path) -> None:
     assert java.exists()
-    with reference.fresh(folder, STORE, SHARES, tmp_path / "state") as server:
+    with reference.start_server(folder, STORE, SHARES, tmp_path / "state") as server:
         assert server.client.get("/shares").status == 200
         assert Path(f"/proc/{server.pid}/cmdline").read_bytes().count(str(folder).encode()) == 1
     with pytest.raises(ConnectionRefusedError):
         server.client.get("/shares")
 
 
-def test_it_reads_and_signs_for_the_store() -> None:
-    files = reference.configured(STORE, SHARES, 4712)
+def test_server_is_configured_to_read_and_sign_for_the_store() -> None:
+    files = reference.config_files(STORE, SHARES, 4712)
     server = json.loads(files["server.yaml"])
     assert server["shares"][0]["schemas"][0]["tables"][0]["location"] == "s3a://bench/files_100"
     assert (server["port"], server["requestTimeoutSeconds"]) == (4712, 0)
-    hadoop = {one.findtext("name"): one.findtext("value") for one in ET.fromstring(files["core-site.xml"])}  # noqa: S314 -- our own text
+    hadoop = {item.findtext("name"): item.findtext("value") for item in ET.fromstring(files["core-site.xml"])}  # noqa: S314 -- our own text
     assert hadoop["fs.s3a.endpoint"] == "http://127.0.0.1:4711"
     regions = ET.fromstring(files["com/amazonaws/regions/override/regions.xml"])  # noqa: S314 -- our own text
     assert regions.findtext(".//Hostname") == "127.0.0.1:4711"

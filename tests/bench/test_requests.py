@@ -1,4 +1,4 @@
-"""How often the object store is asked: each request costs 10 to 20 ms there, whatever it costs here."""
+"""Test the number of requests to the object store, because each costs 10 to 20 ms on S3."""
 
 from collections.abc import Callable
 
@@ -26,32 +26,32 @@ LIVE = FILES + measured_tables.COMMITS * (measured_tables.ADDS_PER_COMMIT - meas
 def store(
     embedded_aws: EmbeddedAws, aws_session: boto3.Session, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], ObjectTableStore]:
-    """Return what opens the log of 100,000 files: one checkpoint of two row groups, ten commits, version checksums."""
+    """Return a function that opens a log of 100,000 files: a checkpoint, ten commits and version checksums."""
     folder = measured_tables.write(tmp_path_factory.mktemp("logs"), FILES)
     client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     client.create_bucket(Bucket=BUCKET)
     for path in sorted((folder / "_delta_log").iterdir(), key=lambda path: path.suffix == ".crc"):
         client.put_object(Bucket=BUCKET, Key=f"t/_delta_log/{path.name}", Body=path.read_bytes())
-    known = embedded_aws.environment
-    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
-    place = StorageConfig(endpoint=embedded_aws.endpoint, path_style=True)
-    return lambda: ObjectTableStore(TableLocations.parse(f"s3://{BUCKET}/t"), place, lambda: keys)
+    environment = embedded_aws.environment
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    storage = StorageConfig(endpoint=embedded_aws.endpoint, path_style=True)
+    return lambda: ObjectTableStore(TableLocations.parse(f"s3://{BUCKET}/t"), storage, lambda: keys)
 
 
 def read(snapshot: Snapshot) -> int:
-    """Do what a query does; returns how many files it has seen."""
+    """Read a snapshot as a query does; return the number of files."""
     assert snapshot.totals().num_files == LIVE
     return sum(batch.num_rows for batch in snapshot.files())
 
 
-def test_a_query_of_100k_files_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:
+def test_first_query_of_100k_files_needs_at_most_18_requests(store: Callable[[], ObjectTableStore]) -> None:
     objects = store()
     requests = count_requests(objects)
     assert read(DeltaLog(objects).snapshot()) == LIVE
     assert len(requests) <= 18  # nine of them for 34 MB of adds
 
 
-def test_metadata_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:
+def test_first_read_of_metadata_needs_at_most_6_requests(store: Callable[[], ObjectTableStore]) -> None:
     objects = store()
     requests = count_requests(objects)
     snapshot = DeltaLog(objects).snapshot()
@@ -60,14 +60,14 @@ def test_metadata_in_a_new_process(store: Callable[[], ObjectTableStore]) -> Non
     assert len(requests) <= 6
 
 
-def test_the_version(store: Callable[[], ObjectTableStore]) -> None:
+def test_latest_version_needs_at_most_2_requests(store: Callable[[], ObjectTableStore]) -> None:
     objects = store()
     requests = count_requests(objects)
     assert DeltaLog(objects).latest_version() == 110
     assert len(requests) <= 2
 
 
-def test_an_unchanged_version_costs_one_listing(store: Callable[[], ObjectTableStore]) -> None:
+def test_unchanged_version_needs_one_listing(store: Callable[[], ObjectTableStore]) -> None:
     cache = SnapshotCache(1 << 28)
     read(DeltaLog(store(), cache, "t").snapshot())
     later = store()
