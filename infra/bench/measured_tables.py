@@ -195,9 +195,9 @@ def checksum(version: int, files: int) -> bytes:
     """Return a version checksum, which Spark writes with every commit (Delta protocol, "Version Checksum File")."""
     commits = range(1, version - CHECKPOINT_VERSION + 1)
     added = [number for index in commits for number in _added(index, files)]
-    gone = {number for index in commits for number in _removed(index, files)}
-    live = files + len(added) - len(gone)
-    total = sum(map(_size, added)) - sum(map(_size, gone))
+    removed = {number for index in commits for number in _removed(index, files)}
+    live = files + len(added) - len(removed)
+    total = sum(map(_size, added)) - sum(map(_size, removed))
     content = {
         "tableSizeBytes": total + _sizes(files),
         "numFiles": live,

@@ -102,7 +102,7 @@ def test_goal_is_a_fraction_of_the_other_servers_value(files: int, name: str, ti
 
 
 @pytest.mark.parametrize(
-    ("ours", "said"),
+    ("ours", "message"),
     [
         pytest.param({"a": 1}, "1 files missing, 0 more, 0 of another size", id="missing"),
         pytest.param({"a": 1, "b": 2, "c": 3}, "0 files missing, 1 more, 0 of another size", id="more"),

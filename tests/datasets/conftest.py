@@ -1,4 +1,4 @@
-"""These tests run datasets by Spark as `pipeline`'s run the other jobs, on a worker of their own."""
+"""Run the Spark tests of this folder like those of `pipeline`, on one worker."""
 
 from pipeline.conftest import collected
 

@@ -1,4 +1,4 @@
-"""A database for tests: Derby, which Spark brings, within Spark's own process."""
+"""Database for tests: Derby, which is part of Spark, in Spark's process."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ DRIVER = "org.apache.derby.iapi.jdbc.AutoloadedDriver"
 
 
 class Database:
-    """A database in memory of its own name."""
+    """An in-memory database with a name."""
 
     def __init__(self, spark: "SparkSession", name: str) -> None:
         jvm: Any = spark.sparkContext._jvm
@@ -18,16 +18,16 @@ class Database:
         self._connection = driver.connect(f"{self.url};create=true", jvm.java.util.Properties())
 
     def run(self, *statements: str) -> None:
-        """Run statements; each is committed by itself."""
+        """Run statements and commit each one."""
         statement = self._connection.createStatement()
-        for one in statements:
-            statement.executeUpdate(one)
+        for statement_text in statements:
+            statement.executeUpdate(statement_text)
         statement.close()
 
     def insert(self, table: str, *rows: str) -> None:
-        """Insert rows, each as SQL has its values: `1, 'a'`."""
+        """Insert rows in SQL syntax: `1, 'a'`."""
         self.run(*(f"INSERT INTO {table} VALUES ({row})" for row in rows))  # noqa: S608 -- a test's own
 
     def source(self, table: str, **more: Any) -> dict[str, Any]:
-        """Return the source that reads one of its tables."""
+        """Return a dataset's source for one of the tables."""
         return {"format": "jdbc", "url": self.url, "driver": DRIVER, "table": table, **more}

@@ -1,4 +1,4 @@
-"""A job that dies between two of its requests: what came before has happened, and nothing comes after."""
+"""Simulate a job that dies between two requests: earlier requests have happened, and no later one does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,29 +12,29 @@ ALIVE = 1_000_000
 
 @dataclass
 class Life:
-    """How many requests that change something a job may still send; with the last of them it is dead."""
+    """A limited number of changing requests, after which a job is dead."""
 
-    left: int = ALIVE
+    changes_left: int = ALIVE
     changes: int = 0
 
     def passes(self, request: Request) -> bool:
-        """Count a request, and tell whether it reaches AWS."""
-        if self.left == 0:
+        """Count a request and return whether it reaches AWS."""
+        if self.changes_left == 0:
             return False
         if _changes(request):
-            self.left -= 1
+            self.changes_left -= 1
             self.changes += 1
         return True
 
 
 @contextmanager
-def living(proxy: Proxy, left: int = ALIVE) -> Iterator[Life]:
-    """Let the jobs behind a proxy live for so many changes.
+def living(proxy: Proxy, changes_left: int = ALIVE) -> Iterator[Life]:
+    """Limit the jobs behind a proxy to a number of changes.
 
-    Afterwards every request is refused as a stranger's, which no client sends again: a job that is dead has no time
-    to tidy up, and one that only seems dead must not change anything.
+    Afterwards every request is refused with an error that no client retries: a dead job cannot clean up, and must not
+    change anything.
     """
-    life = Life(left)
+    life = Life(changes_left)
     closed = "AccessDeniedException", "the job is dead"
     store = _Part("get", (), s3(403, "AccessDenied", "the job is dead"), life=life)
     with proxy.playing(store), proxy.playing(_Part("dynamodb", (), aws_json(400, *closed), life=life)):
@@ -43,7 +43,7 @@ def living(proxy: Proxy, left: int = ALIVE) -> Iterator[Life]:
 
 @dataclass
 class _Part(Plan):
-    """What one service says to the dead."""
+    """Answers of one service to dead jobs."""
 
     life: Life = field(default_factory=Life)
 

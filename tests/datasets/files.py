@@ -1,4 +1,4 @@
-"""Dataset files for tests: the smallest one that is right, and what differs from it."""
+"""Build dataset files for tests, with defaults for all parts."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from deltaic_datasets.run.run_state import Run
 
 
 def dataset(location: str, **parts: Any) -> dict[str, Any]:
-    """Return a dataset of one source `source`; parts whose value is None are left out."""
+    """Return the content of a dataset file; parts with the value None are left out."""
     target = {"location": location, **parts.pop("target", {})}
-    whole = {"name": "tried", "target": target, "write": {"mode": "append"}, **parts}
-    return {name: value for name, value in whole.items() if value is not None}
+    content = {"name": "tried", "target": target, "write": {"mode": "append"}, **parts}
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def run_of(content: Mapping[str, Any], run_id: str = "run") -> Run:
-    """Return a run of a dataset that was written down and read again."""
+    """Return a run of a dataset after writing and reading its file."""
     return Run(dataset_of(yaml.safe_dump(dict(content)), "dataset.yaml")[0], run_id)
 
 

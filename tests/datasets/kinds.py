@@ -1,4 +1,4 @@
-"""Types of columns, and how plain Python takes a row of some types into a table of others: the oracle of merges.
+"""Predict in plain Python how rows of some types are merged into a table of other types.
 
 A kind is the name of a leaf, or a struct, array or map of kinds. Values are as Arrow gives them to Python, but maps are
 dicts.
@@ -36,7 +36,7 @@ LEAVES: dict[str, pa.DataType] = {
 }
 
 INTEGERS = {"smallint", "int", "bigint", "double", "decimal(12,2)", "decimal(20,0)", "decimal(38,10)"}
-TAKEN: dict[str, set[str]] = {
+ACCEPTED: dict[str, set[str]] = {
     "tinyint": INTEGERS,
     "smallint": INTEGERS - {"smallint"},
     "int": INTEGERS - {"smallint", "int"},
@@ -49,10 +49,10 @@ TAKEN: dict[str, set[str]] = {
     "decimal(20,0)": {"decimal(38,10)"},
     "date": {"timestamp_ntz"},
 }
-"""Which other types of a table rows of a type may enter: those that hold each of its values."""
+"""Other types of a table that accept rows of a type, because they can represent each of its values."""
 
 SINGLE = 1.100000023841858
-"""A float as a double tells it."""
+"""A float, converted to a double."""
 
 VALUES: dict[str, list[Any]] = {
     "boolean": [True, False],
@@ -78,21 +78,21 @@ VALUES: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Struct:
-    """Fields by their names."""
+    """A struct with named fields."""
 
     fields: tuple[tuple[str, "Kind"], ...]
 
 
 @dataclass(frozen=True)
 class Array:
-    """Elements of one kind."""
+    """An array with elements of one kind."""
 
     element: "Kind"
 
 
 @dataclass(frozen=True)
 class Map:
-    """Values of one kind by keys of another."""
+    """A map with keys and values of one kind each."""
 
     key: str
     value: "Kind"
@@ -126,7 +126,7 @@ def any_kind(draw: random.Random, depth: int = 0) -> Kind:
 
 
 def delivered(draw: random.Random, kind: Kind, *, evolve: bool) -> Kind:
-    """Return a kind in which rows may come for a table's column: fields in any order, leaves of any type."""
+    """Return a kind of rows for a table's column, with fields in any order and leaves of any type."""
     match kind:
         case Struct():
             fields = [(draw.choice([name, name.upper()]), delivered(draw, inner, evolve=evolve))
@@ -139,51 +139,57 @@ def delivered(draw: random.Random, kind: Kind, *, evolve: bool) -> Kind:
         case Map():
             return Map(draw.choice(["int", kind.key]), delivered(draw, kind.value, evolve=evolve))
         case str():
-            fitting = [leaf for leaf in LEAVES if leaf == kind or kind in TAKEN.get(leaf, ())]
+            fitting = [leaf for leaf in LEAVES if leaf == kind or kind in ACCEPTED.get(leaf, ())]
             return draw.choice(fitting if draw.random() < 0.9 else [*LEAVES])
 
 
 def refused(table: Kind, rows: Kind, path: str) -> Iterator[str]:
-    """Say of each leaf that would lose something what it is on both sides."""
+    """Yield a message for each leaf that would lose information."""
     match table, rows:
         case Struct(), Struct():
-            there = {name.lower(): (name, inner) for name, inner in table.fields}
+            table_fields = {name.lower(): (name, inner) for name, inner in table.fields}
             for name, inner in rows.fields:
-                if name.lower() in there:
-                    own, kind = there[name.lower()]
-                    yield from refused(kind, inner, f"{path}.{own}")
+                if name.lower() in table_fields:
+                    own_fields, kind = table_fields[name.lower()]
+                    yield from refused(kind, inner, f"{path}.{own_fields}")
         case Array(), Array():
             yield from refused(table.element, rows.element, f"{path}.element")
         case Map(), Map():
             yield from refused(table.key, rows.key, f"{path}.key")
             yield from refused(table.value, rows.value, f"{path}.value")
         case str(), str():
-            if table != rows and table not in TAKEN.get(rows, ()):
+            if table != rows and table not in ACCEPTED.get(rows, ()):
                 yield f"{path} is {table} in the table and {rows} in the rows"
 
 
-def mended(table: Kind, rows: Kind) -> Kind:
-    """Return the rows' kind after what was refused is cast to the table's types."""
+def cast_to_table(table: Kind, rows: Kind) -> Kind:
+    """Return the rows' kind after refused leaves are cast to the table's types."""
     match table, rows:
         case Struct(), Struct():
-            there = {name.lower(): inner for name, inner in table.fields}
-            return Struct(tuple((name, mended(there.get(name.lower(), inner), inner)) for name, inner in rows.fields))
+            table_fields = {name.lower(): inner for name, inner in table.fields}
+            return Struct(
+                tuple(
+                    (name, cast_to_table(table_fields.get(name.lower(), inner), inner)) for name, inner in rows.fields
+                )
+            )
         case Array(), Array():
-            return Array(mended(table.element, rows.element))
+            return Array(cast_to_table(table.element, rows.element))
         case Map(), Map():
-            return Map(str(mended(table.key, rows.key)), mended(table.value, rows.value))
+            return Map(str(cast_to_table(table.key, rows.key)), cast_to_table(table.value, rows.value))
         case _:
             return table if [*refused(table, rows, "")] else rows
 
 
 def widened(table: Kind, rows: Kind) -> Kind:
-    """Return the table's kind after rows of another have come: their new fields are behind its own."""
+    """Return the table's kind with the new fields of the rows at the end."""
     match table, rows:
         case Struct(), Struct():
-            found = {name.lower(): inner for name, inner in rows.fields}
-            own = [(name, widened(inner, found.get(name.lower(), inner))) for name, inner in table.fields]
-            known = {name.lower() for name, _ in own}
-            return Struct((*own, *((name, inner) for name, inner in rows.fields if name.lower() not in known)))
+            row_fields = {name.lower(): inner for name, inner in rows.fields}
+            own_fields = [(name, widened(inner, row_fields.get(name.lower(), inner))) for name, inner in table.fields]
+            known_names = {name.lower() for name, _ in own_fields}
+            return Struct(
+                (*own_fields, *((name, inner) for name, inner in rows.fields if name.lower() not in known_names))
+            )
         case Array(), Array():
             return Array(widened(table.element, rows.element))
         case Map(), Map():
@@ -193,7 +199,7 @@ def widened(table: Kind, rows: Kind) -> Kind:
 
 
 def reordered(draw: random.Random, kind: Kind) -> Kind:
-    """Return a kind with the same leaves, and the fields in another order."""
+    """Return a kind with the same leaves and another order of fields."""
     match kind:
         case Struct():
             fields = [(name, reordered(draw, inner)) for name, inner in kind.fields]
@@ -221,21 +227,21 @@ def value_of(draw: random.Random, kind: Kind) -> Any:
             return draw.choice(VALUES[kind])
 
 
-def brought(value: Any, rows: Kind, table: Kind) -> Any:
-    """Return a value of the rows as the table has it: fields by name, numbers and dates in its type."""
+def converted(value: Any, rows: Kind, table: Kind) -> Any:
+    """Return a value of the rows in the types and field order of the table."""
     if value is None:
         return None
     match rows, table:
         case Struct(), Struct():
-            found = {name.lower(): (value[name], inner) for name, inner in rows.fields}
+            row_fields = {name.lower(): (value[name], inner) for name, inner in rows.fields}
             return {
-                name: brought(*found[name.lower()], inner) if name.lower() in found else None
+                name: converted(*row_fields[name.lower()], inner) if name.lower() in row_fields else None
                 for name, inner in table.fields
             }
         case Array(), Array():
-            return [brought(one, rows.element, table.element) for one in value]
+            return [converted(item, rows.element, table.element) for item in value]
         case Map(), Map():
-            return {key: brought(one, rows.value, table.value) for key, one in value.items()}
+            return {key: converted(item, rows.value, table.value) for key, item in value.items()}
         case _, "double":
             return float(value)
         case _, str() if table.startswith("decimal"):
@@ -247,12 +253,12 @@ def brought(value: Any, rows: Kind, table: Kind) -> Any:
 
 
 def frozen(value: Any, *, signed: bool) -> Any:
-    """Return a value to compare by: NaN is like NaN; `signed`: 0.0 is not like -0.0."""
+    """Return a comparable value: NaN equals NaN; with `signed`, 0.0 differs from -0.0."""
     match value:
         case dict():
-            return tuple(sorted(((key, frozen(one, signed=signed)) for key, one in value.items()), key=repr))
+            return tuple(sorted(((key, frozen(item, signed=signed)) for key, item in value.items()), key=repr))
         case list():
-            return tuple(frozen(one, signed=signed) for one in value)
+            return tuple(frozen(item, signed=signed) for item in value)
         case float():
             return repr(value if signed or value else 0.0)
         case Decimal():
@@ -264,15 +270,15 @@ def frozen(value: Any, *, signed: bool) -> Any:
 
 
 def read_as(value: Any, kind: Kind) -> Any:
-    """Return what Arrow gives to Python of a kind, with maps as dicts."""
+    """Return a value from Arrow, with maps as dicts."""
     if value is None:
         return None
     match kind:
         case Struct():
             return {name: read_as(value[name], inner) for name, inner in kind.fields}
         case Array():
-            return [read_as(one, kind.element) for one in value]
+            return [read_as(item, kind.element) for item in value]
         case Map():
-            return {key: read_as(one, kind.value) for key, one in value}
+            return {key: read_as(item, kind.value) for key, item in value}
         case _:
             return value

@@ -1,4 +1,4 @@
-"""What belongs behind the rows: refused before they are written where it can be, else told as missing and repaired."""
+"""Test steps after the commit: problems are refused before it, or reported and completed later."""
 
 import json
 from collections import Counter
@@ -37,14 +37,14 @@ STEPS = [{"view": "last", "sql": "SELECT id, DATE'2026-01-01' AS day, id > 1 AS 
 
 
 @pytest.fixture
-def tell(place: Place, s3: "S3Client") -> Callable[[], list[str]]:
-    """Return what tells which commits and files of others there are at the test's place."""
+def list_objects(place: Place, s3: "S3Client") -> Callable[[], list[str]]:
+    """Return a function that lists commits and other JSON files at the test's location."""
 
-    def objects() -> list[str]:
-        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix).get("Contents", [])
-        return [item["Key"] for item in listed if item["Key"].endswith(".json")]
+    def list_names() -> list[str]:
+        objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix).get("Contents", [])
+        return [item["Key"] for item in objects if item["Key"].endswith(".json")]
 
-    return objects
+    return list_names
 
 
 def content(place: Place, **more: Any) -> dict[str, Any]:
@@ -87,71 +87,71 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("more", "message"), MISFITS.values(), ids=MISFITS)
-@pytest.mark.parametrize("there", [False, True], ids=["a new table", "a table that is there"])
-def test_what_the_table_cannot_have_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest passes by name
+@pytest.mark.parametrize("exists", [False, True], ids=["a new table", "a table that is there"])
+def test_unsupported_table_settings_are_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
     catalog: Catalog,
     place: Place,
-    tell: Callable[[], list[str]],
+    list_objects: Callable[[], list[str]],
     more: dict[str, Any],
     message: str,
-    there: bool,
+    exists: bool,
 ) -> None:
-    if there:
+    if exists:
         build(spark, run_of(content(place), "first"), catalog, silent)
-    before = tell()
+    before = list_objects()
     wrong = run_with_lines(content(place, **more), "second")
     with pytest.raises(PipelineError, match=message):
         build(spark, wrong, catalog, silent)
     with pytest.raises(PipelineError, match=message):
         plan_run(spark, wrong)
-    assert tell() == before
+    assert list_objects() == before
 
 
-def test_a_stream_is_refused_before_its_first_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+def test_stream_with_wrong_settings_is_refused_before_its_first_commit(
+    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     stream = {"source": "s", "checkpoint": f"{place.location}-checkpoint"}
-    said = content(place, stream=stream, target={"cluster_by": ["dya"]})
-    said["sources"]["s"]["paths"] = [f"{place.folder}/*.json"]
-    wrong = run_of(said, "one")
+    wrong_content = content(place, stream=stream, target={"cluster_by": ["dya"]})
+    wrong_content["sources"]["s"]["paths"] = [f"{place.folder}/*.json"]
+    wrong = run_of(wrong_content, "one")
     with pytest.raises(PipelineError, match="did you mean day"):
         build(spark, wrong, catalog, silent)
-    assert [name for name in tell() if "/_delta_log/" in name] == []
+    assert [name for name in list_objects() if "/_delta_log/" in name] == []
 
 
-def test_a_table_is_clustered_by_whatever_name_its_column_has(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
+def test_table_can_be_clustered_by_a_column_of_any_name(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     named_columns = {"delta.columnMapping.mode": "name"}
     target = {"cluster_by": ["the day"], "properties": named_columns, "change_data_feed": False}
-    named = content(place, target=target, steps=[{"view": "v", "sql": "SELECT id, now() AS `the day` FROM s"}])
+    renamed_content = content(
+        place, target=target, steps=[{"view": "v", "sql": "SELECT id, now() AS `the day` FROM s"}]
+    )
     for run in ("one", "two"):
-        build(spark, run_of(named, run), catalog, silent)
+        build(spark, run_of(renamed_content, run), catalog, silent)
     detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
     assert detail["clusteringColumns"] == ["`the day`"]
     history: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}`")
     assert [row["operation"] for row in history.collect()] == ["WRITE", "SET TBLPROPERTIES", "WRITE"]
 
 
-def test_a_partitioned_table_is_not_clustered(
-    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+def test_partitioned_table_cannot_be_clustered(
+    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     build(spark, run_of(content(place, target={"partition_by": ["day"]}), "first"), catalog, silent)
-    before = tell()
+    before = list_objects()
     with pytest.raises(PipelineError, match=r"target\.cluster_by: .* is partitioned"):
         build(spark, run_of(content(place, target={"cluster_by": ["id"]}), "second"), catalog, silent)
-    assert tell() == before
+    assert list_objects() == before
 
 
 @pytest.mark.parametrize(("kind", "fits"), [("STRING", True), ("INT", True), ("ARRAY<INT>", False)])
-def test_a_quarantine_that_cannot_hold_the_rows_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
-    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]], kind: str, fits: bool
+def test_incompatible_quarantine_table_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
+    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]], kind: str, fits: bool
 ) -> None:
     aside = Target(f"{place.location}_quarantine", "append")
     column = {"STRING": "label", "INT": "id", "ARRAY<INT>": "label"}[kind]
     write(spark, spark.sql(f"SELECT CAST(NULL AS {kind}) AS {column}"), aside, Transaction.of_run("other"))
-    before = tell()
+    before = list_objects()
     odd = [{"expect": "range", "column": "id", "max": 1, "action": "quarantine"}]
     run = run_of(content(place, expectations=odd), "one")
     if fits:
@@ -159,11 +159,11 @@ def test_a_quarantine_that_cannot_hold_the_rows_is_refused_before_the_first_comm
     else:
         with pytest.raises(PipelineError, match=r"quarantine: .*label"):
             build(spark, run, catalog, silent)
-        assert tell() == before
+        assert list_objects() == before
 
 
-def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, tell: Callable[[], list[str]]
+def test_missing_share_is_created_only_with_create_share(
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, list_objects: Callable[[], list[str]]
 ) -> None:
     admin.shares.create("careful_share")
     name = "careful_shar.lab.doses"
@@ -173,10 +173,10 @@ def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
     job = Job(rows, Target(place.location), entry=Entry(TableName.parse(name), place.location))
     with pytest.raises(NotFound, match="--create-share"):
         publish(spark, job, catalog)
-    assert tell() == []
+    assert list_objects() == []
     assert [share.name for share in admin.shares.list() if share.name.startswith("careful")] == ["careful_share"]
-    made = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
-    assert made.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
+    summary = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
+    assert summary.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
     step = catalog.next_step(TableName.parse(name))
     assert step == "nobody may read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
     admin.recipients.create("careful_reader")
@@ -185,17 +185,17 @@ def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
     assert (list(again.made), catalog.next_step(TableName.parse(name))) == ([], "")
 
 
-def test_a_storage_that_is_not_there_is_refused_before_the_first_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+def test_unknown_storage_is_refused_before_the_first_commit(
+    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     target = {"share": "stored.s.t", "create_share": True, "storage": "nowhere"}
     with pytest.raises(NotFound, match="there is no storage 'nowhere'"):
         build(spark, run_of(content(place, target=target), "one"), catalog, silent)
-    assert tell() == []
+    assert list_objects() == []
 
 
 class Failing(Catalog):
-    """A catalog that finds everything in order, and can be written at the second attempt."""
+    """A catalog whose checks pass, and whose first write fails."""
 
     attempts: ClassVar[Counter[str]] = Counter()
 
@@ -206,7 +206,7 @@ class Failing(Catalog):
         return super().register(entry)
 
 
-def test_what_fails_behind_the_rows_is_told_and_done_by_the_next_run(
+def test_failed_step_after_the_commit_is_reported_and_completed_by_the_next_run(
     spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
 ) -> None:
     target = {"share": "late.s.doses", "create_share": True, "comment": "Doses"}
@@ -224,7 +224,7 @@ def test_what_fails_behind_the_rows_is_told_and_done_by_the_next_run(
     assert admin.tables.get("late", "s", "doses").location == place.location
 
 
-def test_programs_are_told_which_version_has_the_rows_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_the_version_and_the_missing_steps(capsys: pytest.CaptureFixture[str]) -> None:
     def job(_: Progress, __: Tell) -> None:
         raise Unfinished(7, ["the catalog entry a.b.c (busy)"])
 
@@ -234,7 +234,7 @@ def test_programs_are_told_which_version_has_the_rows_and_what_is_missing(capsys
     assert (event["version"], event["missing"]) == (7, ["the catalog entry a.b.c (busy)"])
 
 
-def test_a_quarantine_that_fails_behind_the_rows_is_told_and_done_by_the_same_run(
+def test_failed_quarantine_is_reported_and_completed_by_the_same_run(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     odd = [{"expect": "range", "column": "id", "max": 1, "action": "quarantine"}]
@@ -249,7 +249,7 @@ def test_a_quarantine_that_fails_behind_the_rows_is_told_and_done_by_the_same_ru
     assert spark.read.format("delta").load(place.spark_location).count() == 1
 
 
-def test_a_publication_whose_entry_fails_is_told_and_done_by_the_next_run(
+def test_failed_catalog_entry_of_a_publication_is_completed_by_the_next_run(
     spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
 ) -> None:
     content(place)
@@ -263,10 +263,10 @@ def test_a_publication_whose_entry_fails_is_told_and_done_by_the_next_run(
     assert admin.tables.get("late", "s", "rows").location == place.location
 
 
-def test_a_name_that_is_taken_is_told_with_its_line(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_name_of_another_table_is_reported_with_its_line(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     target = {"share": "named.s.t", "create_share": True}
     build(spark, run_of(content(place, target=target), "one"), catalog, silent)
-    other = content(place, target=target)
-    other["target"]["location"] = f"{place.location}-elsewhere"
+    second_content = content(place, target=target)
+    second_content["target"]["location"] = f"{place.location}-elsewhere"
     with pytest.raises(Conflict, match=r"d\.yaml:7: target\.share: named\.s\.t is shared from"):
-        build(spark, run_with_lines(other, "two"), catalog, silent)
+        build(spark, run_with_lines(second_content, "two"), catalog, silent)

@@ -1,4 +1,4 @@
-"""Backfills: which steps there are, one run for each however often it is begun, and what becomes of those that fail."""
+"""Test backfills: their steps and run ids, interruption and failures."""
 
 import json
 import os
@@ -37,8 +37,8 @@ target: {location: "s3://lake/doses"}
 
 
 def backfill(first: str, last: str, unit: str = "day", file: str = FILE, **more: Any) -> Backfill:
-    told = {"variable": "day", **more}
-    return backfill_of(file, "doses.yaml", told.pop("given", {}), first=first, last=last, unit=unit, **told)
+    arguments = {"variable": "day", **more}
+    return backfill_of(file, "doses.yaml", arguments.pop("given", {}), first=first, last=last, unit=unit, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def backfill(first: str, last: str, unit: str = "day", file: str = FILE, **more:
         ("9999-12-30", "9999-12-31", "day", ["9999-12-30", "9999-12-31"]),
     ],
 )
-def test_steps_lead_from_the_first_to_the_last_day(first: str, last: str, unit: str, values: list[str]) -> None:
+def test_steps_include_the_first_and_the_last_day(first: str, last: str, unit: str, values: list[str]) -> None:
     steps = backfill(first, last, unit).steps
     assert [step.value for step in steps] == values
     assert [step.run_id for step in steps] == [f"doses-{value}" for value in values]
     assert [step.variables for step in steps] == [{"day": value} for value in values]
 
 
-def test_days_of_a_timestamp_begin_at_its_time() -> None:
+def test_steps_of_a_timestamp_start_at_its_time() -> None:
     steps = backfill("2026-01-01T22", "2026-01-03", given={"day": "2026-01-01"}, variable="hour").steps
     assert [step.value for step in steps] == ["2026-01-01T22:00:00Z", "2026-01-02T22:00:00Z"]
     assert len({step.run_id for step in steps}) == 2
 
 
-def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_started() -> None:
+def test_run_ids_differ_by_values_and_have_at_most_64_characters() -> None:
     [north] = backfill("2026-01-01", "2026-01-01", given={"site": "north"}).steps
     [south] = backfill("2026-01-01", "2026-01-01", given={"site": "south"}).steps
     [again] = backfill("2026-01-01", "2026-01-01", run_id_prefix="again").steps
@@ -75,11 +75,11 @@ def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_sta
     ids = {step.run_id for step in backfill("2026-01-01", "2026-01-31", file=long).steps}
     assert len(ids) == 31
     assert max(map(len, ids)) <= 64
-    assert all(one[0].isalnum() for one in ids)
+    assert all(run_id[0].isalnum() for run_id in ids)
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("arguments", "message"),
     [
         ({"first": "soon"}, "--from 'soon' is not of the type date"),
         ({"last": "2025-01-01"}, "--from 2026-01-01 is after --to 2025-01-01"),
@@ -89,19 +89,19 @@ def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_sta
         ({"last": "2200-01-01"}, "more than 10,000 steps"),
     ],
 )
-def test_what_is_no_backfill_is_told(told: dict[str, Any], message: str) -> None:
+def test_invalid_backfill_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
-        backfill(**{"first": "2026-01-01", "last": "2026-01-02", **told})
+        backfill(**{"first": "2026-01-01", "last": "2026-01-02", **arguments})
 
 
-def test_a_dataset_without_dates_steps_through_the_days_of_its_runs() -> None:
-    plain = FILE.replace("{{ day }}", "{{ run_date }}").replace("  day: {type: date}\n", "")
-    plain = plain.replace("  hour: {type: timestamp, default: 2026-01-01}\n", "")
-    assert backfill("2026-01-01", "2026-01-01", file=plain, variable="").steps[0].variables == {
+def test_dataset_without_dates_uses_run_date() -> None:
+    without_dates = FILE.replace("{{ day }}", "{{ run_date }}").replace("  day: {type: date}\n", "")
+    without_dates = without_dates.replace("  hour: {type: timestamp, default: 2026-01-01}\n", "")
+    assert backfill("2026-01-01", "2026-01-01", file=without_dates, variable="").steps[0].variables == {
         "run_date": "2026-01-01"
     }
     with pytest.raises(InvalidParameter, match="declare one, such as"):
-        backfill("2026-01-01", "2026-01-01", file=plain.replace("{{ run_date }}", "x"), variable="")
+        backfill("2026-01-01", "2026-01-01", file=without_dates.replace("{{ run_date }}", "x"), variable="")
 
 
 @settings(deadline=None)
@@ -109,7 +109,7 @@ def test_a_dataset_without_dates_steps_through_the_days_of_its_runs() -> None:
     st.lists(st.sampled_from(["done", "skipped", "failed"]), min_size=1, max_size=12),
     st.booleans(),
 )
-def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], following: bool) -> None:
+def test_every_step_runs_once_and_failures_are_listed(states: list[Any], following: bool) -> None:
     mode = "{mode: merge, keys: [day]}" if following else "{mode: append}"
     steps = backfill("2026-01-01", f"2026-01-{len(states):02}", file=FILE.replace("{mode: append}", mode))
     ran: list[str] = []
@@ -130,8 +130,8 @@ def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], fol
     last = states.index("failed") + 1 if following and "failed" in states else len(states)
     assert ran == [step.value for step in steps.steps[:last]]
     assert failed == [step.run_id for step, state in zip(steps.steps[:last], states, strict=False) if state == "failed"]
-    *told, end = events
-    assert [event["value"] for event in told] == ran
+    *step_events, end = events
+    assert [event["value"] for event in step_events] == ran
     assert end == {
         "event": "backfill",
         **{state: states[:last].count(state) for state in ("done", "skipped", "failed")},
@@ -139,7 +139,7 @@ def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], fol
     }
 
 
-def test_what_ends_a_step_for_no_reason_of_its_own_ends_them_all() -> None:
+def test_unexpected_exception_ends_all_steps() -> None:
     def run(step: BackfillStep, _: Detail) -> StepResult:
         raise KeyboardInterrupt if step.value.endswith("01") else AssertionError(step)
 
@@ -148,7 +148,7 @@ def test_what_ends_a_step_for_no_reason_of_its_own_ends_them_all() -> None:
 
 
 class Days:
-    """A folder of a file a day, and the backfill of it in a process of its own."""
+    """A folder with a file for each day, and a backfill process that reads it."""
 
     def __init__(self, place: Place, environment: Mapping[str, str], **parts: Any) -> None:
         self.place, self.environment = place, {**environment, "PATH": os.environ["PATH"]}
@@ -171,44 +171,44 @@ class Days:
             command, env=self.environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
         )
 
-    def ended(self, last: int, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+    def run_to_end(self, last: int, *more: str) -> tuple[int, list[dict[str, Any]], str]:
         process = self.start(last, *more)
-        shown, said = process.communicate(timeout=400)
-        return process.returncode, [json.loads(line) for line in shown.splitlines()], said
+        output, message = process.communicate(timeout=400)
+        return process.returncode, [json.loads(line) for line in output.splitlines()], message
 
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
+def test_interrupted_backfill_writes_every_day_once(
     spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
-    assert catalog  # its tables are made
+    assert catalog  # creates its tables
     days = Days(place, job_environment)
     for day in (1, 2, 4):
         days.put(day, [day])
     days.put(3, ["x"])
     first = days.start(4)
     assert first.stdout is not None
-    begun = json.loads(first.stdout.readline())
-    assert (begun["value"], begun["state"]) == ("2026-01-01", "done"), begun
+    begun_event = json.loads(first.stdout.readline())
+    assert (begun_event["value"], begun_event["state"]) == ("2026-01-01", "done"), begun_event
     os.killpg(first.pid, signal.SIGINT)
-    shown, said = first.communicate(timeout=60)
-    assert first.returncode == 130, said
-    assert "run the same command again to continue" in json.loads(shown.splitlines()[-1])["message"]
+    output, message = first.communicate(timeout=60)
+    assert first.returncode == 130, message
+    assert "run the same command again to continue" in json.loads(output.splitlines()[-1])["message"]
 
-    code, told, said = days.ended(4)
+    code, events, message = days.run_to_end(4)
     assert code == 1
-    states = {event["value"]: event["state"] for event in told if event["event"] == "ran"}
-    assert states["2026-01-01"] == "skipped", (told, said)
+    states = {event["value"]: event["state"] for event in events if event["event"] == "ran"}
+    assert states["2026-01-01"] == "skipped", (events, message)
     assert (states["2026-01-03"], states["2026-01-04"]) == ("failed", "done")
-    assert "error: tried-2026-01-03: " in said
-    assert "id is not INT" in said
+    assert "error: tried-2026-01-03: " in message
+    assert "id is not INT" in message
 
     days.put(3, [3])
-    code, told, said = days.ended(4)
-    assert code == 0, said
-    states = {event["value"]: event["state"] for event in told if event["event"] == "ran"}
+    code, events, message = days.run_to_end(4)
+    assert code == 0, message
+    states = {event["value"]: event["state"] for event in events if event["event"] == "ran"}
     assert states == {"2026-01-01": "skipped", "2026-01-02": "skipped", "2026-01-03": "done", "2026-01-04": "skipped"}
     table = spark.read.format("delta").load(place.spark_location)
     assert sorted((row["id"], row["day"].day) for row in table.collect()) == [(n, n) for n in range(1, 5)]
@@ -217,21 +217,21 @@ def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_backfill_of_full_extracts_deletes_day_by_day_as_far_as_the_line_allows(
+def test_backfill_of_full_extracts_deletes_within_the_limit_of_the_command(
     spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
-    assert catalog  # its tables are made
+    assert catalog  # creates its tables
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True}
     days = Days(place, job_environment, write=write)
     for day, ids in enumerate(([1, 2, 3], [1, 2], [1, 2, 4], [1, 2, 3]), 1):
         days.put(day, ids)
-    code, told, said = days.ended(4)
-    assert code == 3, said
-    assert [event["state"] for event in told if event["event"] == "ran"] == ["done", "failed"]
-    assert "1 of the table's 3 keys are missing in the rows, and at most 5 % may be deleted" in said
-    code, told, said = days.ended(4, "--delete-at-most=50%")
-    assert code == 0, said
-    assert [event["state"] for event in told if event["event"] == "ran"] == ["skipped", "done", "done", "done"]
+    code, events, message = days.run_to_end(4)
+    assert code == 3, message
+    assert [event["state"] for event in events if event["event"] == "ran"] == ["done", "failed"]
+    assert "1 of the table's 3 keys are missing in the rows, and at most 5 % may be deleted" in message
+    code, events, message = days.run_to_end(4, "--delete-at-most=50%")
+    assert code == 0, message
+    assert [event["state"] for event in events if event["event"] == "ran"] == ["skipped", "done", "done", "done"]
     table = spark.read.format("delta").load(place.spark_location).where("id > 2")
-    found = table.selectExpr("id", "day(valid_from)", "day(valid_to)").collect()
-    assert sorted(map(tuple, found), key=str) == [(3, 1, 2), (3, 4, None), (4, 3, 4)]
+    states = table.selectExpr("id", "day(valid_from)", "day(valid_to)").collect()
+    assert sorted(map(tuple, states), key=str) == [(3, 1, 2), (3, 4, None), (4, 3, 4)]

@@ -1,4 +1,4 @@
-"""What is wrong with sources, rows or rights ends a run with one clear message, and the table stays as it was."""
+"""Test that wrong sources, rows or permissions end a run with one message and no change."""
 
 import gzip
 from collections.abc import Callable
@@ -38,13 +38,13 @@ TABLE = f"s3://{BUCKET}/bad-input"
 def table(
     spark: "SparkSession", catalog: Catalog, s3: "S3Client", tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], list[str]]:
-    """Make a table and return what tells whether it, or its side table, has changed since."""
+    """Create a table and return a function that lists the log of it and of its quarantine table."""
     source = json_source(tmp_path_factory.mktemp("first"), "s", [{"id": 1, "name": "a"}], SCHEMA)
     build(spark, run_of(dataset(TABLE, sources={"s": source}), "first"), catalog, silent)
 
     def log() -> list[str]:
-        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="bad-input")["Contents"]
-        return [f"{item['Key']} {item['ETag']}" for item in listed if "/_delta_log/0" in item["Key"]]
+        objects = s3.list_objects_v2(Bucket=BUCKET, Prefix="bad-input")["Contents"]
+        return [f"{item['Key']} {item['ETag']}" for item in objects if "/_delta_log/0" in item["Key"]]
 
     assert len(log()) == 1
     return log
@@ -86,39 +86,56 @@ def avro_with_another_column(spark: "SparkSession", folder: Path) -> dict[str, A
 
 
 def half_a_gzip(_: "SparkSession", folder: Path) -> dict[str, Any]:
-    whole = gzip.compress("".join(f'{{"id": {n}, "name": "{n * n}"}}\n' for n in range(5000)).encode())
-    (folder / "half.json.gz").write_bytes(whole[: len(whole) // 2])
+    compressed = gzip.compress("".join(f'{{"id": {n}, "name": "{n * n}"}}\n' for n in range(5000)).encode())
+    (folder / "half.json.gz").write_bytes(compressed[: len(compressed) // 2])
     return files("json", folder / "half.json.gz")
 
 
-def of(name: str, content: str, schema: str | None = SCHEMA) -> Callable[["SparkSession", Path], dict[str, Any]]:
+def text_source(
+    name: str, content: str, schema: str | None = SCHEMA
+) -> Callable[["SparkSession", Path], dict[str, Any]]:
     return lambda _, folder: files(name.rpartition(".")[2], text(folder, name, content), schema)
 
 
 SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]] = {
     "missing source": (lambda _, folder: files("csv", folder / "none*.csv"), "PATH_NOT_FOUND"),
     "empty glob": (lambda _, folder: files("json", folder / "*.json"), "PATH_NOT_FOUND"),
-    "half a CSV line": (of("a.csv", "id,name\n1,a\n2"), r"a\.csv:3: does not have one value for each column"),
-    "CSV line too long": (of("a.csv", "id,name\n1,a,b\n"), r"a\.csv:2: does not have one value for each column"),
+    "half a CSV line": (text_source("a.csv", "id,name\n1,a\n2"), r"a\.csv:3: does not have one value for each column"),
+    "CSV line too long": (
+        text_source("a.csv", "id,name\n1,a,b\n"),
+        r"a\.csv:2: does not have one value for each column",
+    ),
     "CSV with another header": (
-        of("a.csv", "id,nam\n1,a\n"),
+        text_source("a.csv", "id,nam\n1,a\n"),
         r"sources\.s: .*a\.csv: column 2 of its header is not 'name', as the schema says, but 'nam'$",
     ),
-    "CSV with its columns in another order": (of("a.csv", "name,id\na,1\n"), "column 1 .* not 'id', .* but 'name'$"),
-    "CSV with more columns": (of("a.csv", "id,name,x\n1,a,2\n"), r"sources\.s: .* 3 columns, and the schema 2$"),
-    "CSV with another separator": (of("a.csv", "id;name\n1;a\n"), "is `sep` the separator"),
-    "CSV with another type": (of("a.csv", "id,name\none,a\n"), r"sources\.s: .*a\.csv:2: id is not INT"),
-    "half a JSON line": (of("a.json", '{"id": 1, "name": "a"}\n{"id": 2, "na'), r"a\.json:2: is not one JSON object"),
-    "JSON with another type": (of("a.json", '{"id": "one", "name": "a"}\n'), r"a\.json:1: id is not INT"),
-    "JSON with another field": (of("a.json", '{"id": 1, "name": "a", "more": 1}\n'), "does not have: more;"),
-    "JSON with a field in capitals": (of("a.json", '{"id": 1, "NAME": "a"}\n'), "does not have: NAME;"),
-    "JSON without a field": (of("a.json", '{"name": "a"}\n'), r"a\.json:1: id is null, and the schema says NOT NULL"),
+    "CSV with its columns in another order": (
+        text_source("a.csv", "name,id\na,1\n"),
+        "column 1 .* not 'id', .* but 'name'$",
+    ),
+    "CSV with more columns": (
+        text_source("a.csv", "id,name,x\n1,a,2\n"),
+        r"sources\.s: .* 3 columns, and the schema 2$",
+    ),
+    "CSV with another separator": (text_source("a.csv", "id;name\n1;a\n"), "is `sep` the separator"),
+    "CSV with another type": (text_source("a.csv", "id,name\none,a\n"), r"sources\.s: .*a\.csv:2: id is not INT"),
+    "half a JSON line": (
+        text_source("a.json", '{"id": 1, "name": "a"}\n{"id": 2, "na'),
+        r"a\.json:2: is not one JSON object",
+    ),
+    "JSON with another type": (text_source("a.json", '{"id": "one", "name": "a"}\n'), r"a\.json:1: id is not INT"),
+    "JSON with another field": (text_source("a.json", '{"id": 1, "name": "a", "more": 1}\n'), "does not have: more;"),
+    "JSON with a field in capitals": (text_source("a.json", '{"id": 1, "NAME": "a"}\n'), "does not have: NAME;"),
+    "JSON without a field": (
+        text_source("a.json", '{"name": "a"}\n'),
+        r"a\.json:1: id is null, and the schema says NOT NULL",
+    ),
     "half a gzip file": (half_a_gzip, "end of|EOF|Unexpected"),
     "half a Parquet file": (half_a_parquet_file, "footer|Parquet"),
     "Parquet with other columns": (parquet_without_a_column, "missing: name"),
     "Parquet of two types": (parquet_of_two_types, "CANNOT_MERGE|merge"),
     "Avro with other columns": (avro_with_another_column, "nam; missing: name"),
-    "schema that is none": (of("a.csv", "id\n1\n", "id NUMMER("), "sources.s"),
+    "schema that is none": (text_source("a.csv", "id\n1\n", "id NUMMER("), "sources.s"),
     "table that is none": (lambda _, folder: {"format": "delta", "path": str(folder)}, "not a Delta table|DELTA_"),
     "database that is none": (
         lambda *_: {
@@ -142,7 +159,7 @@ SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]]
 
 
 @pytest.mark.parametrize("case", SOURCES)
-def test_a_broken_source_leaves_the_table_as_it_was(
+def test_broken_source_leaves_the_table_unchanged(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     source, message = SOURCES[case]
@@ -174,27 +191,25 @@ HEADERS: dict[str, tuple[bytes, dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize("case", HEADERS)
-def test_a_header_is_refused_before_spark_starts_where_spark_refuses_it(
-    spark: "SparkSession", tmp_path: Path, case: str
-) -> None:
+def test_header_check_without_spark_agrees_with_spark(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     content, options, wrong = HEADERS[case]
     file = tmp_path / "a.csv"
     file.write_bytes(content)
     begins = Places().beginning(str(file))
     assert begins is not None
-    told = wrong_header(*begins, ["id", "name"], options)
+    expected = wrong_header(*begins, ["id", "name"], options)
     source = Source("csv", [str(file)], options, "id INT, name STRING", "drop")
-    said = None
+    actual = None
     try:
         with refusals():
             read(spark, source).rows.collect()
     except PipelineError as refusal:
-        said = refusal.message.removeprefix("file://")
-    assert told == said
-    assert (told is not None) is wrong
+        actual = refusal.message.removeprefix("file://")
+    assert expected == actual
+    assert (expected is not None) is wrong
 
 
-def test_a_row_that_stands_in_the_place_of_a_header_is_not_told(
+def test_row_in_place_of_a_header_is_not_shown(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = files("csv", text(tmp_path, "a.csv", "7,Alice\n"))
@@ -203,12 +218,12 @@ def test_a_row_that_stands_in_the_place_of_a_header_is_not_told(
         build(spark, run_of(dataset(f"{TABLE}-headless", sources={"s": source})), catalog, silent)
 
     assert conduct(job, as_json=False, stopped="") == 1
-    told = capsys.readouterr().err
-    assert told.endswith("a.csv: column 1 of its header is not 'id', as the schema says\n")
+    hidden = capsys.readouterr().err
+    assert hidden.endswith("a.csv: column 1 of its header is not 'id', as the schema says\n")
     assert conduct(job, as_json=False, stopped="", show_values=True) == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith(told)
-    assert "Header: 7, Alice" in shown
+    complete = capsys.readouterr().err
+    assert complete.startswith(hidden)
+    assert "Header: 7, Alice" in complete
 
 
 def step(sql: str) -> dict[str, Any]:
@@ -258,7 +273,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_rows_that_do_not_fit_leave_the_table_as_it_was(
+def test_unsuitable_rows_leave_the_table_unchanged(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     parts, message = ROWS[case]
@@ -275,7 +290,7 @@ FAIL: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", FAIL)
-def test_a_failed_expectation_leaves_the_table_as_it_was(
+def test_failed_expectation_leaves_the_table_unchanged(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     expectation, message = FAIL[case]
@@ -287,7 +302,7 @@ def test_a_failed_expectation_leaves_the_table_as_it_was(
     assert exit_code(failure) == 3
 
 
-def test_a_bucket_that_may_not_be_written_leaves_nothing(
+def test_bucket_without_write_access_stays_empty(
     spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
 ) -> None:
     s3.create_bucket(Bucket="closed")
@@ -301,7 +316,7 @@ def test_a_bucket_that_may_not_be_written_leaves_nothing(
     assert s3.list_objects_v2(Bucket="closed")["KeyCount"] == 0
 
 
-def test_files_that_may_not_be_read_leave_the_table_as_it_was(
+def test_files_without_read_access_leave_the_table_unchanged(
     spark: "SparkSession", catalog: Catalog, table: Callable[[], list[str]], s3: "S3Client"
 ) -> None:
     s3.create_bucket(Bucket="of-others")
@@ -315,7 +330,7 @@ def test_files_that_may_not_be_read_leave_the_table_as_it_was(
     assert exit_code(failure) == 1
 
 
-def test_a_table_that_somebody_else_writes_is_left_alone(
+def test_table_with_another_writer_is_refused(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]]
 ) -> None:
     catalog.leases.acquire(TABLE, "somebody", TIME_TO_LIVE)

@@ -1,4 +1,4 @@
-"""Building datasets: every mode against plain Python, once a run, and nothing written where something is wrong."""
+"""Test builds of datasets: write modes against plain Python, counts, quarantine, streams and dry runs."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,9 @@ def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[A
     return sorted((tuple(row) for row in table.select(*columns).collect()), key=repr)
 
 
-def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin) -> None:
+def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+) -> None:
     content = dataset(
         place.location,
         sources={
@@ -95,21 +97,21 @@ def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, pla
     assert repeated["version"] == latest["version"]
 
 
-def test_no_variable_of_the_machine_becomes_text_of_a_table(
+def test_environment_variables_are_not_substituted_in_texts(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
-    kept = "${env:PATH} ${system:user.home} ${spark.app.name}"
+    placeholders = "${env:PATH} ${system:user.home} ${spark.app.name}"
     content = dataset(
         place.location,
         sources={"s": json_source(place.folder, "s", [{"id": 1}], "id INT")},
-        steps=[{"view": "v", "sql": "SELECT id, 'kept' AS told FROM s".replace("kept", kept)}],
-        target={"comment": kept},
-        expectations=[{"expect": "sql", "name": "told", "condition": f"told = '{kept}'"}],
+        steps=[{"view": "v", "sql": "SELECT id, 'kept' AS told FROM s".replace("kept", placeholders)}],
+        target={"comment": placeholders},
+        expectations=[{"expect": "sql", "name": "told", "condition": f"told = '{placeholders}'"}],
     )
     build(spark, run_of(content), catalog, silent)
-    assert rows_of(spark, place.location, "told") == [(kept,)]
+    assert rows_of(spark, place.location, "told") == [(placeholders,)]
     detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
-    assert detail["description"] == kept
+    assert detail["description"] == placeholders
 
 
 def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
@@ -124,18 +126,18 @@ def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", ca
         return dataset(place.location, sources={"s": source}, expectations=[*expected, *more])
 
     summary = build(spark, run_of(content(), "one"), catalog, silent)
-    written = [(n,) for n in range(8) if n != 3]
-    assert rows_of(spark, place.location, "id") == written
+    expected_rows = [(n,) for n in range(8) if n != 3]
+    assert rows_of(spark, place.location, "id") == expected_rows
     assert rows_of(spark, f"{place.location}_quarantine", "id", "_reasons") == [(3, ["no_three"])]
-    assert {one.name: one.failing for one in summary.verdicts} == {"range_id": 2, "no_three": 1, "not_null_id": 0}
+    assert {item.name: item.failing for item in summary.verdicts} == {"range_id": 2, "no_three": 1, "not_null_id": 0}
     fatal = {"expect": "range", "name": "at_least_five", "column": "id", "min": 5}
     with pytest.raises(ExpectationFailed, match=r"at_least_five \(5 of 10 rows\)"):
         build(spark, run_of(content(fatal), "two"), catalog, silent)
-    assert rows_of(spark, place.location, "id") == written
+    assert rows_of(spark, place.location, "id") == expected_rows
     assert len(rows_of(spark, f"{place.location}_quarantine", "id")) == 1
 
 
-def test_what_is_over_a_limit_is_not_written_and_what_is_within_is_told(
+def test_rows_over_a_limit_are_refused_and_rows_within_it_are_reported(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     rows = [{"id": n, "dose": n % 10} for n in range(100)]
@@ -162,9 +164,7 @@ def test_what_is_over_a_limit_is_not_written_and_what_is_within_is_told(
     )
 
 
-def test_warnings_of_single_rows_are_counted_in_the_pass_that_writes(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
+def test_warnings_are_counted_in_the_pass_that_writes(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     source = json_source(place.folder, "doses", [{"id": n} for n in range(10)], "id INT")
     content = dataset(
         place.location,
@@ -176,7 +176,7 @@ def test_warnings_of_single_rows_are_counted_in_the_pass_that_writes(
     assert rows_of(spark, place.location, "id") == [(n,) for n in range(10)]
 
 
-def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(
+def test_repeated_run_writes_the_missing_quarantine_table(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     def content(*more: dict[str, Any]) -> Run:
@@ -187,10 +187,10 @@ def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(
             dataset(place.location, sources={"s": source}, write=write, expectations=[aside, *more]), "killed"
         )
 
-    # What the run had done when it ended: its rows, and nothing else.
+    # The state of a killed run: its rows are committed, and nothing else.
     transaction = Transaction.of_run("killed", content().dataset.name)
     write(spark, spark.range(3).selectExpr("int(id) AS id"), target_of(content().dataset), transaction)
-    # It was judged before its commit; what is old by now does not undo that.
+    # Expectations were checked before the commit. Rows that are too old by now do not change that.
     summary = build(spark, content({"expect": "row_count", "min": 99}), catalog, silent)
     assert (summary.version, summary.repeated, summary.quarantined) == (0, True, 1)
     assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
@@ -199,7 +199,7 @@ def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(
     assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
 
 
-def test_a_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     inbox = place.folder / "inbox"
     inbox.mkdir()
 
@@ -227,9 +227,9 @@ def test_a_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalo
     arrive("3", (3, "c"))
     assert build(spark, run_of(content, "two"), catalog, silent).rows == 1
     assert build(spark, run_of(content, "three"), catalog, silent).rows == 0
-    found = dict(rows_of(spark, place.location, "id", "name"))
-    assert found.keys() == {1, 2, 3}
-    assert found[2] in {"B", "B2"}  # which file came first is the file system's to say
+    actual_rows = dict(rows_of(spark, place.location, "id", "name"))
+    assert actual_rows.keys() == {1, 2, 3}
+    assert actual_rows[2] in {"B", "B2"}  # the order of the files depends on the file system
     transactions = spark.read.json(f"{place.spark_location}/_delta_log/0*.json").where("txn IS NOT NULL")
     assert sorted(row["version"] for row in transactions.select("txn.version").collect()) == [0, 1, 2]
     arrive("4", (4, "d"))
@@ -270,13 +270,13 @@ def test_every_kind_of_source_is_read(
     run = run_of(dataset(place.location, sources=sources, steps=[{"view": "everything", "sql": union}]))
     assert "not in any log" not in plan_run(spark, run).spark_plan
     build(spark, run, catalog, silent)
-    found = rows_of(spark, place.location, "source", "id", "name")
+    actual_rows = rows_of(spark, place.location, "source", "id", "name")
     odd, even = range(1, 10, 2), range(0, 10, 2)
     expected = {"a": odd, "p": even, "d": even, "c": [7], "t": range(10), "q": [9]}
-    assert found == sorted(((name, n, f"row {n}") for name, ids in expected.items() for n in ids), key=repr)
+    assert actual_rows == sorted(((name, n, f"row {n}") for name, ids in expected.items() for n in ids), key=repr)
 
 
-def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
+def test_dry_run_reports_effects_and_changes_nothing(
     spark: "SparkSession", catalog: Catalog, place: Place, s3: Any
 ) -> None:
     def content(rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
@@ -284,17 +284,17 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
         return dataset(place.location, sources={"s": source}, write={"mode": "merge", "keys": ["id"]}, **more)
 
     first = content([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
-    told = plan_run(spark, run_of(first))
-    assert (told.new, told.rows, told.effect) == (True, 2, {})
+    report = plan_run(spark, run_of(first))
+    assert (report.new, report.rows, report.effect) == (True, 2, {})
     build(spark, run_of(first), catalog, silent)
 
     def keys() -> list[str]:
-        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix)["Contents"]
-        return [f"{item['Key']} {item['ETag']}" for item in listed]
+        objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix)["Contents"]
+        return [f"{item['Key']} {item['ETag']}" for item in objects]
 
     before, steps = keys(), list[Step]()
     more = [{"id": 1, "name": "a", "age": 3}, {"id": 2, "name": "B", "age": 4}, {"id": 3, "name": "c", "age": -1}]
-    told = plan_run(
+    report = plan_run(
         spark,
         run_of(
             content(
@@ -305,15 +305,15 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
         ),
         steps.append,
     )
-    ended = [step.text.split()[0] for step in steps if step.seconds is not None]
-    assert ended == ["Reading", "Looking", "Counting", "Comparing"]
-    assert [str(one) for one in told.differences] == ["age (bigint) is not in the table"]
-    assert (told.rows, told.written) == (3, 2)
-    assert told.effect == {"new": 0, "changed": 2, "unchanged": 0}
-    assert any("COMMENT ON TABLE" in one for one in told.pending)
-    assert any("range_age (quarantine): 1 of 3 rows" in line for line in told.lines())
+    phases = [step.text.split()[0] for step in steps if step.seconds is not None]
+    assert phases == ["Reading", "Checking", "Counting", "Comparing"]
+    assert [str(item) for item in report.differences] == ["age (bigint) is not in the table"]
+    assert (report.rows, report.written) == (3, 2)
+    assert report.effect == {"new": 0, "changed": 2, "unchanged": 0}
+    assert any("COMMENT ON TABLE" in item for item in report.pending)
+    assert any("range_age (quarantine): 1 of 3 rows" in line for line in report.lines())
     assert keys() == before
-    catalog.leases.acquire(place.location, "anyone", timedelta(seconds=1))  # none was taken
+    catalog.leases.acquire(place.location, "anyone", timedelta(seconds=1))  # no lease was taken
     catalog.leases.release(place.location, "anyone")
 
 
@@ -334,10 +334,10 @@ def test_two_writers_of_one_table_lose_nothing(
         appending = pool.submit(write, "append", {"mode": "append"}, 0)
         merging = pool.submit(write, "merge", {"mode": "merge", "keys": ["id"]}, 100)
         acknowledged = appending.result() + merging.result()
-    written = [(n, "append") for n in range(15)] + [(n, "merge") for n in range(100, 115)]
-    assert rows_of(spark, place.location, "id", "name") == sorted(written, key=repr)
-    listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{place.prefix}/_delta_log/0")["Contents"]
-    commits = {int(item["Key"].rpartition("/")[2].split(".")[0]) for item in listed}
+    expected_rows = [(n, "append") for n in range(15)] + [(n, "merge") for n in range(100, 115)]
+    assert rows_of(spark, place.location, "id", "name") == sorted(expected_rows, key=repr)
+    objects = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{place.prefix}/_delta_log/0")["Contents"]
+    commits = {int(item["Key"].rpartition("/")[2].split(".")[0]) for item in objects}
     assert len(set(acknowledged)) == 6
     assert set(acknowledged) <= commits
 
@@ -372,7 +372,7 @@ ORACLES: dict[str, tuple[dict[str, Any], Callable[[list[State], list[State]], li
 
 
 @pytest.mark.parametrize("mode", ORACLES)
-def test_modes_do_what_plain_python_does(spark: "SparkSession", catalog: Catalog, place: Place, mode: str) -> None:
+def test_write_modes_agree_with_plain_python(spark: "SparkSession", catalog: Catalog, place: Place, mode: str) -> None:
     write, oracle = ORACLES[mode]
     draw = random.Random(mode)  # noqa: S311 -- the same rows every time
     expected: list[State] = []
@@ -396,7 +396,7 @@ def test_modes_do_what_plain_python_does(spark: "SparkSession", catalog: Catalog
 
 
 def with_states(table: list[State], rows: list[State]) -> list[State]:
-    """Slowly changing dimension, type 2, over (key, name, since, until, current): the oracle."""
+    """Predict states of type 2 as (key, name, since, until, current)."""
     for key, name, since in rows:
         old = next((row for row in table if row[0] == key and row[4]), None)
         if old is not None and old[1] == name:
@@ -408,17 +408,17 @@ def with_states(table: list[State], rows: list[State]) -> list[State]:
     return table
 
 
-def test_a_dry_run_finds_current_states_by_any_name(spark: "SparkSession", tmp_path: Path) -> None:
+def test_dry_run_finds_current_states_by_custom_column_names(spark: "SparkSession", tmp_path: Path) -> None:
     since = "TIMESTAMP'2026-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to"
     states = spark.sql(f"SELECT 1 AS id, 'a' AS name, {since}, true AS `is``current`")
     states.write.format("delta").save(f"{tmp_path}/states")
     source = json_source(tmp_path, "rows", [{"id": 1, "name": "b"}], "id INT, name STRING")
     write = {"mode": "scd2", "keys": ["id"], "current": "is`current"}
-    told = plan_run(spark, run_of(dataset(f"{tmp_path}/states", sources={"s": source}, write=write)))
-    assert told.effect == {"new": 0, "changed": 1, "unchanged": 0}
+    report = plan_run(spark, run_of(dataset(f"{tmp_path}/states", sources={"s": source}, write=write)))
+    assert report.effect == {"new": 0, "changed": 1, "unchanged": 0}
 
 
-def test_every_state_is_kept_with_its_time(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     draw = random.Random(2)  # noqa: S311 -- the same rows every time
     expected: list[State] = []
 
@@ -428,23 +428,25 @@ def test_every_state_is_kept_with_its_time(spark: "SparkSession", catalog: Catal
         write = {"mode": "scd2", "keys": ["id"], "at": "changed"}
         return dataset(place.location, sources={"s": source}, write=write)
 
-    def found() -> list[tuple[Any, ...]]:
+    def actual_rows() -> list[tuple[Any, ...]]:
         columns = [f"unix_seconds({name}) AS {name}" for name in ("valid_from", "valid_to")]
         table = spark.read.format("delta").load(place.spark_location)
         rows = table.selectExpr("id", "name", *columns, "is_current").collect()
         return sorted((tuple(row) for row in rows), key=repr)
 
-    def seconds(moment: datetime | None) -> int | None:
-        return None if moment is None else int(moment.timestamp())
+    def seconds(instant: datetime | None) -> int | None:
+        return None if instant is None else int(instant.timestamp())
 
     for number in range(3):
         since = BASE + timedelta(days=number)
         rows = [(key, draw.choice([None, "x", "y"]), since) for key in draw.sample(range(8), 5)]
         build(spark, run_of(content(f"{number}", rows), f"{number}"), catalog, silent)
         expected = with_states(expected, rows)
-        assert found() == sorted(((*row[:2], seconds(row[2]), seconds(row[3]), row[4]) for row in expected), key=repr)
+        assert actual_rows() == sorted(
+            ((*row[:2], seconds(row[2]), seconds(row[3]), row[4]) for row in expected), key=repr
+        )
     current = next(row for row in expected if row[4])
     late = [(current[0], "late", BASE - timedelta(days=1))]
     with pytest.raises(PipelineError, match="states come in their order"):
         build(spark, run_of(content("late", late), "late"), catalog, silent)
-    assert len(found()) == len(expected)
+    assert len(actual_rows()) == len(expected)

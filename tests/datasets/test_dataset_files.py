@@ -1,4 +1,4 @@
-"""Dataset files: what is right, and for everything that is wrong the line, the field and what to do."""
+"""Test checks of dataset files: each mistake has a line, a field and a remedy."""
 
 import json
 import re
@@ -60,7 +60,7 @@ schedule: {expression: "cron(0 6 * * ? *)", timezone: Europe/Berlin}
 """
 
 
-def test_a_file_that_is_right_has_no_findings() -> None:
+def test_correct_file_has_no_findings() -> None:
     assert check(RIGHT).findings == []
     dataset, _ = dataset_of(RIGHT, "doses.yaml")
     assert dataset.last_view == "few"
@@ -377,14 +377,14 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         pytest.param(RIGHT, "id,name\n1,x\n", 1, "", "no `field: value` lines", id="a CSV"),
     ],
 )
-def test_a_mistake_is_named_with_its_line_and_field(
+def test_mistake_is_reported_with_its_line_and_field(
     before: str, after: str, line: int, field: str, message: str
 ) -> None:
     assert before in RIGHT
-    found = check(RIGHT.replace(before, after, 1))
-    assert found.dataset is None
-    assert (line, field) in {(mistake.line, mistake.field) for mistake in found.mistakes}, found.findings
-    assert any(message in mistake.message for mistake in found.mistakes), found.findings
+    checked = check(RIGHT.replace(before, after, 1))
+    assert checked.dataset is None
+    assert (line, field) in {(mistake.line, mistake.field) for mistake in checked.mistakes}, checked.findings
+    assert any(message in mistake.message for mistake in checked.mistakes), checked.findings
     with pytest.raises(WrongFile, match=rf"(?m)^a\.yaml:{line}: {re.escape(field)}"):
         dataset_of(RIGHT.replace(before, after, 1), "a.yaml")
 
@@ -403,7 +403,7 @@ write: {mode: append}
 """
 
 
-def test_a_column_that_delta_refuses_is_told_with_a_remedy() -> None:
+def test_column_name_that_delta_refuses_is_reported_with_a_remedy() -> None:
     [mistake] = check(ALONE).mistakes
     assert (mistake.line, mistake.field) == (8, "sources.inbox.schema")
     assert "SELECT `dose (mg)` AS" in mistake.message
@@ -426,7 +426,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("case", STEPS)
-def test_a_column_of_steps_that_delta_refuses_is_told_before_spark_starts(
+def test_column_name_of_steps_is_checked_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str
 ) -> None:
     sql, message = STEPS[case]
@@ -437,12 +437,16 @@ def test_a_column_of_steps_that_delta_refuses_is_told_before_spark_starts(
     file.write_text(text.replace("write:", f"{steps}write:"))
     assert main([str(file)]) == 1
     assert message in capsys.readouterr().err
-    for taken in ("SELECT id AS a FROM inbox", "SELECT * EXCEPT (`dose (mg)`) FROM inbox", "SELECT a.id FROM inbox a"):
-        assert not list(output_name_mistakes(dataset_of(file.read_text().replace(json.dumps(sql), taken), "")[0]))
+    for accepted in (
+        "SELECT id AS a FROM inbox",
+        "SELECT * EXCEPT (`dose (mg)`) FROM inbox",
+        "SELECT a.id FROM inbox a",
+    ):
+        assert not list(output_name_mistakes(dataset_of(file.read_text().replace(json.dumps(sql), accepted), "")[0]))
 
 
 @pytest.mark.parametrize("paths", ["a.parquet", "*.parquet", "", "*"])
-def test_nanoseconds_of_parquet_are_told_before_spark_starts(
+def test_nanoseconds_in_parquet_are_reported_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], paths: str
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -460,13 +464,13 @@ def test_nanoseconds_of_parquet_are_told_before_spark_starts(
     assert "a.parquet: its column 'at' has timestamps in nanoseconds" in capsys.readouterr().err
 
 
-def test_options_that_read_what_is_no_json_are_refused() -> None:
+def test_options_that_accept_invalid_json_are_refused() -> None:
     text = ALONE.replace("format: csv", "format: json\n    options: {allowSingleQuotes: true, allowOverwrites: true}")
     assert [mistake.field for mistake in check(text).mistakes][:1] == ["sources.inbox.options.allowSingleQuotes"]
     assert not any("allowOverwrites" in mistake.field for mistake in check(text).mistakes)
 
 
-def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines() -> None:
+def test_all_mistakes_are_reported_in_the_order_of_their_lines() -> None:
     text = (
         RIGHT.replace("name: doses", "nam: doses").replace("FROM inbox", "FROM inbx").replace("mode: merge", "mode: x")
     )
@@ -476,13 +480,15 @@ def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines() -> None:
     assert {1, SQL_LINE, 23, 26, 27} <= set(lines)
 
 
-def test_sql_that_only_spark_can_judge_refuses_nothing() -> None:
-    found = check(RIGHT.replace("SELECT inbox.*", "SELECT id:a.b[0]::int"))
-    assert [(one.line, one.field, one.doubtful) for one in found.findings] == [(18, "steps[0].sql", True)]
-    assert found.dataset is not None
+def test_sql_that_only_spark_can_check_is_a_warning() -> None:
+    checked = check(RIGHT.replace("SELECT inbox.*", "SELECT id:a.b[0]::int"))
+    assert [(mistake.line, mistake.field, mistake.doubtful) for mistake in checked.findings] == [
+        (18, "steps[0].sql", True)
+    ]
+    assert checked.dataset is not None
 
 
-def test_no_secret_of_a_file_is_told() -> None:
+def test_secrets_in_a_file_are_not_shown() -> None:
     text = RIGHT.replace("//host/db", "//me:hunter2@host/db").replace("{secret: people", "hunter2 #")
     assert "hunter2" not in " ".join(map(str, check(text).findings))
 
@@ -501,7 +507,7 @@ def test_no_secret_of_a_file_is_told() -> None:
         "cron(0 0 ? * TUE#2 *)",
     ],
 )
-def test_schedules_of_the_service_are_taken(expression: str) -> None:
+def test_schedules_of_the_user_guide_are_accepted(expression: str) -> None:
     # Examples from the user guide of EventBridge Scheduler, "Schedule types".
     assert check_schedule(expression) == expression
 
@@ -553,26 +559,28 @@ def alias_bomb() -> str:
         ),
     ],
 )
-def test_a_file_that_asks_for_too_much_is_refused_with_a_few_mistakes(text: str, line: int, message: str) -> None:
-    found = check(text)
-    assert found.dataset is None
-    assert any(mistake.line == line and message in mistake.message for mistake in found.mistakes), found.mistakes[:3]
-    assert len(found.findings) < 1000
+def test_oversized_file_is_refused_with_few_mistakes(text: str, line: int, message: str) -> None:
+    checked = check(text)
+    assert checked.dataset is None
+    assert any(mistake.line == line and message in mistake.message for mistake in checked.mistakes), checked.mistakes[
+        :3
+    ]
+    assert len(checked.findings) < 1000
 
 
-def test_aliases_are_taken() -> None:
+def test_yaml_aliases_are_accepted() -> None:
     text = RIGHT.replace("columns: [id]", "columns: &id [id]")
     text = text.replace("{expect: freshness", "{expect: unique, columns: *id}\n  - {expect: freshness")
     dataset, _ = dataset_of(text, "a.yaml")
-    assert [one.about for one in dataset.expectations] == [["id"], ["id"], ["day"]]
+    assert [mistake.about for mistake in dataset.expectations] == [["id"], ["id"], ["day"]]
 
 
-def test_sql_that_is_nested_deep_is_left_to_spark() -> None:
-    found = check(RIGHT.replace("SELECT inbox.*", f"SELECT {'(' * 3000}1{')' * 3000} AS one"))
-    assert [one.doubtful for one in found.findings] == [True]
+def test_deeply_nested_sql_is_a_warning() -> None:
+    checked = check(RIGHT.replace("SELECT inbox.*", f"SELECT {'(' * 3000}1{')' * 3000} AS one"))
+    assert [mistake.doubtful for mistake in checked.findings] == [True]
 
 
-def test_relative_paths_lead_from_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = RIGHT.replace("[s3://inbox/*.csv]", "[in/*.csv, ../a.csv, /b.csv, 'file:/c.csv', s3a://c/d]")
 
     def paths(file: str) -> list[str]:
@@ -590,7 +598,7 @@ def test_relative_paths_lead_from_the_file_s_folder(tmp_path: Path, monkeypatch:
     assert paths("s3://lake/datasets/doses.yaml")[:2] == ["s3://lake/datasets/in/*.csv", "s3://lake/datasets/../a.csv"]
 
 
-def test_a_cluster_is_given_no_path_that_it_does_not_have(tmp_path: Path) -> None:
+def test_local_paths_are_refused_for_a_cluster(tmp_path: Path) -> None:
     file = tmp_path / "doses.yaml"
     file.write_text(RIGHT)
     assert DatasetFile.read(str(file)).dataset.name == "doses"
@@ -600,7 +608,7 @@ def test_a_cluster_is_given_no_path_that_it_does_not_have(tmp_path: Path) -> Non
             DatasetFile.read(str(file))
 
 
-def test_a_file_is_read_no_further_than_a_dataset_can_reach(tmp_path: Path) -> None:
+def test_oversized_and_missing_files_are_refused(tmp_path: Path) -> None:
     large = tmp_path / "large.yaml"
     large.write_text("# a comment\n" * 200_000)
     with pytest.raises(PipelineError, match=r"large\.yaml is larger than 128,000 bytes"):
@@ -618,7 +626,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, TREES, min_size=1, max_size=4), st.booleans())
-def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], flow: bool) -> None:
+def test_every_value_has_its_line(tree: dict[str, Any], flow: bool) -> None:
     text = yaml.safe_dump(tree, default_flow_style=flow, sort_keys=False)
     document = Document.read(text)
     assert document.value == tree
@@ -627,7 +635,7 @@ def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], fl
         place = document.position((name,))
         assert place.field == name
         assert 1 <= place.line <= len(lines)
-        # Reading the text up to the line before never gives the value's whole content.
+        # The text before the line never contains the complete value.
         above = "\n".join(lines[: place.line - 1])
         try:
             assert name not in (yaml.safe_load(above) or {})
@@ -636,17 +644,17 @@ def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], fl
 
 
 @given(st.text("ab:-{}[]#'\"\n\t ,&*!|>%@`0", max_size=40))
-def test_whatever_the_text_is_it_is_read_or_refused_with_a_line(text: str) -> None:
+def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
     try:
         document = Document.read(text)
-        found = [document.position(()).line, *(finding.line for finding in check(text).findings)]
+        lines = [document.position(()).line, *(finding.line for finding in check(text).findings)]
     except Unreadable as refused:
-        found = [mistake.line for mistake in refused.mistakes]
-    assert found
-    assert all(1 <= line <= text.count("\n") + 1 for line in found)
+        lines = [mistake.line for mistake in refused.mistakes]
+    assert lines
+    assert all(1 <= line <= text.count("\n") + 1 for line in lines)
 
 
-def test_the_schema_names_every_field_and_refuses_others() -> None:
+def test_json_schema_has_all_fields_and_refuses_others() -> None:
     schema = json_schema()
     assert set(schema["properties"]) == {
         *(
@@ -676,28 +684,30 @@ def test_the_schema_names_every_field_and_refuses_others() -> None:
         *((text, False) for text in ("1", "1 percent", "-1 %", "1. %", "1e2 rows", "1.5 rows", " 1 %", 5, True)),
     ],
 )
-def test_editors_judge_a_limit_by_the_schema_as_check_does(limit: object, right: bool) -> None:
+def test_json_schema_and_check_agree_on_limits(limit: object, right: bool) -> None:
     content = yaml.safe_load(RIGHT)
     content["expectations"][0]["at_most"] = limit
     assert Draft202012Validator(json_schema()).is_valid(content) == right
     assert (check(yaml.safe_dump(content)).dataset is not None) == right
 
 
-def test_the_page_s_datasets_are_right() -> None:
+def test_datasets_in_the_docs_are_correct() -> None:
     pages = sorted((ROOT / "docs").glob("pipeline*.md"))
     blocks = re.findall(r"```yaml\n(.*?)```", "".join(page.read_text() for page in pages), re.DOTALL)
     assert ["expectations:" in block for block in blocks].count(True) == 1
     variables = [{"day": "2026-11-22"} if "day: {" in block else {} for block in blocks]
-    assert [check(block, given).findings for block, given in zip(blocks, variables, strict=True)] == [[]] * len(blocks)
+    assert [check(block, values).findings for block, values in zip(blocks, variables, strict=True)] == [[]] * len(
+        blocks
+    )
 
 
-def test_a_file_is_checked_without_spark() -> None:
+def test_file_checks_do_not_import_spark() -> None:
     script = "import sys; import deltaic_datasets.file.file_checks; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> None:
+def test_summary_shows_location_of_quarantined_rows() -> None:
     counts = {"numFiles": 1, "numOutputBytes": 1234}
     done = RunSummary(
         "r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=3, quarantined=2, metrics=counts
@@ -716,7 +726,7 @@ def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> 
     assert "read them by" not in "".join(summary_lines(done, "s3://lake/aside"))
 
 
-def test_the_first_file_of_a_source_is_looked_at(tmp_path: Path) -> None:
+def test_beginning_is_read_from_the_first_file_of_a_source(tmp_path: Path) -> None:
     for name, content in {"_a.csv": "no", "b.csv.gz": "no", "c.csv": "id\n1\n", "d.csv": "no", "e.txt": "no"}.items():
         (tmp_path / name).write_text(content)
     (tmp_path / "day=1").mkdir()

@@ -25,7 +25,7 @@ NUMERIC = 2
 
 
 def as_spark_reads(spark: "SparkSession", url: str, precision: int, scale: int) -> types.StructType:
-    """Return how Spark maps a NUMERIC column that a database's driver describes so."""
+    """Return Spark's type for a NUMERIC column of a database."""
     jvm: Any = spark.sparkContext._jvm
     described = jvm.javax.sql.rowset.RowSetMetaDataImpl()
     described.setColumnCount(1)
@@ -47,22 +47,22 @@ def as_spark_reads(spark: "SparkSession", url: str, precision: int, scale: int) 
 @pytest.mark.parametrize(
     ("url", "precision", "scale"), [(POSTGRES, 0, 0), (POSTGRES, 50, 2), (POSTGRES, 60, 45), (ORACLE, 0, 0)]
 )
-def test_digits_that_spark_would_round_are_refused(spark: "SparkSession", url: str, precision: int, scale: int) -> None:
+def test_decimals_that_spark_would_round_are_refused(
+    spark: "SparkSession", url: str, precision: int, scale: int
+) -> None:
     with pytest.raises(PipelineError, match=r"amount would be decimal\(38,\d+\). Use `query` and cast them"):
         refuse_rounded(as_spark_reads(spark, url, precision, scale))
 
 
 @pytest.mark.parametrize(("precision", "scale"), [(38, 18), (38, 0), (12, 3), (5, 5)])
 @pytest.mark.parametrize("url", [POSTGRES, ORACLE])
-def test_digits_that_fit_are_read(spark: "SparkSession", url: str, precision: int, scale: int) -> None:
+def test_decimals_that_fit_are_read(spark: "SparkSession", url: str, precision: int, scale: int) -> None:
     schema = as_spark_reads(spark, url, precision, scale)
     assert schema.fields[0].dataType == types.DecimalType(precision, scale)
     refuse_rounded(schema)
 
 
-def test_decimals_of_a_real_database_arrive_with_all_their_digits(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
+def test_decimals_of_a_database_keep_all_digits(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     database = Database(spark, "decimals")
     database.run("CREATE TABLE t (a DECIMAL(31, 2), b NUMERIC(5), c DECIMAL(31, 31))")
     database.insert("t", f"{'9' * 29}.25, 12345, 0.{'1' * 31}")

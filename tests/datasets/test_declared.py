@@ -1,4 +1,4 @@
-"""What a dataset file declares is compared with itself before Spark starts: types, columns, options, conditions."""
+"""Test checks of declared types, columns, options and conditions without Spark."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ schedule: {expression: "cron(0 6 * * ? *)"}
 """
 
 
-def test_what_is_declared_fits_together() -> None:
+def test_consistent_declarations_are_accepted() -> None:
     assert check(DECLARED).findings == []
 
 
@@ -100,13 +100,13 @@ def test_what_is_declared_fits_together() -> None:
         pytest.param("6 * * ? *", "6 30 2 ? *", 21, "schedule.expression", "never fires", id="schedule"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_line(before: str, after: str, line: int, field: str, message: str) -> None:
+def test_contradiction_is_reported_with_its_line(before: str, after: str, line: int, field: str, message: str) -> None:
     assert before in DECLARED
-    found = check(DECLARED.replace(before, after, 1))
-    assert found.dataset is None
-    told = [mistake for mistake in found.mistakes if (mistake.line, mistake.field) == (line, field)]
-    assert told, found.findings
-    assert any(re.search(message, one.message) for one in told), told
+    checked = check(DECLARED.replace(before, after, 1))
+    assert checked.dataset is None
+    matches = [mistake for mistake in checked.mistakes if (mistake.line, mistake.field) == (line, field)]
+    assert matches, checked.findings
+    assert any(re.search(message, mistake.message) for mistake in matches), matches
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_what_cannot_be_is_told_with_its_line(before: str, after: str, line: int
         pytest.param("6 * * ? *", "6 29 2 ? *", id="a leap day"),
     ],
 )
-def test_what_may_be_right_is_not_refused(before: str, after: str) -> None:
+def test_possibly_correct_declarations_are_accepted(before: str, after: str) -> None:
     assert before in DECLARED
     assert check(DECLARED.replace(before, after, 1)).mistakes == []
 
 
-def test_states_have_columns_of_their_own() -> None:
+def test_scd2_columns_must_be_different() -> None:
     text = DECLARED.replace("merge, keys: [id]", "scd2, keys: [id]").replace(
         "{label: What it is}", "{is_current: Whether it holds}"
     )
@@ -152,7 +152,7 @@ def test_states_have_columns_of_their_own() -> None:
         ("cron(0 6 ? 2 6#5 *)", True),
     ],
 )
-def test_a_schedule_that_never_fires_is_refused(expression: str, fires: bool) -> None:
+def test_schedule_that_never_fires_is_refused(expression: str, fires: bool) -> None:
     if fires:
         assert check_schedule(expression) == expression
     else:
@@ -161,7 +161,7 @@ def test_a_schedule_that_never_fires_is_refused(expression: str, fires: bool) ->
 
 
 @pytest.mark.parametrize("part", ["\\'", "/*", "`a", '\\"', "a<", "a int, ", "array<", "("])
-def test_a_schema_is_read_in_one_way_through_it(part: str) -> None:
+def test_schema_of_any_length_is_parsed_in_linear_time(part: str) -> None:
     many = part * (LARGEST_BYTES // len(part))
     for text in (many, f"a int '{many}", f"a int /*{many}", f"a {many}"):
         with suppress(WrongDdl):
@@ -206,10 +206,10 @@ WRONG_DDL = [
 
 
 @pytest.mark.spark
-def test_schemas_are_judged_as_spark_judges_them(spark: "SparkSession") -> None:
+def test_schema_parser_agrees_with_spark(spark: "SparkSession") -> None:
     read: Any = spark.sparkContext._jvm.org.apache.spark.sql.types.StructType.fromDDL  # type: ignore[union-attr]
 
-    def taken(judge: Callable[[str], object], ddl: str, refusal: type[Exception]) -> bool:
+    def is_accepted(judge: Callable[[str], object], ddl: str, refusal: type[Exception]) -> bool:
         try:
             judge(ddl)
         except refusal:
@@ -217,20 +217,20 @@ def test_schemas_are_judged_as_spark_judges_them(spark: "SparkSession") -> None:
         return True
 
     for ddl in [*RIGHT_DDL, *WRONG_DDL]:
-        assert taken(columns_of, ddl, WrongDdl) == taken(read, ddl, Exception) == (ddl in RIGHT_DDL), ddl
-    named = columns_of("`a b` int, `c``d` decimal(12,2)")
-    assert [column.name for column in named] == ["a b", "c`d"]
+        assert is_accepted(columns_of, ddl, WrongDdl) == is_accepted(read, ddl, Exception) == (ddl in RIGHT_DDL), ddl
+    columns = columns_of("`a b` int, `c``d` decimal(12,2)")
+    assert [column.name for column in columns] == ["a b", "c`d"]
 
 
 @pytest.mark.spark
-def test_every_option_and_property_that_spark_says_it_has_is_known(spark: "SparkSession") -> None:
+def test_all_options_and_properties_of_spark_are_known(spark: "SparkSession") -> None:
     jvm: Any = spark.sparkContext._jvm
 
-    def asked(scala_object: str, method: str) -> Any:
+    def call_scala(scala_object: str, method: str) -> Any:
         gateway: Any = spark.sparkContext._gateway
-        found = jvm.java.lang.Class.forName(f"{scala_object}$")
-        asking = found.getMethod(method, gateway.new_array(jvm.java.lang.Class, 0))
-        return asking.invoke(found.getField("MODULE$").get(None), gateway.new_array(jvm.java.lang.Object, 0))
+        scala_class = jvm.java.lang.Class.forName(f"{scala_object}$")
+        asking = scala_class.getMethod(method, gateway.new_array(jvm.java.lang.Class, 0))
+        return asking.invoke(scala_class.getField("MODULE$").get(None), gateway.new_array(jvm.java.lang.Object, 0))
 
     catalyst, sources = "org.apache.spark.sql.catalyst", "org.apache.spark.sql.execution.datasources"
     for name, options in {
@@ -239,9 +239,9 @@ def test_every_option_and_property_that_spark_says_it_has_is_known(spark: "Spark
         "parquet": f"{sources}.parquet.ParquetOptions",
         "avro": "org.apache.spark.sql.avro.AvroOptions",
     }.items():
-        known = {option.lower() for option in READERS[name]}
-        for of in (options, f"{sources}.FileIndexOptions"):
-            told = str(asked(of, "getAllOptions").mkString(" ")).lower().split()
-            assert {option for option in told if "." not in option} <= known
-    properties = asked("org.apache.spark.sql.delta.DeltaConfigs", "entries")
+        known_names = {option.lower() for option in READERS[name]}
+        for source in (options, f"{sources}.FileIndexOptions"):
+            names = str(call_scala(source, "getAllOptions").mkString(" ")).lower().split()
+            assert {option for option in names if "." not in option} <= known_names
+    properties = call_scala("org.apache.spark.sql.delta.DeltaConfigs", "entries")
     assert {properties[name].key() for name in properties} == PROPERTIES

@@ -1,4 +1,4 @@
-"""Rows that delete their keys, and keys that a full extract lacks: tables, counts and feeds against plain values."""
+"""Test deletes by condition and of missing keys: tables, counts and change feeds."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ def row(key: int | None, name: str | None = None, op: str | None = None, day: st
 
 
 class Arrivals:
-    """A dataset that takes one delivery after the other."""
+    """A dataset that receives deliveries."""
 
     def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, write: Mapping[str, Any]) -> None:
         self._spark, self._catalog, self._place, self._write = spark, catalog, place, write
@@ -49,7 +49,7 @@ class Arrivals:
 
     def table(self, *columns: str) -> list[tuple[Any, ...]]:
         table = self._spark.read.format("delta").load(self._place.spark_location)
-        return sorted((tuple(one) for one in table.selectExpr(*columns).collect()), key=repr)
+        return sorted((tuple(row_values) for row_values in table.selectExpr(*columns).collect()), key=repr)
 
     def repeat(self, run: Run) -> Any:
         return build(self._spark, run, self._catalog, silent)
@@ -58,10 +58,12 @@ class Arrivals:
         return self._spark.read.format("delta").load(self._place.spark_location).columns
 
     def feed(self, version: int) -> list[tuple[Any, ...]]:
-        """Return what recipients are told of one version."""
+        """Return the change feed of one version for recipients."""
         options: dict[str, Any] = {"readChangeFeed": "true", "startingVersion": version, "endingVersion": version}
         feed = self._spark.read.format("delta").options(**options).load(self._place.spark_location)
-        return sorted((tuple(one) for one in feed.select("_change_type", "id", "name").collect()), key=repr)
+        return sorted(
+            (tuple(row_values) for row_values in feed.select("_change_type", "id", "name").collect()), key=repr
+        )
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def merged(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
 
 
 @pytest.fixture
-def kept(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def scd2(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_when": "op = 'D'"}
     return Arrivals(spark, catalog, place, write)
 
@@ -82,24 +84,24 @@ def full(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
 
 
 @pytest.fixture
-def held(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def full_states(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True, "at_most": "2 rows"}
     return Arrivals(spark, catalog, place, write)
 
 
-def test_rows_that_say_so_delete_their_keys_and_the_feed_tells_them(merged: Arrivals) -> None:
-    made = merged.take([row(1, "a"), row(2, "b"), row(3, "c"), row(9, "never there", "D")])
-    assert (made.written, made.deleted, made.unchanged) == (3, 0, 1)
+def test_delete_when_deletes_keys_and_the_change_feed_has_them(merged: Arrivals) -> None:
+    first = merged.take([row(1, "a"), row(2, "b"), row(3, "c"), row(9, "never there", "D")])
+    assert (first.written, first.deleted, first.unchanged) == (3, 0, 1)
     assert merged.columns() == ["id", "name", "day"]
     delivery = [row(1, op="D"), row(2, "B", "U"), row(4, "d"), row(7, op="D"), row(3, "c", "U")]
-    told = merged.plan(delivery)
-    assert told.effect == {"new": 1, "changed": 1, "deleted": 1, "unchanged": 2}
-    assert [one.split()[0] for one in told.columns] == ["id", "name", "day"]
-    assert not told.differences
-    taken = merged.take(delivery)
-    assert (taken.rows, taken.written, taken.deleted, taken.unchanged) == (5, 2, 1, 2)
+    report = merged.plan(delivery)
+    assert report.effect == {"new": 1, "changed": 1, "deleted": 1, "unchanged": 2}
+    assert [column.split()[0] for column in report.columns] == ["id", "name", "day"]
+    assert not report.differences
+    summary = merged.take(delivery)
+    assert (summary.rows, summary.written, summary.deleted, summary.unchanged) == (5, 2, 1, 2)
     assert merged.table("id", "name") == [(2, "B"), (3, "c"), (4, "d")]
-    assert merged.feed(taken.version) == [
+    assert merged.feed(summary.version) == [
         ("delete", 1, "a"),
         ("insert", 4, "d"),
         ("update_postimage", 2, "B"),
@@ -107,11 +109,11 @@ def test_rows_that_say_so_delete_their_keys_and_the_feed_tells_them(merged: Arri
     ]
     again = merged.take(delivery)
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 5)
-    assert merged.feed(again.version) == [] or again.version == taken.version
+    assert merged.feed(again.version) == [] or again.version == summary.version
     assert merged.table("id", "name") == [(2, "B"), (3, "c"), (4, "d")]
 
 
-def test_expectations_and_duplicates_come_before_deletes(merged: Arrivals) -> None:
+def test_expectations_and_duplicates_are_checked_before_deletes(merged: Arrivals) -> None:
     merged.take([row(1, "a"), row(2, "b")])
     with pytest.raises(PipelineError, match="several rows to merge have the same key"):
         merged.take([row(1, op="D"), row(1, "A")])
@@ -121,19 +123,19 @@ def test_expectations_and_duplicates_come_before_deletes(merged: Arrivals) -> No
     with pytest.raises(ExpectationFailed):
         merged.take([row(1, op="D")], expectations=refusing)
     aside = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
-    taken = merged.take([row(1, op="D"), row(2, "b", "D")], expectations=aside)
-    assert (taken.quarantined, taken.deleted) == (1, 1)
+    summary = merged.take([row(1, op="D"), row(2, "b", "D")], expectations=aside)
+    assert (summary.quarantined, summary.deleted) == (1, 1)
     assert merged.table("id", "name") == [(1, "a")]
 
 
-def test_columns_of_the_condition_are_written_where_the_table_has_them(merged: Arrivals) -> None:
+def test_columns_of_delete_when_are_written_if_the_table_has_them(merged: Arrivals) -> None:
     merged.take([row(1, "a", "U")], target={"columns": {"op": "What was done"}})
     assert merged.columns() == ["id", "name", "day", "op"]
     merged.take([row(1, "b", "X"), row(2, "c", "D")])
     assert merged.table("id", "name", "op") == [(1, "b", "X")]
 
 
-def test_a_schema_that_grows_has_no_column_of_the_condition(merged: Arrivals) -> None:
+def test_evolving_schema_gets_no_column_of_delete_when(merged: Arrivals) -> None:
     merged.take([row(1, "a"), row(2, "b")])
     steps = [{"view": "more", "sql": "SELECT *, named_struct('x', id) AS n FROM s"}]
     merged.take([row(1, "a"), row(2, op="D"), row(3, "c")], steps=steps, target={"evolve_schema": True})
@@ -143,27 +145,27 @@ def test_a_schema_that_grows_has_no_column_of_the_condition(merged: Arrivals) ->
     assert merged.table("id", "n.x", "n.y") == [(1, 1, "a"), (3, 3, None)]
 
 
-def test_a_delete_ends_the_state_of_its_key(kept: Arrivals) -> None:
-    kept.take([row(1, "a"), row(2, "b"), row(3, "c")])
+def test_scd2_delete_ends_the_state_of_its_key(scd2: Arrivals) -> None:
+    scd2.take([row(1, "a"), row(2, "b"), row(3, "c")])
     delivery = [row(1, op="D", day=SECOND), row(2, "B", day=SECOND), row(8, op="D", day=SECOND)]
-    assert kept.plan(delivery).effect == {"new": 0, "changed": 1, "deleted": 1, "unchanged": 1}
-    taken = kept.take(delivery)
-    assert (taken.written, taken.deleted, taken.unchanged) == (1, 1, 1)
+    assert scd2.plan(delivery).effect == {"new": 0, "changed": 1, "deleted": 1, "unchanged": 1}
+    summary = scd2.take(delivery)
+    assert (summary.written, summary.deleted, summary.unchanged) == (1, 1, 1)
     states = [
         (1, "a", "2026-03-01", "2026-03-02", False),
         (2, "B", "2026-03-02", None, True),
         (2, "b", "2026-03-01", "2026-03-02", False),
         (3, "c", "2026-03-01", None, True),
     ]
-    assert kept.table(*STATES) == states
-    again = kept.take(delivery)
+    assert scd2.table(*STATES) == states
+    again = scd2.take(delivery)
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 3)
-    assert kept.table(*STATES) == states
+    assert scd2.table(*STATES) == states
     for late in ([row(1, "a")], [row(3, op="D", day=FIRST)]):
         with pytest.raises(PipelineError, match="states come in their order"):
-            kept.take(late)
-    kept.take([row(1, "again", day=THIRD)])
-    assert kept.table(*STATES) == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
+            scd2.take(late)
+    scd2.take([row(1, "again", day=THIRD)])
+    assert scd2.table(*STATES) == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_delete_ends_the_state_of_its_key(kept: Arrivals) -> None:
         ("count(*) > 1", "write.delete_when"),
     ],
 )
-def test_a_condition_that_cannot_be_is_refused_with_its_place(
+def test_invalid_delete_when_is_refused_with_its_field(
     spark: "SparkSession", catalog: Catalog, place: Place, condition: str, message: str
 ) -> None:
     source = {"format": "json", "paths": [json_source(place.folder, "r", [row(1)])["paths"][0]]}
@@ -186,17 +188,17 @@ def test_a_condition_that_cannot_be_is_refused_with_its_place(
     assert not spark._jvm.io.delta.tables.DeltaTable.isDeltaTable(place.spark_location)  # type: ignore[union-attr]
 
 
-def test_keys_that_a_full_extract_lacks_are_deleted_and_the_feed_tells_them(full: Arrivals) -> None:
-    made = full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d"), row(9, op="D")])
-    assert (made.written, made.deleted, made.unchanged) == (4, 0, 1)
+def test_missing_keys_are_deleted_and_the_change_feed_has_them(full: Arrivals) -> None:
+    first = full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d"), row(9, op="D")])
+    assert (first.written, first.deleted, first.unchanged) == (4, 0, 1)
     delivery = [row(1, op="D"), row(2, "B"), row(3, "c"), row(5, "e")]
-    told = full.plan(delivery)
-    assert (told.refused, told.effect) == ("", {"new": 1, "changed": 1, "deleted": 1, "unchanged": 1, "missing": 1})
+    report = full.plan(delivery)
+    assert (report.refused, report.effect) == ("", {"new": 1, "changed": 1, "deleted": 1, "unchanged": 1, "missing": 1})
     run = full.run(delivery)
-    taken = full.repeat(run)
-    assert (taken.rows, taken.written, taken.deleted, taken.unchanged) == (4, 2, 2, 1)
+    summary = full.repeat(run)
+    assert (summary.rows, summary.written, summary.deleted, summary.unchanged) == (4, 2, 2, 1)
     assert full.table("id", "name") == [(2, "B"), (3, "c"), (5, "e")]
-    assert full.feed(taken.version) == [
+    assert full.feed(summary.version) == [
         ("delete", 1, "a"),
         ("delete", 4, "d"),
         ("insert", 5, "e"),
@@ -204,7 +206,7 @@ def test_keys_that_a_full_extract_lacks_are_deleted_and_the_feed_tells_them(full
         ("update_preimage", 2, "b"),
     ]
     again = full.repeat(run)
-    assert (again.version, again.repeated, again.deleted) == (taken.version, True, 0)
+    assert (again.version, again.repeated, again.deleted) == (summary.version, True, 0)
     same = full.take(delivery)
     assert (same.written, same.deleted, same.unchanged) == (0, 0, 4)
     only = full.take([row(2, "B"), row(3, "c")])
@@ -213,32 +215,32 @@ def test_keys_that_a_full_extract_lacks_are_deleted_and_the_feed_tells_them(full
     assert full.columns() == ["id", "name", "day"]
 
 
-def test_more_missing_keys_than_the_limit_and_an_empty_extract_are_refused(full: Arrivals) -> None:
+def test_too_many_missing_keys_and_empty_extracts_are_refused(full: Arrivals) -> None:
     full.take([])
     full.take([])
     full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
     delivery = [row(1, "A"), row(8, "new")]
-    told = full.plan(delivery)
-    assert told.effect["missing"] == 3
+    report = full.plan(delivery)
+    assert report.effect["missing"] == 3
     assert "FAILS: 3 of the table's 4 keys are missing in the rows, and at most 50 % may be deleted" in "\n".join(
-        told.lines()
+        report.lines()
     )
     for parts in ({}, {"write": {"at_most": None}}, {"write": {"at_most": "2 rows"}}):
         with pytest.raises(ExpectationFailed, match="nothing was written: 3 of the table's 4 keys are missing"):
             full.take(delivery, **parts)
     leaving = [{"expect": "sql", "condition": "id > 9", "action": "drop"}]
     for rows in ([], [row(1, "a"), row(2, "b")]):
-        whole: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
-        assert "there are no rows to write" in full.plan(rows, **whole).refused
+        without_limit: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
+        assert "there are no rows to write" in full.plan(rows, **without_limit).refused
         with pytest.raises(ExpectationFailed, match="there are no rows to write, and 4 keys in the table"):
-            full.take(rows, **whole)
+            full.take(rows, **without_limit)
     assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
-    taken = full.take(delivery, write={"at_most": "75 %"})
-    assert (taken.written, taken.deleted) == (2, 3)
+    summary = full.take(delivery, write={"at_most": "75 %"})
+    assert (summary.written, summary.deleted) == (2, 3)
     assert full.table("id", "name") == [(1, "A"), (8, "new")]
 
 
-def test_keys_of_rows_that_are_left_out_are_not_missing(full: Arrivals) -> None:
+def test_keys_of_rejected_rows_are_not_missing(full: Arrivals) -> None:
     full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
     leaving = [
         {"expect": "not_null", "columns": ["id"], "action": "quarantine"},
@@ -248,8 +250,14 @@ def test_keys_of_rows_that_are_left_out_are_not_missing(full: Arrivals) -> None:
     ]
     delivery = [row(1), row(2, "bad"), row(3, "C"), row(3, "CC"), row(5, "e"), row(None, "nobody")]
     assert full.plan(delivery, expectations=leaving).effect["missing"] == 1
-    taken = full.take(delivery, expectations=leaving)
-    assert (taken.written, taken.deleted, taken.quarantined, taken.dropped, taken.unchanged) == (1, 1, 2, 3, 0)
+    summary = full.take(delivery, expectations=leaving)
+    assert (summary.written, summary.deleted, summary.quarantined, summary.dropped, summary.unchanged) == (
+        1,
+        1,
+        2,
+        3,
+        0,
+    )
     assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (5, "e")]
 
 
@@ -269,7 +277,7 @@ def test_keys_of_rows_that_are_left_out_are_not_missing(full: Arrivals) -> None:
         ("DOUBLE", "DOUBLE", {}, [0.0, 1.0, 2.0], [-0.0, 2.0]),
     ],
 )
-def test_keys_are_compared_as_the_table_has_them(  # noqa: PLR0917 -- fixtures and a case
+def test_keys_are_compared_by_the_types_of_the_table(  # noqa: PLR0917 -- fixtures and a case
     spark: "SparkSession",
     catalog: Catalog,
     place: Place,
@@ -282,40 +290,44 @@ def test_keys_are_compared_as_the_table_has_them(  # noqa: PLR0917 -- fixtures a
     write = {"mode": "merge", "keys": ["SITE", "id"], "delete_missing": True, "at_most": "1 row"}
     arrivals = Arrivals(spark, catalog, place, write)
     arrivals.take([{"id": key, "site": "x"} for key in before], schema=f"id {first}, site STRING", target=target)
-    taken = arrivals.take([{"Site": "x", "ID": key} for key in after], schema=f"Site STRING, ID {then}", target=target)
-    assert taken.deleted == 1
+    summary = arrivals.take(
+        [{"Site": "x", "ID": key} for key in after], schema=f"Site STRING, ID {then}", target=target
+    )
+    assert summary.deleted == 1
     assert arrivals.columns() == ["id", "site"]
-    ids = [float(one[0]) if isinstance(before[0], float) else one[0] for one in arrivals.table("id")]
+    ids = [
+        float(row_values[0]) if isinstance(before[0], float) else row_values[0] for row_values in arrivals.table("id")
+    ]
     assert sorted(ids) == sorted(after)
 
 
-def test_a_missing_key_s_state_ends_as_the_extract_begins(held: Arrivals) -> None:
-    held.take([row(1, "a"), row(2, "b"), row(3, "c")])
+def test_scd2_state_of_a_missing_key_ends_at_the_start_of_the_extract(full_states: Arrivals) -> None:
+    full_states.take([row(1, "a"), row(2, "b"), row(3, "c")])
     delivery = [row(1, "a", day=SECOND), row(2, "B", day=SECOND)]
-    assert held.plan(delivery).effect == {"new": 0, "changed": 1, "deleted": 0, "unchanged": 1, "missing": 1}
-    taken = held.take(delivery)
-    assert (taken.written, taken.deleted, taken.unchanged) == (1, 1, 1)
+    assert full_states.plan(delivery).effect == {"new": 0, "changed": 1, "deleted": 0, "unchanged": 1, "missing": 1}
+    summary = full_states.take(delivery)
+    assert (summary.written, summary.deleted, summary.unchanged) == (1, 1, 1)
     states = [
         (1, "a", "2026-03-01", None, True),
         (2, "B", "2026-03-02", None, True),
         (2, "b", "2026-03-01", "2026-03-02", False),
         (3, "c", "2026-03-01", "2026-03-02", False),
     ]
-    assert held.table(*STATES) == states
-    again = held.take(delivery)
+    assert full_states.table(*STATES) == states
+    again = full_states.take(delivery)
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
     older = [row(1, "a", day=SECOND)]
-    assert "the extract is older than the table" in held.plan(older).refused
+    assert "the extract is older than the table" in full_states.plan(older).refused
     with pytest.raises(ExpectationFailed, match=r"write\.at is not the extract's own time"):
-        held.take(older)
+        full_states.take(older)
     with pytest.raises(PipelineError, match="states come in their order"):
-        held.take([row(1, "a"), row(2, "B", day=SECOND), row(3, "c")])
-    assert held.table(*STATES) == states
-    held.take([row(1, "a", day=THIRD), row(2, "B", day=THIRD), row(3, "back", day=THIRD)])
-    assert held.table(*STATES) == [*states[:3], (3, "back", "2026-03-03", None, True), states[3]]
+        full_states.take([row(1, "a"), row(2, "B", day=SECOND), row(3, "c")])
+    assert full_states.table(*STATES) == states
+    full_states.take([row(1, "a", day=THIRD), row(2, "B", day=THIRD), row(3, "back", day=THIRD)])
+    assert full_states.table(*STATES) == [*states[:3], (3, "back", "2026-03-03", None, True), states[3]]
 
 
-def test_states_without_a_time_of_their_own_end_with_the_run(
+def test_scd2_states_without_a_time_column_end_at_the_time_of_the_run(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     write = {"mode": "scd2", "keys": ["id"], "delete_missing": True, "at_most": "50 %"}
@@ -323,4 +335,4 @@ def test_states_without_a_time_of_their_own_end_with_the_run(
     arrivals.take([row(1, "a"), row(2, "b")])
     arrivals.take([row(2, "B")])
     assert arrivals.table("id", "name", "is_current") == [(1, "a", False), (2, "B", True), (2, "b", False)]
-    assert len({one[0] for one in arrivals.table("valid_to")} - {None}) == 1
+    assert len({row_values[0] for row_values in arrivals.table("valid_to")} - {None}) == 1

@@ -1,4 +1,4 @@
-"""Files whose columns, bytes or names are not what their source says are refused by name, or read for what they are."""
+"""Test that files with unexpected columns, bytes or names are refused by name, or read correctly."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -25,16 +25,22 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-WHOLE = {"id": 1, "at": {"site": "a", "room": 2}, "xs": [{"n": 1}]}
+COMPLETE_ROW = {"id": 1, "at": {"site": "a", "room": 2}, "xs": [{"n": 1}]}
 DECLARED = "id BIGINT, at STRUCT<site: STRING, room: BIGINT>, xs ARRAY<STRUCT<n: BIGINT>>"
-OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a column missing": ({key: WHOLE[key] for key in ("id", "at")}, r"has: none; missing: xs, xs\.n"),
-    "a column more": ({**WHOLE, "more": 1}, "has: more; missing: none"),
-    "a column in another case": ({"ID": 1, "at": WHOLE["at"], "xs": WHOLE["xs"]}, "has: ID; missing: id"),
-    "a nested field missing": ({**WHOLE, "at": {"site": "a"}}, r"missing: at\.room"),
-    "a nested field more": ({**WHOLE, "at": {"site": "a", "room": 2, "door": 3}}, r"has: at\.door; missing: none"),
-    "a nested field in another case": ({**WHOLE, "at": {"site": "a", "Room": 2}}, r"has: at\.Room; missing: at\.room"),
-    "a field of elements": ({**WHOLE, "xs": [{"m": 1}]}, r"has: xs\.m; missing: xs\.n"),
+OTHER_FIELDS: dict[str, tuple[dict[str, Any], str]] = {
+    "a column missing": ({key: COMPLETE_ROW[key] for key in ("id", "at")}, r"has: none; missing: xs, xs\.n"),
+    "a column more": ({**COMPLETE_ROW, "more": 1}, "has: more; missing: none"),
+    "a column in another case": ({"ID": 1, "at": COMPLETE_ROW["at"], "xs": COMPLETE_ROW["xs"]}, "has: ID; missing: id"),
+    "a nested field missing": ({**COMPLETE_ROW, "at": {"site": "a"}}, r"missing: at\.room"),
+    "a nested field more": (
+        {**COMPLETE_ROW, "at": {"site": "a", "room": 2, "door": 3}},
+        r"has: at\.door; missing: none",
+    ),
+    "a nested field in another case": (
+        {**COMPLETE_ROW, "at": {"site": "a", "Room": 2}},
+        r"has: at\.Room; missing: at\.room",
+    ),
+    "a field of elements": ({**COMPLETE_ROW, "xs": [{"m": 1}]}, r"has: xs\.m; missing: xs\.n"),
 }
 
 
@@ -45,40 +51,40 @@ def parquet(folder: Path, *rows: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("schema", [DECLARED, None])
-def test_a_parquet_file_with_other_fields_is_refused_by_name(
+def test_parquet_file_with_other_fields_is_refused_by_name(
     spark: "SparkSession", tmp_path: Path, schema: str | None
 ) -> None:
-    for case, (row, told) in OTHERS.items():
+    for case, (row, message) in OTHER_FIELDS.items():
         folder = tmp_path / case
         folder.mkdir()
-        source = Source("parquet", [parquet(folder, WHOLE, row)], schema=schema)
-        with pytest.raises(PipelineError, match=rf"/[01]\.parquet: the columns are not .*{told if schema else ''}"):
+        source = Source("parquet", [parquet(folder, COMPLETE_ROW, row)], schema=schema)
+        with pytest.raises(PipelineError, match=rf"/[01]\.parquet: the columns are not .*{message if schema else ''}"):
             read(spark, source)
 
 
-def test_parquet_files_may_lack_columns_where_the_schema_evolves(spark: "SparkSession", tmp_path: Path) -> None:
-    paths = [parquet(tmp_path, WHOLE, {"id": 2})]
+def test_parquet_files_may_lack_columns_if_the_schema_evolves(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = [parquet(tmp_path, COMPLETE_ROW, {"id": 2})]
     for source in (
         Source("parquet", paths, evolves=True),
         Source("parquet", paths, schema=DECLARED, evolves=True),
         Source("parquet", paths, {"mergeSchema": "true"}),
     ):
         assert sorted(row.id for row in read(spark, source).rows.collect()) == [1, 2]
-    parquet(tmp_path, WHOLE, {"ID": 2})
+    parquet(tmp_path, COMPLETE_ROW, {"ID": 2})
     with pytest.raises(PipelineError, match=r"1\.parquet: .*more than it has: ID"):
         read(spark, Source("parquet", paths, schema=DECLARED, evolves=True))
 
 
-def test_columns_of_folders_are_no_columns_of_files(spark: "SparkSession", tmp_path: Path) -> None:
+def test_partition_columns_of_folders_are_not_columns_of_files(spark: "SparkSession", tmp_path: Path) -> None:
     for day in ("2026-01-01", "2026-01-02"):
         (tmp_path / f"day={day}").mkdir()
-        parquet(tmp_path / f"day={day}", WHOLE)
+        parquet(tmp_path / f"day={day}", COMPLETE_ROW)
     for schema in (f"{DECLARED}, day DATE", None):
         assert read(spark, Source("parquet", [str(tmp_path)], schema=schema)).rows.count() == 2
 
 
 @pytest.mark.parametrize("schema", ["at TIMESTAMP", None])
-def test_nanoseconds_of_parquet_are_refused_with_a_remedy(
+def test_nanoseconds_in_parquet_are_refused_with_a_remedy(
     spark: "SparkSession", tmp_path: Path, schema: str | None
 ) -> None:
     at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("ns"))
@@ -96,10 +102,10 @@ EMPTY: dict[str, tuple[Sequence[str], dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("case", EMPTY)
-def test_a_delivery_of_nothing_does_not_empty_the_table(
+def test_empty_delivery_does_not_empty_the_table(
     spark: "SparkSession", catalog: Catalog, place: Place, case: str
 ) -> None:
-    names, options, told = EMPTY[case]
+    names, options, message = EMPTY[case]
     (place.folder / "folder").mkdir()
     for name, text in {"right.csv": "id\n1\n", "empty.csv": "", "_a.csv": "7\n"}.items():
         (place.folder / name).write_text(text)
@@ -110,12 +116,12 @@ def test_a_delivery_of_nothing_does_not_empty_the_table(
         return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), repr(names))
 
     build(spark, run_with(["right.csv"], {}), catalog, silent)
-    with pytest.raises(PipelineError, match=told):
+    with pytest.raises(PipelineError, match=message):
         build(spark, run_with(names, options), catalog, silent)
     assert spark.read.format("delta").load(place.location.replace("s3://", "s3a://")).count() == 1
 
 
-def test_a_file_that_is_never_read_is_told_before_spark_starts(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_before_spark_starts(tmp_path: Path) -> None:
     (tmp_path / "_landing").mkdir()
     for name in ("_a.csv", ".a.csv", "_landing/a.csv"):
         (tmp_path / name).write_text("id\n1\n")
@@ -166,7 +172,7 @@ def test_json_is_decoded(spark: "SparkSession", tmp_path: Path, encoding: str, m
     assert str(reading.told()).endswith(f"the first is {tmp_path}/a.json{place}: id is not INT")
 
 
-def test_bytes_that_an_encoding_does_not_have_are_malformed(spark: "SparkSession", tmp_path: Path) -> None:
+def test_invalid_bytes_of_an_encoding_are_malformed(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id;name\n1;\x81\n2;x\n")
     options = {"encoding": "windows-1252", "sep": ";"}
     reading = read(spark, Source("csv", [str(tmp_path)], options, "id INT, name STRING"))
@@ -189,11 +195,11 @@ INFERRED: dict[str, Callable[[int], str]] = {
 }
 
 
-def test_types_are_found_out_by_the_same_grammars(spark: "SparkSession", tmp_path: Path) -> None:
+def test_inferred_types_use_the_same_grammars(spark: "SparkSession", tmp_path: Path) -> None:
     lines = [";".join(INFERRED), *(";".join(text(number) for text in INFERRED.values()) for number in range(9))]
     (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
     rows = read(spark, Source("csv", [str(tmp_path)], {"sep": ";"})).rows
-    found = {
+    types = {
         "id": "int",
         "weight": "double",
         "day": "date",
@@ -201,5 +207,5 @@ def test_types_are_found_out_by_the_same_grammars(spark: "SparkSession", tmp_pat
         "long": "decimal(38,0)",
         "flag": "boolean",
     }
-    assert dict(rows.dtypes) == dict.fromkeys(INFERRED, "string") | found
+    assert dict(rows.dtypes) == dict.fromkeys(INFERRED, "string") | types
     assert [row.price for row in rows.limit(1).collect()] == ["0,50"]

@@ -1,4 +1,4 @@
-"""Texts as Excel, SAP, pandas and databases write them become the value that plain Python reads, or are malformed."""
+"""Test that texts from Excel, SAP, pandas and databases become plain Python's values, or are malformed."""
 
 import csv
 import json
@@ -26,7 +26,7 @@ pytestmark = [
 TEXTS = 2_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONE = re.compile(r"(?<=.{16}) ?(Z|UTC|GMT|[+-]\d\d(:?\d\d)?)$", re.ASCII)
-MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)([ T]\d\d:\d\d(:\d\d([.]\d{1,6}0*)?)?)?", re.ASCII)
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)([ T]\d\d:\d\d(:\d\d([.]\d{1,6}0*)?)?)?", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 
 
@@ -60,8 +60,8 @@ def of_float(text: str, width: str) -> float:
         raise ValueError(text) from None
     if value in {float("inf"), float("-inf")} or (value == 0 and float(Decimal(mantissa))):
         raise ValueError(text)
-    whole = re.fullmatch(r"[+-]?\d+(\.0*)?", text, re.ASCII)
-    if whole and Decimal(value) != Decimal(text):
+    integer = re.fullmatch(r"[+-]?\d+(\.0*)?", text, re.ASCII)
+    if integer and Decimal(value) != Decimal(text):
         raise ValueError(text)
     return value
 
@@ -74,26 +74,26 @@ def of_day(text: str) -> str:
 
 def of_local(text: str) -> int:
     """Return the microseconds of a local time since 1970."""
-    found = MOMENT.fullmatch(text)
-    if not found:
+    match = TIMESTAMP.fullmatch(text)
+    if not match:
         raise ValueError(text)
-    fraction = found[4] or ""
-    moment = datetime.fromisoformat(f"{text.removesuffix(fraction)}+00:00" if found[2] else f"{text} 00:00+00:00")
-    return (moment - EPOCH) // timedelta(microseconds=1) + int(fraction[1:7].ljust(6, "0"))
+    fraction = match[4] or ""
+    instant = datetime.fromisoformat(f"{text.removesuffix(fraction)}+00:00" if match[2] else f"{text} 00:00+00:00")
+    return (instant - EPOCH) // timedelta(microseconds=1) + int(fraction[1:7].ljust(6, "0"))
 
 
 def of_moment(text: str) -> int:
-    found = ZONE.search(text)
-    if not found:
+    match = ZONE.search(text)
+    if not match:
         return of_local(text)
-    local, digits = text[: found.start()], re.sub(r"\D", "", found[0]).ljust(4, "0")
-    if local.count(":") != 2 or int(digits[2:]) > 59 or int(digits) > 1800:  # no zone without seconds, or beyond 18 h
+    local, digits = text[: match.start()], re.sub(r"\D", "", match[0]).ljust(4, "0")
+    if local.count(":") != 2 or int(digits[2:]) > 59 or int(digits) > 1800:  # zones have no seconds and at most 18 h
         raise ValueError(text)
     offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60_000_000
-    return of_local(local) + (offset if "-" in found[0] else -offset)
+    return of_local(local) + (offset if "-" in match[0] else -offset)
 
 
-PLAIN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+PLAIN_PARSERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "flag": ("BOOLEAN", of_boolean),
     "small": ("INT", lambda text: of_integer(text, 32)),
     "large": ("BIGINT", lambda text: of_integer(text, 64)),
@@ -106,7 +106,7 @@ PLAIN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "local": ("TIMESTAMP_NTZ", of_local),
     "note": ("STRING", str),
 }
-"""Types, and plain Python that reads a text of each or raises ValueError or KeyError."""
+"""Types, and parsers in plain Python, which raise ValueError or KeyError."""
 
 HABITS = [
     *(
@@ -194,7 +194,7 @@ HABITS = [
 
 
 def delivered(random: Random, kind: str) -> str:
-    """Return a text that somebody might deliver for a type: right, right but for a habit, or of another type."""
+    """Return a text for a type: correct, in another notation, or of another type."""
     if random.random() < 0.4:
         return random.choice(HABITS)
     sign, digits = random.choice(["", "-", "+"]), str(random.randrange(10 ** random.randrange(1, 21)))
@@ -215,59 +215,59 @@ def delivered(random: Random, kind: str) -> str:
 
 def rows_of_texts() -> list[dict[str, str]]:
     random = Random(198)  # noqa: S311 -- a test's
-    rows = [{name: delivered(random, kind) for name, (kind, _) in PLAIN.items()} for _ in range(TEXTS)]
+    rows = [{name: delivered(random, kind) for name, (kind, _) in PLAIN_PARSERS.items()} for _ in range(TEXTS)]
     return [{name: "x" if unclear(name, text) else text for name, text in row.items()} for row in rows]
 
 
 def unclear(name: str, text: str) -> bool:
-    """Return whether a text is an integer beyond BIGINT, of which Spark compares the digits that Java prints."""
-    whole = name in {"single", "double"} and re.fullmatch(r"[+-]?\d+(\.0*)?", text, re.ASCII)
-    return bool(whole) and abs(Decimal(text)) >= 2**63
+    """Return whether a text is an integer beyond BIGINT, for which Spark compares Java's digits."""
+    integer = name in {"single", "double"} and re.fullmatch(r"[+-]?\d+(\.0*)?", text, re.ASCII)
+    return bool(integer) and abs(Decimal(text)) >= 2**63
 
 
 def expected(name: str, text: str) -> tuple[bool, Any]:
     """Return whether a text fits its column, and its value by plain Python."""
     try:
-        return True, PLAIN[name][1](text)
+        return True, PLAIN_PARSERS[name][1](text)
     except (ValueError, KeyError):
         return False, None
 
 
-SCHEMA = ", ".join(f"{name} {kind}" for name, (kind, _) in PLAIN.items())
+SCHEMA = ", ".join(f"{name} {kind}" for name, (kind, _) in PLAIN_PARSERS.items())
 
 
-def shown(row: str = "") -> list[str]:
-    """Return the columns of a row, with days and moments as Python has them whatever their year is."""
+def readable_columns(row: str = "") -> list[str]:
+    """Return expressions for the columns of a row, with dates and timestamps readable for any year."""
     as_python = {"day": "CAST({} AS STRING)", "at": "unix_micros({})", "local": "unix_micros(CAST({} AS TIMESTAMP))"}
-    return [f"{as_python.get(name, '{}').format(row + name)} AS {name}" for name in PLAIN]
+    return [f"{as_python.get(name, '{}').format(row + name)} AS {name}" for name in PLAIN_PARSERS]
 
 
-def same(found: Any, wanted: Any) -> bool:
-    return repr(found) == repr(wanted) if isinstance(wanted, float) else bool(found == wanted)
+def same(actual: Any, expected: Any) -> bool:
+    return repr(actual) == repr(expected) if isinstance(expected, float) else bool(actual == expected)
 
 
-def compare(row: Mapping[str, Any], texts: Mapping[str, str], where: str, *, empty: bool) -> None:
-    """Assert that each text of a row became the value of plain Python, or that it is told to be malformed."""
+def compare(row: Mapping[str, Any], texts: Mapping[str, str], description: str, *, empty: bool) -> None:
+    """Assert that each text of a row became plain Python's value, or is reported as malformed."""
     wrong = {reason.partition(" ")[0] for reason in row[MISFIT] or ()}
     for name, text in texts.items():
         fits, value = (True, None) if empty and not text and name != "note" else expected(name, text)
-        assert (name not in wrong) == fits, (where, name, text, row[name])
-        assert not fits or same(row[name], value), (where, name, text, row[name], value)
+        assert (name not in wrong) == fits, (description, name, text, row[name])
+        assert not fits or same(row[name], value), (description, name, text, row[name], value)
 
 
-def test_texts_of_csv_become_the_values_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
+def test_csv_texts_become_the_values_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
     rows = rows_of_texts()
     with (tmp_path / "a.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL)
-        writer.writerows([list(PLAIN), *(list(row.values()) for row in rows)])
+        writer.writerows([list(PLAIN_PARSERS), *(list(row.values()) for row in rows)])
     flagged = read(spark, Source("csv", [str(tmp_path / "a.csv")], schema=SCHEMA)).flagged
-    found = flagged.selectExpr(*shown(), MISFIT).collect()
-    assert len(found) == TEXTS
-    for row, texts in zip(found, rows, strict=True):
+    match = flagged.selectExpr(*readable_columns(), MISFIT).collect()
+    assert len(match) == TEXTS
+    for row, texts in zip(match, rows, strict=True):
         compare(row.asDict(), texts, "CSV", empty=True)
 
 
-def test_texts_and_numbers_of_json_become_the_values_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
+def test_json_texts_and_numbers_become_the_values_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
     rows = rows_of_texts()
     number = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -283,16 +283,16 @@ def test_texts_and_numbers_of_json_become_the_values_of_plain_python(spark: "Spa
     schema = f"{SCHEMA}, within STRUCT<{nested}>, several ARRAY<STRUCT<{nested}>>"
     flagged = read(spark, Source("json", [str(tmp_path / "a.json")], schema=schema)).flagged
     inner = {"within": "within.", "listed": "element_at(several, 1)."}
-    structs = [f"struct({', '.join(shown(row))}) AS {name}" for name, row in inner.items()]
-    found = flagged.selectExpr(*shown(), MISFIT, *structs).collect()
-    assert len(found) == TEXTS
-    for row, texts in zip(found, rows, strict=True):
+    structs = [f"struct({', '.join(readable_columns(row))}) AS {name}" for name, row in inner.items()]
+    match = flagged.selectExpr(*readable_columns(), MISFIT, *structs).collect()
+    assert len(match) == TEXTS
+    for row, texts in zip(match, rows, strict=True):
         compare(row.asDict(), texts, "JSON", empty=False)
         wrong = {name for name, text in texts.items() if not expected(name, text)[0]}
         reasons = {reason.partition(" ")[0] for reason in row[MISFIT] or ()}
-        first = [f"within.{name}" for name in PLAIN if name in wrong][:1]
-        assert reasons - PLAIN.keys() == {*first, *["several"] * bool(wrong)}, texts
-        for name in PLAIN.keys() - wrong:
+        first = [f"within.{name}" for name in PLAIN_PARSERS if name in wrong][:1]
+        assert reasons - PLAIN_PARSERS.keys() == {*first, *["several"] * bool(wrong)}, texts
+        for name in PLAIN_PARSERS.keys() - wrong:
             assert same(row["within"][name], expected(name, texts[name])[1]), (name, texts[name])
             assert same(row["listed"][name], expected(name, texts[name])[1]), (name, texts[name])
 
@@ -334,11 +334,11 @@ OPTIONS: dict[str, tuple[dict[str, str], str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", OPTIONS)
 def test_options_of_the_reader_keep_their_meaning(spark: "SparkSession", tmp_path: Path, case: str) -> None:
-    options, kind, wanted = OPTIONS[case]
-    (tmp_path / "a.csv").write_text("x;y\n" + "".join(f"{text};\n" for text in wanted))
+    options, kind, expected = OPTIONS[case]
+    (tmp_path / "a.csv").write_text("x;y\n" + "".join(f"{text};\n" for text in expected))
     source = Source("csv", [str(tmp_path)], {"sep": ";", **options}, f"x {kind}, y STRING")
     rows = read(spark, source).flagged.selectExpr("coalesce(CAST(x AS STRING), 'null') AS x", MISFIT).collect()
-    assert {text: row.x for text, row in zip(wanted, rows, strict=True) if row[MISFIT] is None} == {
-        text: value for text, value in wanted.items() if value is not None
+    assert {text: row.x for text, row in zip(expected, rows, strict=True) if row[MISFIT] is None} == {
+        text: value for text, value in expected.items() if value is not None
     }
     assert {reason for row in rows for reason in row[MISFIT] or ()} <= {f"x is not {kind}"}

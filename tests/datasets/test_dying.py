@@ -1,8 +1,8 @@
-"""A job may die after any request that changes something: repeated, it ends with the tables of one that lived.
+"""Test that a job can die after any changing request: after a repetition, the tables are complete.
 
-The session survives and its requests do not, so that a death costs no start of Spark, and each is at a known point:
-after the first change, the second, and so on. One is drawn of every kind of job where `DELTAIC_LONG` is set, twenty
-with `DELTAIC_DEATHS=20`, each one there is with `DELTAIC_DEATHS=all`, and `--log-cli-level=INFO` tells which.
+The Spark session continues while its requests fail. So a death needs no start of Spark, and happens at a known point:
+after the first change, the second, and so on. With `DELTAIC_LONG`, the test draws one point for each kind of job, with
+`DELTAIC_DEATHS=20` twenty, with `DELTAIC_DEATHS=all` all points. `--log-cli-level=INFO` shows them.
 """
 
 import json
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.long,  # what is killed in every run of the tests is in test_killed
+    pytest.mark.long,  # test_killed has the deaths that every run of the tests checks
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -60,7 +60,7 @@ DEATHS = os.environ.get("DELTAIC_DEATHS", "")
 SCHEMA = "id INT NOT NULL, name STRING, day INT, since TIMESTAMP"
 ASIDE = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
 ALL = {"delete_missing": True, "at_most": "80 %", "delete_when": "id = 8 AND since > TIMESTAMP'2026-01-01'"}
-"""The second delivery lacks six of eight keys, and deletes one that it has."""
+"""The second delivery lacks six of eight keys, and deletes another key."""
 
 PASSING = {"_run", "_quarantined_at"}
 LATER = timedelta(days=40).total_seconds()
@@ -76,7 +76,7 @@ def rows(first: int, count: int, name: str) -> list[dict[str, Any]]:
 
 @dataclass
 class World:
-    """Everything that a job reaches, behind a proxy."""
+    """The services of a job, behind a proxy."""
 
     spark: "SparkSession"
     s3: "S3Client"
@@ -86,7 +86,7 @@ class World:
     admin: CatalogAdmin
     leases: Leases
     folder: Path
-    told: dict[str, list[str]] = field(default_factory=dict)
+    summaries: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
@@ -99,9 +99,9 @@ class World:
         }
 
     def objects(self, name: str) -> dict[str, bytes]:
-        """Return what lies below a name, by the rest of its key."""
-        listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=name).get("Contents", [])
-        keys = [item["Key"] for item in listed]
+        """Return the objects below a prefix, by the rest of their keys."""
+        objects_ = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=name).get("Contents", [])
+        keys = [item["Key"] for item in objects_]
         return {key[len(name) :]: self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
 
     def put(self, name: str, objects: dict[str, bytes]) -> None:
@@ -110,25 +110,25 @@ class World:
 
     def marks(self, location: str) -> Counter[str]:
         """Count the commits of each run or batch in a table's log."""
-        found = self.objects(f"{location}/_delta_log/0")
-        commits = [content for key, content in found.items() if key.endswith(".json")]
+        log = self.objects(f"{location}/_delta_log/0")
+        commits = [content for key, content in log.items() if key.endswith(".json")]
         lines = [json.loads(line) for content in commits for line in content.split(b"\n") if line]
         marks = [json.loads(line["commitInfo"].get("userMetadata") or "{}") for line in lines if "commitInfo" in line]
         for mark in marks:
-            mark.pop("delivery", None)  # whatever it read, a run commits once
+            mark.pop("delivery", None)  # a run commits once, even if it reads other files when repeated
         return Counter(json.dumps(mark) if mark else "" for mark in marks)
 
     def rows(self, location: str) -> list[str]:
         if not self.objects(f"{location}/_delta_log/0"):
             return []
         table = deltalake.DeltaTable(f"s3://{BUCKET}/{location}", storage_options=self.options)
-        found = table.to_pyarrow_table().to_pylist()
+        commits = table.to_pyarrow_table().to_pylist()
         return sorted(
-            str({name: row[name] for name in row if name not in {"_run", "_quarantined_at"}}) for row in found
+            str({name: row[name] for name in row if name not in {"_run", "_quarantined_at"}}) for row in commits
         )
 
     def bury(self, location: str) -> None:
-        """Forget what the dead held, as the end of its process and of its leases would."""
+        """Release locks and state of the dead job, as the end of its process and its leases would."""
         for place in (location, f"{location}_quarantine"):
             lease = held_lease(self.leases, f"s3://{BUCKET}/{place}")
             if lease is not None:
@@ -139,7 +139,7 @@ class World:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of job: what is there before it, the job itself, and what there is to see afterwards."""
+    """A kind of job: its preparation, the job itself, and the state to compare afterwards."""
 
     before: Callable[[World, str], None]
     job: Callable[[World, str], None]
@@ -147,14 +147,14 @@ class Kind:
 
 
 def declared(write: dict[str, Any], *, stream: bool = False) -> Kind:
-    """Return a run of a dataset in some mode; the table has rows of an earlier one."""
+    """Return a run of a dataset in a write mode; the table has rows of an earlier run."""
 
     def content(world: World, location: str, number: int) -> dict[str, Any]:
         name = location.partition("-")[0]
         inbox = world.folder / name
         inbox.mkdir(exist_ok=True)
-        given = [rows(0, 10, "old"), rows(7, 10, "new")][number]
-        source = json_source(inbox, f"{number}", given, SCHEMA)
+        new_rows = [rows(0, 10, "old"), rows(7, 10, "new")][number]
+        source = json_source(inbox, f"{number}", new_rows, SCHEMA)
         followed = {"source": "s", "checkpoint": f"s3://{BUCKET}/{location}_checkpoint"}
         if stream:
             source = {**source, "paths": [str(inbox)], "options": {"maxFilesPerTrigger": 1}}
@@ -175,22 +175,22 @@ def declared(write: dict[str, Any], *, stream: bool = False) -> Kind:
     def run(world: World, location: str, number: int) -> None:
         name = ["first", "second"][number]
         summary = build(world.spark, run_of(content(world, location, number), name), world.catalog, silent)
-        world.told.setdefault(location, []).append(f"{name} {summary.repeated}")
+        world.summaries.setdefault(location, []).append(f"{name} {summary.repeated}")
 
     def state(world: World, location: str) -> Any:
         marks, aside = world.marks(location), world.marks(f"{location}_quarantine")
-        once = [count for found in (marks, aside) for mark, count in found.items() if mark]
+        once = [count for commits in (marks, aside) for mark, count in commits.items() if mark]
         schema_, name = "s", location.replace("-", "_")
         registered = world.admin.tables.get("mortal", schema_, name).location == f"s3://{BUCKET}/{location}"
         table = deltalake.DeltaTable(f"s3://{BUCKET}/{location}", storage_options=world.options)
-        told = table.metadata().description, sorted(once), registered
-        return world.rows(location), world.rows(f"{location}_quarantine"), told
+        summaries = table.metadata().description, sorted(once), registered
+        return world.rows(location), world.rows(f"{location}_quarantine"), summaries
 
     return Kind(lambda world, location: run(world, location, 0), lambda world, location: run(world, location, 1), state)
 
 
-def kept() -> Kind:
-    """Return a maintenance of a table of many small files."""
+def small_files() -> Kind:
+    """Return a maintenance job for a table of many small files."""
 
     def before(world: World, location: str) -> None:
         for number in range(11):
@@ -230,7 +230,7 @@ KINDS = {
     "scd2 all": declared({"mode": "scd2", "keys": ["id"], "at": "since", **ALL}),
     "stream append": declared({"mode": "append"}, stream=True),
     "stream merge": declared({"mode": "merge", "keys": ["id"]}, stream=True),
-    "maintain": kept(),
+    "maintain": small_files(),
 }
 
 
@@ -242,7 +242,7 @@ def world(
     embedded_aws: EmbeddedAws,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[World]:
-    """Return the embedded AWS behind a proxy; only jobs go through it."""
+    """Return the embedded AWS behind a proxy that only jobs use."""
     s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     s3.create_bucket(Bucket=BUCKET)
     with Proxy(embedded_aws.endpoint).open() as proxy:
@@ -264,7 +264,7 @@ def world(
 
 
 def chosen(changes: int) -> Sequence[int]:
-    """Return after which changes a job dies; after the last one it has lived."""
+    """Return the numbers of changes after which a job dies; after the last one it survives."""
     points = range(1, changes)
     if DEATHS == "all":
         return points
@@ -272,7 +272,7 @@ def chosen(changes: int) -> Sequence[int]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_job_that_dies_anywhere_ends_with_the_same_tables_when_it_is_repeated(world: World, name: str) -> None:
+def test_killed_and_repeated_job_writes_the_same_tables(world: World, name: str) -> None:
     kind, base = KINDS[name], f"{name.replace(' ', '')}-lived"
     with living(world.proxy):
         kind.before(world, base)
@@ -282,17 +282,19 @@ def test_a_job_that_dies_anywhere_ends_with_the_same_tables_when_it_is_repeated(
     expected = kind.state(world, base)
     for point in chosen(life.changes):
         location = f"{base.partition('-')[0]}-{point}-{uuid4().hex[:6]}"
-        said = f"{name} died after {point} of {life.changes} changes"
-        LOG.info("%s", said)
+        description = f"{name} died after {point} of {life.changes} changes"
+        LOG.info("%s", description)
         for part, objects in before.items():
             world.put(f"{location}{part}/", objects)
-        ended = False
+        finished = False
         with living(world.proxy, point), suppress(DeltaicError):
             kind.job(world, location)
-            ended = True
+            finished = True
         world.bury(location)
         with living(world.proxy):
             kind.job(world, location)
-        assert kind.state(world, location) == expected, said
-        repeated = world.told.get(location, [""])[-1]
-        assert not ended or name == "maintain" or repeated.endswith("True"), f"{said}, and was acknowledged twice"
+        assert kind.state(world, location) == expected, description
+        repeated = world.summaries.get(location, [""])[-1]
+        assert not finished or name == "maintain" or repeated.endswith("True"), (
+            f"{description}, and was acknowledged twice"
+        )

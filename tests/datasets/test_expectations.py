@@ -1,4 +1,4 @@
-"""Each expectation by example: which rows fail it, which are written, and what is said of it."""
+"""Test each expectation: failing rows, written rows and messages."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ AS t(id, name, day, weight)
 """
 
 
-def of(*expectations: dict[str, Any]) -> Expectations:
+def expectations_of(*expectations: dict[str, Any]) -> Expectations:
     content = dataset("s3://b/t", sources={"s": {"format": "csv", "paths": ["s3://b/s"]}}, expectations=[*expectations])
     return Expectations(dataset_of(yaml.safe_dump(content), "d.yaml")[0].expectations)
 
@@ -65,32 +65,34 @@ def ids(rows: "DataFrame") -> list[int]:
         ),
     ],
 )
-def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], failing: list[int]) -> None:
+def test_failing_rows_are_dropped_or_quarantined(
+    spark: "SparkSession", expectation: dict[str, Any], failing: list[int]
+) -> None:
     session = spark.newSession()
     session.sql("SELECT * FROM VALUES ('a'), ('b'), ('a'), (NULL) AS t(known)").createOrReplaceTempView("s")
     rows = session.sql(ROWS)
     for action in ("drop", "quarantine"):
-        expectations = of({**expectation, "action": action})
+        expectations = expectations_of({**expectation, "action": action})
         flagged = expectations.add_flags(rows)
         [verdict], counts = measure(flagged, expectations)
         aside, dropped = (len(failing), 0) if action == "quarantine" else (0, len(failing))
         assert verdict.failing == len(failing)
-        assert (counts.rows, counts.kept, counts.quarantined) == (5, 5 - len(failing), aside)
+        assert (counts.rows, counts.passing, counts.quarantined) == (5, 5 - len(failing), aside)
         assert counts.dropped == dropped
         assert expectations.passing_rows(flagged).columns == rows.columns
         assert ids(expectations.passing_rows(flagged)) == [number for number in range(1, 6) if number not in failing]
     put_aside = expectations.quarantine_rows(flagged, "r1")
     assert ids(put_aside) == failing
     assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in put_aside.collect())
-    warned = of({**expectation, "action": "warn"})
-    told = warned.add_flags(rows)
-    [warning], counts = measure(told, warned)
-    assert (warning.failing, warning.refused, counts.kept) == (len(failing), False, 5)
-    assert warned.passing_rows(told, stop_at_failure=True).count() == 5
-    assert warned.passing_rows(told).columns == rows.columns
-    fatal = of(expectation)
+    warned = expectations_of({**expectation, "action": "warn"})
+    warned_rows = warned.add_flags(rows)
+    [warning], counts = measure(warned_rows, warned)
+    assert (warning.failing, warning.refused, counts.passing) == (len(failing), False, 5)
+    assert warned.passing_rows(warned_rows, stop_at_failure=True).count() == 5
+    assert warned.passing_rows(warned_rows).columns == rows.columns
+    fatal = expectations_of(expectation)
     verdicts, _ = measure(fatal.add_flags(rows), fatal)
-    assert [one.failing for one in verdicts] == [len(failing)]
+    assert [verdict.failing for verdict in verdicts] == [len(failing)]
     if failing:
         with pytest.raises(ExpectationFailed, match=rf"{verdicts[0].name} \({len(failing)} of 5 rows\)"):
             refuse_failed(verdicts)
@@ -99,7 +101,7 @@ def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], f
 
 
 @pytest.mark.parametrize(
-    ("expectation", "fails", "said"),
+    ("expectation", "fails", "text"),
     [
         pytest.param({"expect": "row_count", "min": 5, "max": 5}, False, "5 rows, expected 5 to 5", id="enough"),
         pytest.param({"expect": "row_count", "min": 6}, True, "5 rows, expected 6 to any", id="too few"),
@@ -112,17 +114,17 @@ def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], f
         ),
     ],
 )
-def test_what_all_rows_together_show(
-    spark: "SparkSession", expectation: dict[str, Any], fails: bool, said: str
+def test_row_count_and_freshness_are_checked_over_all_rows(
+    spark: "SparkSession", expectation: dict[str, Any], fails: bool, text: str
 ) -> None:
-    expectations = of(expectation)
-    found: Any = expectations.add_flags(spark.sql(ROWS)).agg(*expectations.aggregates()).first()
+    expectations = expectations_of(expectation)
+    first_row: Any = expectations.add_flags(spark.sql(ROWS)).agg(*expectations.aggregates()).first()
     now = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(days=4, hours=12)
-    [verdict] = expectations.verdicts(found.asDict(), now)
+    [verdict] = expectations.verdicts(first_row.asDict(), now)
     assert verdict.refused == fails
-    [warning] = of({**expectation, "action": "warn"}).verdicts(found.asDict(), now)
+    [warning] = expectations_of({**expectation, "action": "warn"}).verdicts(first_row.asDict(), now)
     assert (warning.refused, warning.failing) == (False, int(fails))
-    assert said in verdict.said
+    assert text in verdict.said
 
 
 LIMITS = ["0 %", "19.999999 %", "20 %", "20%", "100 %", "0 rows", "1 row", "2 rows"]
@@ -130,14 +132,14 @@ LIMITS = ["0 %", "19.999999 %", "20 %", "20%", "100 %", "0 rows", "1 row", "2 ro
 
 @pytest.mark.parametrize("action", ["fail", "drop", "quarantine"])
 @pytest.mark.parametrize("expect", ["range", "unique"])
-def test_above_its_limit_an_expectation_fails_the_run(spark: "SparkSession", action: str, expect: str) -> None:
-    one: dict[str, dict[str, Any]] = {
+def test_expectation_above_its_limit_fails_the_run(spark: "SparkSession", action: str, expect: str) -> None:
+    rules: dict[str, dict[str, Any]] = {
         "range": {"expect": "range", "column": "id", "min": 2},
         "unique": {"expect": "unique", "columns": ["name"]},
     }
     failing = {"range": 1, "unique": 2}[expect]
     for limit in LIMITS:
-        expectations = of({**one[expect], "action": action, "at_most": limit})
+        expectations = expectations_of({**rules[expect], "action": action, "at_most": limit})
         assert not expectations.fits_one_pass
         flagged = expectations.add_flags(spark.sql(ROWS))
         [verdict], _ = measure(flagged, expectations)
@@ -149,23 +151,23 @@ def test_above_its_limit_an_expectation_fails_the_run(spark: "SparkSession", act
         )
 
 
-def test_a_limit_of_no_rows_is_kept(spark: "SparkSession") -> None:
-    expectations = of({"expect": "not_null", "columns": ["id"], "at_most": "0 %"})
+def test_limit_of_zero_accepts_no_rows(spark: "SparkSession") -> None:
+    expectations = expectations_of({"expect": "not_null", "columns": ["id"], "at_most": "0 %"})
     verdicts, _ = measure(expectations.add_flags(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
     refuse_failed(verdicts)
 
 
-def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
-    expectations = of(
+def test_freshness_fails_without_rows(spark: "SparkSession") -> None:
+    expectations = expectations_of(
         {"expect": "freshness", "column": "day", "within": "5 days"}, {"expect": "not_null", "columns": ["id"]}
     )
     verdicts, counts = measure(expectations.add_flags(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
     assert counts.rows == 0
-    assert [(one.refused, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
+    assert [(verdict.refused, verdict.failing) for verdict in verdicts] == [(True, 1), (False, 0)]
 
 
-def test_a_row_has_all_its_reasons(spark: "SparkSession") -> None:
-    expectations = of(
+def test_quarantined_row_has_all_its_reasons(spark: "SparkSession") -> None:
+    expectations = expectations_of(
         {"expect": "range", "column": "id", "max": 3, "action": "quarantine"},
         {"expect": "not_null", "columns": ["name"], "action": "quarantine"},
         {"expect": "sql", "name": "even", "condition": "id % 2 = 0", "action": "drop"},

@@ -1,4 +1,4 @@
-"""Into how many files one machine writes: one of what is small, a core's share of the rest, none of many gigabytes."""
+"""Test the number of written files: one for small tables, otherwise limited in size."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         (2**63 - 1, 4, 4),
     ],
 )
-def test_files_are_few_and_not_too_large(size: int, cores: int, tasks: int) -> None:
+def test_run_writes_few_files_of_limited_size(size: int, cores: int, tasks: int) -> None:
     assert tasks_for(size, cores) == tasks
 
 

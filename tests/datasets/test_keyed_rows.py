@@ -1,4 +1,4 @@
-"""Rows by their keys into tables of other types and other orders of fields, against plain Python."""
+"""Test merges into tables of other types and orders of fields, against plain Python."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -12,18 +12,18 @@ import pyarrow as pa
 import pytest
 from datasets.files import dataset, json_source, run_of
 from datasets.kinds import (
+    ACCEPTED,
     LEAVES,
-    TAKEN,
     Array,
     Kind,
     Map,
     Struct,
     any_kind,
     arrow,
-    brought,
+    cast_to_table,
+    converted,
     delivered,
     frozen,
-    mended,
     read_as,
     refused,
     reordered,
@@ -58,9 +58,9 @@ FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Story:
-    """A table, three deliveries to it, and what plain Python makes of them.
+    """A table with three deliveries, and their results by plain Python.
 
-    Every column of a delivery is a case by itself: the type of the table, that of the rows, and values of both.
+    Every column is a separate case with a type of the table, a type of the rows, and values of both.
     """
 
     def __init__(
@@ -81,26 +81,30 @@ class Story:
         self._number = 0
         self._rows: dict[Key, Row] = {}
         self._ended: list[Row] = []
-        """States that hold no longer (scd2)."""
+        """Ended states (scd2)."""
 
     def play(self) -> int:
-        """Make the table, deliver, and deliver most of it again in another order; return how many columns came."""
+        """Create the table and deliver rows twice in different orders; return the number of columns."""
         self._deliver(self._columns, {key: self._drawn(self._columns) for key in self._some_keys()})
-        came = {name: delivered(self._draw, kind, evolve=self._evolve) for name, kind in self._columns.items()}
+        delivered_columns = {
+            name: delivered(self._draw, kind, evolve=self._evolve) for name, kind in self._columns.items()
+        }
         if self._evolve:
-            came = {"added": any_kind(self._draw)} | {n: k for n, k in came.items() if self._draw.random() < 0.95}
-        rows = {key: self._drawn(came) for key in self._some_keys()}
-        came = self._refused(came, rows)
-        rows = {key: self._drawn(came) for key in self._some_keys()}
-        self._deliver(came, rows)
-        again = {name: reordered(self._draw, kind) for name, kind in came.items()}
+            delivered_columns = {"added": any_kind(self._draw)} | {
+                n: k for n, k in delivered_columns.items() if self._draw.random() < 0.95
+            }
+        rows = {key: self._drawn(delivered_columns) for key in self._some_keys()}
+        delivered_columns = self._refused(delivered_columns, rows)
+        rows = {key: self._drawn(delivered_columns) for key in self._some_keys()}
+        self._deliver(delivered_columns, rows)
+        again = {name: reordered(self._draw, kind) for name, kind in delivered_columns.items()}
         for row in rows.values():
             if self._draw.random() < 0.5:
-                name = self._draw.choice([*came])
-                row[name] = value_of(self._draw, came[name])
-        rows |= {key: self._drawn(came) for key in self._some_keys()[:2]}
+                name = self._draw.choice([*delivered_columns])
+                row[name] = value_of(self._draw, delivered_columns[name])
+        rows |= {key: self._drawn(delivered_columns) for key in self._some_keys()[:2]}
         self._deliver(again, rows)
-        return 2 * len(came)
+        return 2 * len(delivered_columns)
 
     def _some_keys(self) -> list[Key]:
         return [(number, self._draw.choice("xy")) for number in self._draw.sample(range(8), 6)]
@@ -108,20 +112,20 @@ class Story:
     def _drawn(self, columns: Columns) -> Row:
         return {name: value_of(self._draw, kind) for name, kind in columns.items()}
 
-    def _refused(self, came: Columns, rows: Mapping[Key, Row]) -> Columns:
-        """Have everything refused by name that would lose something, and return what comes instead."""
-        both = {name: kind for name, kind in came.items() if name in self._columns}
-        told = {one for name, kind in both.items() for one in refused(self._columns[name], kind, name)}
-        if told:
+    def _refused(self, delivered_columns: Columns, rows: Mapping[Key, Row]) -> Columns:
+        """Check that lossy columns are refused by name, and return columns that are accepted."""
+        both = {name: kind for name, kind in delivered_columns.items() if name in self._columns}
+        messages = {item for name, kind in both.items() for item in refused(self._columns[name], kind, name)}
+        if messages:
             self._number += 1
             with pytest.raises(PipelineError) as refusal:
-                self._write(came, rows)
-            said = refusal.value.message.partition("cut: ")[2].partition(". Declare")[0]
-            assert set(said.split("; ")) == told
-        return came | {name: mended(self._columns[name], kind) for name, kind in both.items()}
+                self._write(delivered_columns, rows)
+            columns_ = refusal.value.message.partition("cut: ")[2].partition(". Declare")[0]
+            assert set(columns_.split("; ")) == messages
+        return delivered_columns | {name: cast_to_table(self._columns[name], kind) for name, kind in both.items()}
 
     def _frame(self, columns: Columns, rows: Mapping[Key, Row]) -> "DataFrame":
-        """Return the rows with their columns in any order, and the number of the key in a narrower type."""
+        """Return the rows with columns in any order, and the key's number in a narrower type."""
         keys: Columns = {"ID": "tinyint", "site": "string"} if self._rows else KEYS
         kinds = keys | columns
         lines = [dict(zip(keys, key, strict=True)) | row for key, row in rows.items()]
@@ -136,30 +140,38 @@ class Story:
     def _write(self, columns: Columns, rows: Mapping[Key, Row]) -> Mapping[str, str]:
         return write(self._spark, self._frame(columns, rows), self._target, f"{self._number}").metrics
 
-    def _deliver(self, came: Columns, rows: Mapping[Key, Row]) -> None:
+    def _deliver(self, delivered_columns: Columns, rows: Mapping[Key, Row]) -> None:
         self._number += 1
-        told = self._told_before(came, rows) if self._rows else {}
-        before, self._columns = self._columns, _joined(self._columns, came)
+        messages = self._told_before(delivered_columns, rows) if self._rows else {}
+        before, self._columns = self._columns, _joined(self._columns, delivered_columns)
         self._ended = [self._as_now(row, before) for row in self._ended]
         self._rows = {key: self._as_now(row, before) for key, row in self._rows.items()}
         counts = {"new": 0, "changed": 0, "unchanged": 0}
-        metrics = self._write(came, rows)
+        metrics = self._write(delivered_columns, rows)
         for key, row in rows.items():
-            counts[self._enter(key, {name: brought(row[name], came[name], self._columns[name]) for name in came})] += 1
+            counts[
+                self._apply(
+                    key,
+                    {
+                        name: converted(row[name], delivered_columns[name], self._columns[name])
+                        for name in delivered_columns
+                    },
+                )
+            ] += 1
         self._compare()
-        if told:
-            assert told == counts
+        if messages:
+            assert messages == counts
             assert metrics["numTargetRowsInserted"] == f"{counts['new'] + (counts['changed'] if self._states else 0)}"
             assert metrics["numTargetRowsUpdated"] == f"{counts['changed']}"
 
     def _as_now(self, row: Row, before: Columns) -> Row:
-        kept = {name: value for name, value in row.items() if name not in self._columns}
-        return kept | {
-            name: brought(row[name], before[name], kind) if name in before else None
+        own_fields = {name: value for name, value in row.items() if name not in self._columns}
+        return own_fields | {
+            name: converted(row[name], before[name], kind) if name in before else None
             for name, kind in self._columns.items()
         }
 
-    def _enter(self, key: Key, row: Row) -> str:
+    def _apply(self, key: Key, row: Row) -> str:
         old = self._rows.get(key)
         if old is not None and all(_same(old[name], row[name]) for name in row):
             return "unchanged"
@@ -167,40 +179,40 @@ class Story:
         if self._states:
             if old is not None:
                 self._ended.append(dict(zip(KEYS, key, strict=True)) | old | {"valid_to": since, "is_current": False})
-            begun = {"since": since, "valid_from": since, "valid_to": None, "is_current": True}
-            self._rows[key] = dict.fromkeys(self._columns) | row | begun
+            new_state = {"since": since, "valid_from": since, "valid_to": None, "is_current": True}
+            self._rows[key] = dict.fromkeys(self._columns) | row | new_state
         else:
             self._rows[key] = (old or dict.fromkeys(self._columns)) | row
         return "new" if old is None else "changed"
 
-    def _told_before(self, came: Columns, rows: Mapping[Key, Row]) -> dict[str, int]:
-        """Return what a dry run counts."""
+    def _told_before(self, delivered_columns: Columns, rows: Mapping[Key, Row]) -> dict[str, int]:
+        """Return the counts of a dry run."""
         table = self._spark.read.format("delta").load(self._target.location)
-        frame = conformed(self._spark, self._frame(came, rows), self._target)
+        frame = conformed(self._spark, self._frame(delivered_columns, rows), self._target)
         return keyed(frame, table.where("is_current") if self._states else table, [*KEYS], ["since"])
 
     def _compare(self) -> None:
         kinds: Columns = KEYS | self._columns | (STATE if self._states else {})
-        found = self._spark.read.format("delta").load(self._target.location).toArrow()
-        assert {field.name: field.type for field in found.schema} == {n: arrow(kind) for n, kind in kinds.items()}
+        actual_rows = self._spark.read.format("delta").load(self._target.location).toArrow()
+        assert {field.name: field.type for field in actual_rows.schema} == {n: arrow(kind) for n, kind in kinds.items()}
         expected = [dict(zip(KEYS, key, strict=True)) | row for key, row in self._rows.items()] + self._ended
-        rows = [{name: read_as(line[name], kind) for name, kind in kinds.items()} for line in found.to_pylist()]
+        rows = [{name: read_as(line[name], kind) for name, kind in kinds.items()} for line in actual_rows.to_pylist()]
         for name in kinds:
-            assert _listed(rows, name) == _listed(expected, name)
+            assert _sorted_values(rows, name) == _sorted_values(expected, name)
 
 
-def _listed(rows: Sequence[Row], name: str) -> list[str]:
-    """Return a column's values with their keys, told apart by the sign of zero."""
-    said = [*KEYS, "valid_from", name] if "valid_from" in rows[0] else [*KEYS, name]
-    return sorted(repr([frozen(row[one], signed=True) for one in said]) for row in rows)
+def _sorted_values(rows: Sequence[Row], name: str) -> list[str]:
+    """Return a column's values with their keys, sorted; zeros of different signs differ."""
+    columns_ = [*KEYS, "valid_from", name] if "valid_from" in rows[0] else [*KEYS, name]
+    return sorted(repr([frozen(row[item], signed=True) for item in columns_]) for row in rows)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(frozen(one, signed=False) == frozen(other, signed=False))
+def _same(item: Any, other_item: Any) -> bool:
+    return bool(frozen(item, signed=False) == frozen(other_item, signed=False))
 
 
-def _joined(table: Columns, came: Columns) -> Columns:
-    return table | {name: widened(table.get(name, kind), kind) for name, kind in came.items()}
+def _joined(table: Columns, delivered_columns: Columns) -> Columns:
+    return table | {name: widened(table.get(name, kind), kind) for name, kind in delivered_columns.items()}
 
 
 def _array(values: list[Any], kind: Kind) -> pa.Array:
@@ -213,34 +225,32 @@ def _array(values: list[Any], kind: Kind) -> pa.Array:
     [(1, 30), pytest.param(24, 120, marks=pytest.mark.long)],
     ids=["a few columns", "five thousand columns"],
 )
-def test_rows_of_any_types_enter_as_plain_python_says(
+def test_rows_of_any_types_are_written_as_plain_python_predicts(
     spark: "SparkSession", tmp_path: Path, mode: Literal["merge", "scd2"], stories: int, columns: int
 ) -> None:
     played = [Story(spark, f"{tmp_path}/{number}", mode, number, columns).play() for number in range(stories)]
     assert sum(played) > 1.5 * stories * columns
 
 
-def test_types_are_taken_where_nothing_is_lost_and_refused_by_name_elsewhere(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_lossless_types_are_accepted_and_others_refused_by_name(spark: "SparkSession", tmp_path: Path) -> None:
     def columns(leaf: str) -> Columns:
         return {"plain": leaf, "fields": Struct((("a", leaf),)), "list": Array(leaf), "map": Map("string", leaf)}
 
-    def of(kinds: Columns) -> "DataFrame":
+    def frame_of(kinds: Columns) -> "DataFrame":
         fields = [pa.field(name, arrow(kind)) for name, kind in kinds.items()]
         return spark.createDataFrame([], from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True))
 
     table = {f"{name} {number}": kind for number, leaf in enumerate(LEAVES) for name, kind in columns(leaf).items()}
     target = Target(str(tmp_path), "merge", keys=["plain 0"], properties={"delta.columnMapping.mode": "name"})
-    write(spark, of(table), target, "first")
+    write(spark, frame_of(table), target, "first")
     for leaf in LEAVES:
         rows = {f"{name} {number}": kind for number in range(len(LEAVES)) for name, kind in columns(leaf).items()}
-        told = [one for name, kind in rows.items() for one in refused(table[name], kind, name)]
-        assert len(told) == 4 * (len(LEAVES) - 1 - len(TAKEN.get(leaf, ())))
+        messages = [item for name, kind in rows.items() for item in refused(table[name], kind, name)]
+        assert len(messages) == 4 * (len(LEAVES) - 1 - len(ACCEPTED.get(leaf, ())))
         with pytest.raises(PipelineError) as refusal:
-            conformed(spark, of(rows), target)
+            conformed(spark, frame_of(rows), target)
         assert refusal.value.message == (
-            f"types that merge would have to cut: {'; '.join(told)}. "
+            f"types that merge would have to cut: {'; '.join(messages)}. "
             "Declare the source's schema, or cast the rows to the table's types in a step."
         )
 
@@ -250,9 +260,9 @@ VALID = "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN"
 
 
 def a_table(spark: "SparkSession", location: str, columns: str, rows: str = "", properties: str = "") -> str:
-    """Make a table by SQL, with rows of a SELECT."""
-    told = f"TBLPROPERTIES ({properties})" if properties else ""
-    spark.sql(f"CREATE TABLE delta.`{location}` ({columns}) USING delta {told}")
+    """Create a table by SQL, with the rows of a SELECT."""
+    messages = f"TBLPROPERTIES ({properties})" if properties else ""
+    spark.sql(f"CREATE TABLE delta.`{location}` ({columns}) USING delta {messages}")
     if rows:
         spark.sql(f"INSERT INTO delta.`{location}` {rows}")
     return location
@@ -272,7 +282,7 @@ CUT = {
 
 @pytest.mark.parametrize("mode", WRITES)
 @pytest.mark.parametrize("case", CUT)
-def test_a_csv_file_that_spark_takes_for_other_types_changes_nothing(
+def test_csv_file_with_other_inferred_types_changes_nothing(
     spark: "SparkSession", catalog: Catalog, place: Place, mode: str, case: str
 ) -> None:
     columns, content, message = CUT[case]
@@ -288,7 +298,7 @@ def test_a_csv_file_that_spark_takes_for_other_types_changes_nothing(
 
 
 @pytest.mark.parametrize("mode", WRITES)
-def test_fields_go_by_their_names_whatever_their_order(
+def test_fields_are_matched_by_name_in_any_order(
     spark: "SparkSession", catalog: Catalog, place: Place, mode: str
 ) -> None:
     schema = "id BIGINT, said STRUCT<paid: BIGINT, opt_in: BIGINT>, doses ARRAY<STRUCT<b: BIGINT, a: BIGINT>>"
@@ -297,13 +307,13 @@ def test_fields_go_by_their_names_whatever_their_order(
         rows = [{"id": 1, "said": {"opt_in": 1 - paid, "paid": paid}, "doses": [{"a": a, "b": 3 - a}]}]
         source = json_source(place.folder, name, rows, schema)
         content = dataset(place.location, sources={"s": source}, write=WRITES[mode])
-        told = plan_run(spark, run_of(content))
-        assert not told.differences
+        messages = plan_run(spark, run_of(content))
+        assert not messages.differences
         assert build(spark, run_of(content, name), catalog, silent).version is not None
-        return told.effect
+        return messages.effect
 
     deliver("first", 1, 1, schema)
-    # Spark takes fields of JSON in the alphabet's order: by their places these would be the same, and that another one.
+    # Spark sorts fields of JSON by name. Compared by position, these fields would be equal, and another would differ.
     assert deliver("other", 0, 2) == {"new": 0, "changed": 1, "unchanged": 0}
     assert deliver("again", 0, 2) == {"new": 0, "changed": 0, "unchanged": 1}
     table = spark.read.format("delta").load(place.spark_location)
@@ -318,27 +328,27 @@ DRIFT = {
 
 
 @pytest.mark.parametrize("case", DRIFT)
-def test_fields_that_are_new_or_missing_need_permission(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_new_or_missing_fields_need_evolve_schema(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     value, message = DRIFT[case]
     location = a_table(spark, f"{tmp_path}/t", "id INT, s STRUCT<a: INT, b: INT>")
     rows = spark.sql(f"SELECT 1 AS id, {value} AS s")
     for target in (Target(location, "merge", keys=["id"]), Target(location, "append")):
-        found = differences(spark, rows, target)
+        actual_rows = differences(spark, rows, target)
         with pytest.raises(PipelineError, match=f"schema drift: {message}"):
-            refuse_drift(found, target)
-        refuse_drift(found, replace(target, evolve_schema=True))
+            refuse_drift(actual_rows, target)
+        refuse_drift(actual_rows, replace(target, evolve_schema=True))
     with pytest.raises(PipelineError, match=f"schema drift: {message}"):
         write(spark, rows, Target(location, "merge", keys=["id"]), "run")
 
 
 def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int:
-    """Merge the rows of a query by `id` and return how many of the table's were updated."""
-    written = write(spark, spark.sql(sql), Target(location, "merge", keys=["id"], **target), uuid4().hex)
-    return int(written.metrics["numTargetRowsUpdated"])
+    """Merge the rows of a query by `id` and return the number of updated rows."""
+    write_table = write(spark, spark.sql(sql), Target(location, "merge", keys=["id"], **target), uuid4().hex)
+    return int(write_table.metrics["numTargetRowsUpdated"])
 
 
 @pytest.mark.parametrize("write_as", WRITES)
-def test_a_field_that_rows_lack_is_refused_by_name_and_a_column_is_kept(
+def test_missing_field_is_refused_and_missing_column_is_kept(
     spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
 ) -> None:
     columns = "id INT, n INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>, `x.y` INT"
@@ -348,11 +358,11 @@ def test_a_field_that_rows_lack_is_refused_by_name_and_a_column_is_kept(
     states = Validity() if write_as == "scd2" else None
     target = Target(location, write_as, keys=["id"], evolve_schema=True, validity=states, change_data_feed=False)
     write(spark, spark.sql(stored), target, "first")
-    for rows, lost in (
+    for rows, missing in (
         ("named_struct('a', 3) AS s", "s.b"),
         ("array(named_struct('b', 3)) AS l", "l.element.a"),
     ):
-        with pytest.raises(PipelineError, match=f"the rows lack fields that the table has: {lost}\\. {write_as} "):
+        with pytest.raises(PipelineError, match=f"the rows lack fields that the table has: {missing}\\. {write_as} "):
             write(spark, spark.sql(f"SELECT 1 AS id, {rows}"), target, "second")
     write(spark, spark.sql("SELECT 1 AS id, named_struct('c', 9, 'b', 4, 'A', 3) AS s"), target, "third")
     current: Any = spark.read.format("delta").load(location)
@@ -364,30 +374,34 @@ def test_a_field_that_rows_lack_is_refused_by_name_and_a_column_is_kept(
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
 @pytest.mark.parametrize("evolve_schema", [False, True])
-def test_rows_lack_columns_that_the_table_generates(
+def test_rows_need_no_generated_columns(
     spark: "SparkSession", tmp_path: Path, mode: Literal["append", "overwrite", "merge"], evolve_schema: bool
 ) -> None:
     if mode == "overwrite" and evolve_schema:
-        return  # the rows are the whole schema then
+        return  # the rows then replace the schema
     location = f"{tmp_path}/t"
-    made = DeltaTable.create(spark).location(location).addColumn("nr", "BIGINT", generatedAlwaysAs=IdentityGenerator())
-    made = made.addColumn("id", "INT").addColumn("n", "INT")
-    made.addColumn("twice", "INT", generatedAlwaysAs="n * 2").execute()
+    builder = (
+        DeltaTable.create(spark).location(location).addColumn("nr", "BIGINT", generatedAlwaysAs=IdentityGenerator())
+    )
+    builder = builder.addColumn("id", "INT").addColumn("n", "INT")
+    builder.addColumn("twice", "INT", generatedAlwaysAs="n * 2").execute()
     keys = ["id"] if mode == "merge" else []
     target = Target(location, mode, keys=keys, evolve_schema=evolve_schema, change_data_feed=False)
     for number, rows in enumerate(["(1, 2), (2, 4)", "(1, 2), (2, 8), (3, 6)"]):
         frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, n)")  # noqa: S608
         refuse_drift(differences(spark, frame, target), target)
         write(spark, frame, target, f"run{number}")
-    found = spark.read.format("delta").load(location).collect()
-    assert all(row["twice"] == 2 * row["n"] for row in found)
-    assert len({row["nr"] for row in found}) == len(found) == {"append": 5, "overwrite": 3, "merge": 3}[mode]
+    actual_rows = spark.read.format("delta").load(location).collect()
+    assert all(row["twice"] == 2 * row["n"] for row in actual_rows)
+    assert (
+        len({row["nr"] for row in actual_rows}) == len(actual_rows) == {"append": 5, "overwrite": 3, "merge": 3}[mode]
+    )
     with pytest.raises(PipelineError, match=r"schema drift: n \(int\) is missing in the rows"):
         refuse_drift(differences(spark, spark.sql("SELECT 1 AS id"), target), replace(target, evolve_schema=False))
 
 
 @pytest.mark.parametrize("write_as", WRITES)
-def test_a_key_that_the_table_has_twice_is_the_tables_fault(
+def test_duplicate_key_of_the_table_is_reported(
     spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
 ) -> None:
     valid = ", now() AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current" * (write_as == "scd2")
@@ -409,7 +423,7 @@ def test_a_key_that_the_table_has_twice_is_the_tables_fault(
     assert write(spark, rows.where("id = 2"), target, "run").metrics["numTargetRowsUpdated"] == "1"
 
 
-def test_keys_are_compared_as_the_table_has_them(spark: "SparkSession", tmp_path: Path) -> None:
+def test_keys_are_compared_by_the_types_of_the_table(spark: "SparkSession", tmp_path: Path) -> None:
     location = a_table(spark, f"{tmp_path}/t", "id CHAR(3), n INT, s STRUCT<c: CHAR(2)>")
     merged(spark, location, "SELECT 'ab' AS id, 1 AS n, named_struct('c', 'x') AS s")
     assert merged(spark, location, "SELECT 'ab' AS id, 1 AS n, named_struct('c', 'x') AS s") == 0
@@ -419,7 +433,7 @@ def test_keys_are_compared_as_the_table_has_them(spark: "SparkSession", tmp_path
         merged(spark, location, "SELECT explode(array('ab', 'ab ')) AS id, 2 AS n, named_struct('c', 'x') AS s")
 
 
-def test_zeros_of_both_signs_are_alike_and_so_are_nulls_and_nan(spark: "SparkSession", tmp_path: Path) -> None:
+def test_zeros_nulls_and_nan_are_equal_to_themselves(spark: "SparkSession", tmp_path: Path) -> None:
     same = "SELECT 1 AS id, double('{}') AS d, array(double('{}')) AS l, double('NaN') AS n, CAST(NULL AS INT) AS x"
     location = a_table(spark, f"{tmp_path}/t", "id INT, d DOUBLE, l ARRAY<DOUBLE>, n DOUBLE, x INT", same.format(0, 0))
     assert merged(spark, location, same.format("-0.0", "-0.0")) == 0
@@ -427,20 +441,20 @@ def test_zeros_of_both_signs_are_alike_and_so_are_nulls_and_nan(spark: "SparkSes
 
 
 @pytest.mark.parametrize("mode", WRITES)
-def test_maps_and_variants_are_compared_by_what_they_hold(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
-    def written(run: str, entries: str, text: str) -> int:
+def test_maps_and_variants_are_compared_by_content(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
+    def write_table(run: str, entries: str, text: str) -> int:
         rows = spark.sql(f"SELECT 1 AS id, map({entries}) AS bitmap, parse_json('{text}') AS v, {run} AS at")
         rows = rows.withColumn("at", rows["at"].cast("timestamp"))
         target = Target(str(tmp_path), "merge" if mode == "merge" else "scd2", keys=["id"], validity=validity)
         return int(write(spark, rows.drop(*(() if validity else ("at",))), target, run).metrics.get(UPDATED, -1))
 
     validity = None if mode == "merge" else Validity("at")
-    assert written("1", "'a', 1, 'b', 2", '{"x": 1}') == -1
-    assert written("2", "'b', 2, 'a', 1", '{"x":1}') == 0
-    assert written("3", "'b', 2, 'a', 3", '{"x":1}') == 1
+    assert write_table("1", "'a', 1, 'b', 2", '{"x": 1}') == -1
+    assert write_table("2", "'b', 2, 'a', 1", '{"x":1}') == 0
+    assert write_table("3", "'b', 2, 'a', 3", '{"x":1}') == 1
 
 
-def test_columns_become_wider_where_table_and_run_allow_it(spark: "SparkSession", tmp_path: Path) -> None:
+def test_columns_become_wider_if_table_and_run_allow_it(spark: "SparkSession", tmp_path: Path) -> None:
     widening = "'delta.enableTypeWidening' = 'true'"
     location = a_table(spark, f"{tmp_path}/t", "id INT, n INT", "SELECT 1, 1 UNION ALL SELECT 2, 2", widening)
     rows = "SELECT * FROM VALUES (1, 1L), (2, 5000000000L) AS v(id, n)"
@@ -450,7 +464,7 @@ def test_columns_become_wider_where_table_and_run_allow_it(spark: "SparkSession"
     assert rows_of(spark, location) == [(1, 1), (2, 5000000000)]
 
 
-def test_a_publication_that_merges_loses_no_column_unasked(spark: "SparkSession", tmp_path: Path) -> None:
+def test_merging_publication_keeps_columns_by_default(spark: "SparkSession", tmp_path: Path) -> None:
     location = a_table(spark, f"{tmp_path}/t", "id INT, n INT")
     with pytest.raises(PipelineError, match=r"schema drift: m \(int\) is not in the table"):
         merged(spark, location, "SELECT 1 AS id, 2 AS n, 3 AS m")

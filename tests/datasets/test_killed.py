@@ -1,4 +1,4 @@
-"""Jobs in processes of their own: killed anywhere and started again, or on a disk that takes no more."""
+"""Test jobs in separate processes: killed and repeated, interrupted, or on a full disk."""
 
 import json
 import os
@@ -39,13 +39,13 @@ pytestmark = [
 ]
 
 KILLS = int(os.environ.get("DELTAIC_KILLS", "1"))
-"""How often the job is killed; each is a start of Spark. `test_dying` has more points, and exact ones."""
+"""How often the job is killed. Each time Spark must start; `test_dying` checks more and exact points."""
 
 SEED = os.environ.get("DELTAIC_SEED") or uuid4().hex
 FIRST = [{"id": n, "name": "old"} for n in range(50)]
 SECOND = [{"id": n, "name": None if n % 10 == 9 else "new"} for n in range(25, 75)]
 EXPECTED = {n: "old" if n % 10 == 9 else "new" for n in range(25, 75) if n % 10 != 9 or n < 50}
-"""The second is a full extract: the first's keys are gone, but for those of rows put aside."""
+"""The second delivery is a full extract without the keys of the first, except those of quarantined rows."""
 
 
 def content(place: Place, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def start(place: Place, environment: Mapping[str, str], content: Mapping[str, An
     file = place.folder / "dataset.yaml"
     file.write_text(yaml.safe_dump(dict(content)))
     command = [*shell, sys.executable, "-m", "deltaic_datasets.run.job", str(file), "--run-id=second", "--json"]
-    told = {**environment, "PATH": os.environ["PATH"]}
+    message = {**environment, "PATH": os.environ["PATH"]}
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=told, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    return subprocess.Popen(command, env=message, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
 
 
-def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
+def test_killed_and_repeated_run_makes_one_commit(
     spark: "SparkSession", catalog: Catalog, place: Place, dynamo: Dynamo, job_environment: Mapping[str, str]
 ) -> None:
     build(spark, run_of(content(place, "first", FIRST), "first"), catalog, silent)
@@ -83,12 +83,12 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
         time.sleep(pause)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # Python and its JVM
-        _, said = process.communicate()
-        assert process.returncode in {0, -signal.SIGKILL}, said
+        _, messages = process.communicate()
+        assert process.returncode in {0, -signal.SIGKILL}, messages
         killed.append((pause, process.returncode))
         for location in (place.location, f"{place.location}_quarantine"):
             lease = held_lease(leases, location)
-            if lease is not None:  # or one waits until it ends
+            if lease is not None:  # or the run would wait for the lease to expire
                 leases.release(location, lease.holder)
     assert -signal.SIGKILL in {status for _, status in killed[1:]}, killed
     build(spark, run_of(content(place, "second", SECOND), "second"), catalog, silent)
@@ -106,7 +106,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
     assert detail["description"] == "as second"
 
 
-def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
+def test_full_disk_ends_a_run_with_a_message_and_no_change(
     spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str], s3: "S3Client"
 ) -> None:
     build(spark, run_of(content(place, "first", FIRST), "first"), catalog, silent)
@@ -119,61 +119,59 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
     before = log()
     draw = random.Random(1)  # noqa: S311 -- bytes that do not compress
     many = [{"id": n, "name": draw.randbytes(40).hex()} for n in range(20_000)]
-    # No process of the job may write a file of more than 200 kB, as if its disk were full.
-    environment = {**job_environment, "PYTHONDONTWRITEBYTECODE": "1"}  # which would be cut off, for whoever comes next
+    # The job's processes cannot write files of more than 200 kB, as on a full disk.
+    environment = {**job_environment, "PYTHONDONTWRITEBYTECODE": "1"}  # otherwise truncated bytecode would remain
     process = start(place, environment, content(place, "many", many), "bash", "-c", 'ulimit -f 200; exec "$@"', "job")
-    shown, said = process.communicate(timeout=300)
-    assert process.returncode == 1, said
-    told, more = said.splitlines()
-    assert re.match(r"error: \S+dataset\.yaml:\d+: write: a disk is full \(", told)
+    output, messages = process.communicate(timeout=300)
+    assert process.returncode == 1, messages
+    message, more = messages.splitlines()
+    assert re.match(r"error: \S+dataset\.yaml:\d+: write: a disk is full \(", message)
     assert "--show-values" in more
-    failed = json.loads(shown.splitlines()[-1])
+    failed = json.loads(output.splitlines()[-1])
     assert (failed["event"], failed["exitCode"]) == ("failed", 1)
     assert log() == before
 
 
 def refused(file: str, environment: Mapping[str, str], job: str = "run", *more: str, code: int = 1) -> list[str]:
-    """Return what a job of a file that is wrong says; there is no Java, so it ends before Spark starts."""
+    """Return the messages of a job that must fail before Spark starts; it has no Java."""
     command = [sys.executable, "-m", entry.JOBS[job], *more, file]
     done = subprocess.run(command, env={**environment, "PATH": ""}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (code, "")
     return done.stderr.splitlines()
 
 
-@pytest.mark.parametrize("where", ["disk", "S3"])
-def test_a_wrong_file_ends_a_run_before_spark_starts(
-    place: Place, job_environment: Mapping[str, str], s3: "S3Client", where: str
+@pytest.mark.parametrize("position", ["disk", "S3"])
+def test_wrong_file_is_refused_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], s3: "S3Client", position: str
 ) -> None:
     wrong = "name: a\nwrite: {mode: append}\nsources: {}\n"
     (place.folder / "wrong.yaml").write_text(wrong)
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/wrong.yaml", Body=wrong.encode())
-    file = f"{place.location if where == 'S3' else place.folder}/wrong.yaml"
+    file = f"{place.location if position == 'S3' else place.folder}/wrong.yaml"
     assert refused(file, job_environment) == [
         f"error: {file}:1: target: is required",
         f"error: {file}:3: sources: is empty: add at least one",
     ]
 
 
-def test_a_limit_of_missing_keys_belongs_to_a_dataset_that_deletes_them(
-    place: Place, job_environment: Mapping[str, str]
-) -> None:
+def test_delete_at_most_needs_delete_missing(place: Place, job_environment: Mapping[str, str]) -> None:
     file = place.folder / "kept.yaml"
     file.write_text(yaml.safe_dump(content(place, "s", FIRST) | {"write": {"mode": "merge", "keys": ["id"]}}))
-    [told] = refused(str(file), job_environment, "run", "--delete-at-most=50%")
-    assert told == "error: --delete-at-most is only for datasets with write.delete_missing: remove the option."
-    *_, told = refused(str(file), job_environment, "run", "--delete-at-most=half", code=2)
-    assert "'half' is not a limit such as 50% or '100 rows'" in told
+    [message] = refused(str(file), job_environment, "run", "--delete-at-most=50%")
+    assert message == "error: --delete-at-most is only for datasets with write.delete_missing: remove the option."
+    *_, message = refused(str(file), job_environment, "run", "--delete-at-most=half", code=2)
+    assert "'half' is not a limit such as 50% or '100 rows'" in message
 
 
-def test_a_file_that_cannot_be_read_is_told_by_its_name(place: Place, job_environment: Mapping[str, str]) -> None:
+def test_unreadable_dataset_file_is_reported_by_name(place: Place, job_environment: Mapping[str, str]) -> None:
     file = f"{place.location}/none.yaml"
     assert refused(file, job_environment) == [f"error: {file} cannot be read: NoSuchKey."]
     closed = {**job_environment, "AWS_ACCESS_KEY_ID": "nobody"}
-    [told] = refused(file, closed)
-    assert told.startswith(f"error: {file} cannot be read: ")
+    [message] = refused(file, closed)
+    assert message.startswith(f"error: {file} cannot be read: ")
 
 
-def test_places_that_are_not_there_are_told_before_spark_starts(
+def test_missing_locations_are_reported_before_spark_starts(
     place: Place, job_environment: Mapping[str, str], s3: "S3Client"
 ) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/in/a.csv", Body=b"id")
@@ -201,20 +199,18 @@ def test_places_that_are_not_there_are_told_before_spark_starts(
 
 
 @pytest.mark.usefixtures("catalog")
-def test_a_share_that_is_not_there_is_told_before_spark_starts(
-    place: Place, job_environment: Mapping[str, str]
-) -> None:
+def test_missing_share_is_reported_before_spark_starts(place: Place, job_environment: Mapping[str, str]) -> None:
     file = place.folder / "unshared.yaml"
     file.write_text(
         yaml.safe_dump(content(place, "s", FIRST) | {"target": {"location": place.location, "share": "a.b.c"}})
     )
-    [told] = refused(str(file), job_environment)
-    assert ": target.share: there is no share 'a'" in told
+    [message] = refused(str(file), job_environment)
+    assert ": target.share: there is no share 'a'" in message
 
 
 @pytest.fixture
 def kept_columns(place: Place, s3: "S3Client") -> None:
-    """Put a table with the columns `id` and `day` in the test's location."""
+    """Create a table with the columns `id` and `day` at the test's location."""
     schema = {"type": "struct", "fields": [
         {"name": "id", "type": "long", "nullable": True, "metadata": {}},
         {"name": "day", "type": "date", "nullable": True, "metadata": {}},
@@ -230,7 +226,7 @@ def kept_columns(place: Place, s3: "S3Client") -> None:
 
 @pytest.mark.usefixtures("catalog", "kept_columns")
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("parts", "message"),
     [
         pytest.param(
             {"write": {"mode": "merge", "keys": ["idd"]}},
@@ -252,21 +248,21 @@ def kept_columns(place: Place, s3: "S3Client") -> None:
         ),
     ],
 )
-def test_columns_that_the_table_lacks_are_told_before_spark_starts(
-    place: Place, job_environment: Mapping[str, str], given: dict[str, Any], told: list[str]
+def test_missing_columns_are_reported_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], parts: dict[str, Any], message: list[str]
 ) -> None:
     source = {"format": "json", "paths": [str(place.folder)]}
     file = place.folder / "columns.yaml"
-    made = {"name": "columns", "sources": {"s": source}, "write": {"mode": "append"}, **given}
-    made["target"] = {"location": place.location, **given.get("target", {})}
-    file.write_text(yaml.safe_dump(made))
-    said = [line.removeprefix(f"error: {file}:").partition(": ")[2] for line in refused(str(file), job_environment)]
-    assert said == told
+    dataset_content = {"name": "columns", "sources": {"s": source}, "write": {"mode": "append"}, **parts}
+    dataset_content["target"] = {"location": place.location, **parts.get("target", {})}
+    file.write_text(yaml.safe_dump(dataset_content))
+    messages = [line.removeprefix(f"error: {file}:").partition(": ")[2] for line in refused(str(file), job_environment)]
+    assert messages == message
 
 
 @pytest.mark.usefixtures("kept_columns")
 @pytest.mark.parametrize("job", ["run", "publish", "maintain", "usage"])
-def test_another_writer_is_told_before_spark_starts(
+def test_another_writer_is_reported_before_spark_starts(
     place: Place, job_environment: Mapping[str, str], catalog: Catalog, job: str
 ) -> None:
     (place.folder / "rows.json").write_text('{"id": 1}\n')
@@ -284,12 +280,12 @@ def test_another_writer_is_told_before_spark_starts(
     }[job]
     catalog.leases.acquire(place.location, "somebody", timedelta(seconds=60))
     last = arguments.pop()
-    *_, told = refused(last, job_environment, job, *arguments, code=4)
-    assert told.startswith(f"error: {place.location} is being written by somebody (")
+    *_, message = refused(last, job_environment, job, *arguments, code=4)
+    assert message.startswith(f"error: {place.location} is being written by somebody (")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("parts", "message"),
     [
         (
             {"--key": "idd", "--mode": "merge", "--schema": "id INT"},
@@ -307,29 +303,29 @@ def test_another_writer_is_told_before_spark_starts(
     ],
 )
 @pytest.mark.usefixtures("catalog", "kept_columns")
-def test_a_publication_is_refused_before_spark_starts(
-    place: Place, job_environment: Mapping[str, str], given: dict[str, str], told: str
+def test_wrong_publication_is_refused_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], parts: dict[str, str], message: str
 ) -> None:
     (place.folder / "a.csv").write_text("id\n1\n")
-    options = {"--to": place.location, "--format": "csv", **given}
+    options = {"--to": place.location, "--format": "csv", **parts}
     source = options.pop("--from", f"{place.folder}/a.csv")
-    arguments = [word for option in options.items() for word in option]
+    arguments = [argument for option in options.items() for argument in option]
     [line] = refused(source, job_environment, "publish", *arguments, "--from")
-    assert line.startswith(f"error: {told}")
+    assert line.startswith(f"error: {message}")
 
 
 def interrupted(process: "Job", after: str, pause: float, number: int) -> list[str]:
-    """Send a signal to the whole group, as a terminal does, behind a line of the job; return what it said to people."""
-    shown, said = process.stdout, process.stderr
-    assert shown is not None
-    assert said is not None
-    for line in shown if "--json" in process.args else said:  # type: ignore[operator]
+    """Send a signal to the process group after a line of the job; return the job's messages."""
+    stdout_, stderr_ = process.stdout, process.stderr
+    assert stdout_ is not None
+    assert stderr_ is not None
+    for line in stdout_ if "--json" in process.args else stderr_:  # type: ignore[operator]
         if after in line:
             break
     time.sleep(pause)
     os.killpg(process.pid, number)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (out, err)
+    stdout, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (stdout, err)
     steps = ("ok ", "failed ")
     return [line for line in err.splitlines() if not line.startswith(steps)]
 
@@ -343,7 +339,7 @@ def interrupted(process: "Job", after: str, pause: float, number: int) -> list[s
         pytest.param('"Reading s"', 0.3, signal.SIGTERM, id="by SIGTERM"),
     ],
 )
-def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR0917 -- fixtures and a case
+def test_interrupted_run_shows_in_one_line_how_to_continue(  # noqa: PLR0917 -- fixtures and a case
     place: Place, job_environment: Mapping[str, str], dynamo: Dynamo, after: str, pause: float, number: int
 ) -> None:
     process = start(place, job_environment, content(place, "second", SECOND))
@@ -360,7 +356,7 @@ from deltaic_pipeline.spark.session import session
 from pyspark import SparkContext
 
 def meet():
-    while not hasattr(SparkContext._active_spark_context, "profiler_collector"):  # the last that a context gets
+    while not hasattr(SparkContext._active_spark_context, "profiler_collector"):  # the last step of a context's start
         time.sleep(0.001)
     time.sleep(0.05)
     os.kill(os.getpid(), signal.SIGINT)
@@ -370,10 +366,10 @@ sys.exit(conduct(lambda *_: (session("stopped"), time.sleep(60)), as_json=False,
 """
 
 
-def test_a_start_is_interrupted_in_one_line_when_spark_runs_and_has_no_session_yet(
+def test_interrupt_between_spark_and_its_session_shows_one_line(
     job_environment: Mapping[str, str],
 ) -> None:
     command = [sys.executable, "-c", SESSION]
-    told = {**job_environment, "PATH": os.environ["PATH"]}
-    ended = subprocess.run(command, env=told, capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped; nothing was changed\n")
+    message = {**job_environment, "PATH": os.environ["PATH"]}
+    completed = subprocess.run(command, env=message, capture_output=True, text=True, timeout=120, check=False)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (130, "", "stopped; nothing was changed\n")

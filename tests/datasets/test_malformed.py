@@ -1,4 +1,4 @@
-"""Values that do not fit a declared schema: told with file, line and column, put aside as text or left out."""
+"""Test values that do not fit a schema: reported with position, quarantined or dropped."""
 
 import csv
 from collections.abc import Mapping
@@ -103,50 +103,50 @@ OBJECTS: dict[str, tuple[str, list[str] | None]] = {
 }
 
 
-def written(folder: Path, name: str, text: str) -> str:
+def write_file(folder: Path, name: str, text: str) -> str:
     file = folder / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(text.encode(errors="surrogateescape"))
     return str(file)
 
 
-def judged(spark: "SparkSession", source: Source) -> list[dict[str, Any]]:
-    followed = replace(source, malformed="quarantine")  # else no row has its file
+def flagged_rows(spark: "SparkSession", source: Source) -> list[dict[str, Any]]:
+    followed = replace(source, malformed="quarantine")  # otherwise rows have no file name
     return [row.asDict() for row in read(spark, followed).flagged.collect()]
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_a_line_of_csv_fits_or_says_why(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_csv_line_fits_or_has_a_reason(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     line, reasons = LINES[case]
-    file = written(tmp_path, "a.csv", f"id,name,dose,day\n{line}\n")
-    [row] = judged(spark, Source("csv", [file], schema=SCHEMA))
+    file = write_file(tmp_path, "a.csv", f"id,name,dose,day\n{line}\n")
+    [row] = flagged_rows(spark, Source("csv", [file], schema=SCHEMA))
     assert (row[MISFIT], row[FILE]) == (reasons, f"file:{file}")
     if reasons:
         assert next(csv.reader([row[RAW]])) == next(csv.reader([line.replace("\udcfc", "\ufffd")]))
 
 
 @pytest.mark.parametrize("case", OBJECTS)
-def test_a_line_of_json_fits_or_says_why(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+def test_json_line_fits_or_has_a_reason(spark: "SparkSession", tmp_path: Path, case: str) -> None:
     line, reasons = OBJECTS[case]
-    file = written(tmp_path, "a.json", f"{line}\n\n \t\n")
-    [row] = judged(spark, Source("json", [file], schema=NESTED))
+    file = write_file(tmp_path, "a.json", f"{line}\n\n \t\n")
+    [row] = flagged_rows(spark, Source("json", [file], schema=NESTED))
     assert (row[MISFIT], row[RAW]) == (reasons, line.replace("\udcfc", "\ufffd"))
 
 
-def test_rows_of_csv_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
+def test_csv_rows_agree_with_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
     random = Random(7)  # noqa: S311 -- a test's
     names = ["", "plain", 'quo"ted', "comma, here", " padded ", "back\\slash", "null", "ünï", None]
     ids, doses = ["1", "-7", "x", "1.5", "3000000000", None], ["1", "1.50", "1.234", "12345.5", "a", "-0.01", None]
     days = ["2026-03-01", "2026-02-30", "noon", None]
     rows = [[random.choice(texts) for texts in (ids, names, doses, days)] for _ in range(400)]
     lines = [",".join(cell(text, quoted=random.random() < 0.5) for text in row) for row in rows]
-    file = written(tmp_path, "a.csv", "\n".join(['"id",name,dose,day', *lines, ""]))
-    found = judged(spark, Source("csv", [file], schema=SCHEMA))
-    assert len(found) == len(rows)
-    for row, got in zip(rows, found, strict=True):
-        wanted, wrong = plain(row)
+    file = write_file(tmp_path, "a.csv", "\n".join(['"id",name,dose,day', *lines, ""]))
+    rows_ = flagged_rows(spark, Source("csv", [file], schema=SCHEMA))
+    assert len(rows_) == len(rows)
+    for row, got in zip(rows, rows_, strict=True):
+        expected, wrong = plain_python(row)
         assert [reason.split()[0] for reason in got[MISFIT] or ()] == wrong, row
-        assert wrong or [got["id"], got["name"], got["dose"], got["day"]] == wanted, row
+        assert wrong or [got["id"], got["name"], got["dose"], got["day"]] == expected, row
 
 
 def cell(text: str | None, *, quoted: bool) -> str:
@@ -156,8 +156,8 @@ def cell(text: str | None, *, quoted: bool) -> str:
     return '"' + text.replace('"', '""') + '"' if quoted or needed else text
 
 
-def plain(row: list[str | None]) -> tuple[list[Any], list[str]]:
-    """Return a row's values by plain Python, and the columns whose text does not fit."""
+def plain_python(row: list[str | None]) -> tuple[list[Any], list[str]]:
+    """Return a row's values by plain Python, and the columns whose texts do not fit."""
     values: list[Any] = []
     wrong = []
     read_as: dict[str, Any] = {"id": int, "name": str, "dose": Decimal, "day": date.fromisoformat}
@@ -175,20 +175,20 @@ def plain(row: list[str | None]) -> tuple[list[Any], list[str]]:
     return values, wrong
 
 
-def test_files_in_folders_of_partitions_give_their_columns(spark: "SparkSession", tmp_path: Path) -> None:
+def test_partition_folders_provide_their_columns(spark: "SparkSession", tmp_path: Path) -> None:
     for day, id_ in (("007", "1"), ("008", "x")):
-        written(tmp_path, f"c/day={day}/a.csv", f"id\n{id_}\n")
-        written(tmp_path, f"j/day={day}/a.json", f'{{"id": "{id_}"}}\n{{"id": 7}}\n')
+        write_file(tmp_path, f"c/day={day}/a.csv", f"id\n{id_}\n")
+        write_file(tmp_path, f"j/day={day}/a.json", f'{{"id": "{id_}"}}\n{{"id": 7}}\n')
     for source_format, folder in (("csv", "c"), ("json", "j")):
         for schema, days in (("id INT", {7, 8}), ("id INT, day STRING", {"007", "008"})):
             reading = read(spark, Source(source_format, [str(tmp_path / folder)], schema=schema))  # type: ignore[arg-type]
-            found = [row.asDict() for row in reading.flagged.collect()]
-            assert {row["day"] for row in found} == days
-            assert reading.counted() == (len(found), 1)
+            rows_ = [row.asDict() for row in reading.flagged.collect()]
+            assert {row["day"] for row in rows_} == days
+            assert reading.counted() == (len(rows_), 1)
             assert reading.rows.columns == ["id", "day"]
 
 
-PLACES: dict[str, tuple[str, dict[str, str], str]] = {
+POSITIONS: dict[str, tuple[str, dict[str, str], str]] = {
     "blank lines and comments": ("\n#c\nid,name\n\n1,a\n#x\n \t\n2,b\r\nx,c\n", {"comment": "#"}, ":9: id is not INT"),
     "no header": ("1,a\nx,b\n", {"header": "false"}, ":2: id is not INT"),
     "rows of several lines": ('id,name\n1,"a\nb"\nx,"c\nd"\n', {"multiLine": "true"}, ", row 2: id is not INT"),
@@ -197,21 +197,21 @@ PLACES: dict[str, tuple[str, dict[str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", PLACES)
-def test_the_first_row_that_does_not_fit_is_found(spark: "SparkSession", tmp_path: Path, case: str) -> None:
-    text, options, told = PLACES[case]
-    file = written(tmp_path, "odd [n]+%20 ü.csv", text)
-    own = spark.newSession()
-    own.conf.set("spark.sql.files.maxPartitionBytes", "2000")
-    reading = read(own, Source("csv", [f"{tmp_path}/*.csv"], options, "id INT, name STRING"))
+@pytest.mark.parametrize("case", POSITIONS)
+def test_first_malformed_row_is_reported(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+    text, options, report = POSITIONS[case]
+    file = write_file(tmp_path, "odd [n]+%20 ü.csv", text)
+    session = spark.newSession()
+    session.conf.set("spark.sql.files.maxPartitionBytes", "2000")
+    reading = read(session, Source("csv", [f"{tmp_path}/*.csv"], options, "id INT, name STRING"))
     rows = reading.flagged.count()
-    assert reading.told() == f"1 of {rows:,} rows do not fit the schema, the first is {file}{told}"
+    assert reading.told() == f"1 of {rows:,} rows do not fit the schema, the first is {file}{report}"
 
 
 def arrivals(folder: Path, malformed: str | None, **more: Any) -> dict[str, Any]:
-    """Return a source of two files of four rows each, of which three do not fit."""
-    written(folder, "in/a.csv", 'id,name,dose,day\n1,"",1,\n2, b ,1.234,\n"3",c,"",\nsecret,d,2,2026-03-01\n')
-    written(folder, "in/b.csv", "id,name,dose,day\n5,e,9,\n6,f\n7,g,0.5,2026-03-02\n8,,,\n")
+    """Return a source of two files with four rows each, of which three do not fit."""
+    write_file(folder, "in/a.csv", 'id,name,dose,day\n1,"",1,\n2, b ,1.234,\n"3",c,"",\nsecret,d,2,2026-03-01\n')
+    write_file(folder, "in/b.csv", "id,name,dose,day\n5,e,9,\n6,f\n7,g,0.5,2026-03-02\n8,,,\n")
     action = {"malformed": malformed} if malformed else {}
     return {"format": "csv", "paths": [f"{folder}/in/*.csv"], "schema": SCHEMA, **action, **more}
 
@@ -235,7 +235,7 @@ def stored(spark: "SparkSession", location: str, *columns: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", WRITES)
-def test_a_run_fails_by_default_and_says_where(
+def test_malformed_rows_fail_a_run_with_their_position_by_default(
     spark: "SparkSession", catalog: Catalog, place: Place, mode: str
 ) -> None:
     steps = [{"view": "v", "sql": "SELECT id, name FROM arrivals WHERE dose > 0 AND name > ''"}]
@@ -256,13 +256,15 @@ def test_a_run_fails_by_default_and_says_where(
 
 
 @pytest.mark.parametrize("mode", WRITES)
-def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, place: Place, mode: str) -> None:
+def test_malformed_rows_are_quarantined_as_text(
+    spark: "SparkSession", catalog: Catalog, place: Place, mode: str
+) -> None:
     expected = [{"expect": "range", "column": "id", "max": 7, "action": "quarantine"}]
     source = arrivals(place.folder, "quarantine")
     content = dataset(place.location, sources={"arrivals": source}, write=WRITES[mode], expectations=expected)
-    told = plan_run(spark, run_of(content))
-    assert (told.rows, told.written, told.quarantined, told.dropped) == (8, 4, 4, 0)
-    assert "expectation sources.arrivals.malformed (quarantine): 3 of 8 rows" in told.lines()
+    report = plan_run(spark, run_of(content))
+    assert (report.rows, report.written, report.quarantined, report.dropped) == (8, 4, 4, 0)
+    assert "expectation sources.arrivals.malformed (quarantine): 3 of 8 rows" in report.lines()
     runs = ("one",) if mode == "merge" else ("one", "two")
     for run_id in runs:
         summary = build(spark, run_of(content, run_id), catalog, silent)
@@ -272,7 +274,7 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
         assert summary.verdicts[0] == verdict
         again = build(spark, run_of(content, run_id), catalog, silent)
         assert again.repeated == summary.committed
-        assert again.quarantined == (0 if again.repeated else 4)  # and the same four
+        assert again.quarantined == (0 if again.repeated else 4)  # and the same four rows
     if mode == "merge":
         assert build(spark, run_of(content, "two"), catalog, silent).redelivered
     assert stored(spark, place.location, "id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
@@ -284,18 +286,16 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
     assert {Path(file).name for (file,) in files if file} == {"a.csv", "b.csv"}
 
 
-def test_rows_are_left_out_and_counted(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_malformed_rows_are_dropped_and_counted(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     content = dataset(place.location, sources={"arrivals": arrivals(place.folder, "drop")})
-    told = plan_run(spark, run_of(content))
-    assert (told.rows, told.written, told.quarantined, told.dropped) == (8, 5, 0, 3)
+    report = plan_run(spark, run_of(content))
+    assert (report.rows, report.written, report.quarantined, report.dropped) == (8, 5, 0, 3)
     summary = build(spark, run_of(content), catalog, silent)
     assert (summary.rows, summary.written, summary.quarantined, summary.dropped) == (8, 5, 0, 3)
     assert stored(spark, place.location, "id", "name") == sorted(FITTING, key=repr)
 
 
-def test_a_run_that_was_killed_before_its_side_table_puts_aside_when_repeated(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
+def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     run = run_of(dataset(place.location, sources={"arrivals": arrivals(place.folder, "quarantine")}), "killed")
     write(spark, spark.sql("SELECT 1 AS id"), target_of(run.dataset), Transaction.of_run("killed", run.dataset.name))
     summary = build(spark, run, catalog, silent)
@@ -304,7 +304,7 @@ def test_a_run_that_was_killed_before_its_side_table_puts_aside_when_repeated(
 
 
 @pytest.mark.parametrize("malformed", ["fail", "quarantine", "drop"])
-def test_batches_of_a_stream_go_where_the_dataset_says(
+def test_malformed_rows_of_a_stream_are_quarantined(
     spark: "SparkSession", catalog: Catalog, place: Place, malformed: str
 ) -> None:
     source = arrivals(place.folder, malformed, options={"maxFilesPerTrigger": 1})
@@ -324,8 +324,8 @@ def test_batches_of_a_stream_go_where_the_dataset_says(
         assert stored(spark, f"{place.location}_quarantine", "_raw") == [(raw,) for raw, _ in ASIDE]
 
 
-def test_json_is_put_aside_too(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
-    file = written(place.folder, "a.json", "".join(f"{line}\n" for line, _ in OBJECTS.values()))
+def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    file = write_file(place.folder, "a.json", "".join(f"{line}\n" for line, _ in OBJECTS.values()))
     source = {"format": "json", "paths": [file], "schema": NESTED, "malformed": "quarantine"}
     summary = build(spark, run_of(dataset(place.location, sources={"s": source})), catalog, silent)
     wrong = sorted(line.replace("\udcfc", "\ufffd") for line, reasons in OBJECTS.values() if reasons)
@@ -334,16 +334,16 @@ def test_json_is_put_aside_too(spark: "SparkSession", catalog: Catalog, place: P
 
 
 @pytest.mark.parametrize("schema", [None, "id INT, name STRING"])
-def test_files_that_are_published_fail_the_same_way(
+def test_malformed_rows_fail_a_publication(
     spark: "SparkSession", catalog: Catalog, place: Place, schema: str | None
 ) -> None:
-    file = written(place.folder, "a.csv", 'id,name\n1,""\n2,secret,3\n')
+    file = write_file(place.folder, "a.csv", 'id,name\n1,""\n2,secret,3\n')
     job = Job(Source("csv", [file], schema=schema), Target(place.location))
     with pytest.raises(PipelineError) as refusal:
         publish(spark, job, catalog)
     assert refusal.value.message.startswith(
         f"the source: 1 of 2 rows do not fit the schema, the first is {file}:3: does not have one value for each column"
     )
-    whole = written(place.folder, "a.csv", 'id,name\n1,""\n2,\n')
-    publish(spark, Job(Source("csv", [whole], schema=schema), Target(place.location)), catalog)
+    complete_file = write_file(place.folder, "a.csv", 'id,name\n1,""\n2,\n')
+    publish(spark, Job(Source("csv", [complete_file], schema=schema), Target(place.location)), catalog)
     assert stored(spark, place.location, "id", "name") == [(1, ""), (2, None)]

@@ -1,4 +1,4 @@
-"""Files that are read once: those that came since the run before, whatever is killed and whatever is written anew."""
+"""Test sources of which each file is read once, even if runs are killed."""
 
 import os
 import random
@@ -60,66 +60,68 @@ def deliver(s3: "S3Client", place: Place, name: str, *numbers: int) -> None:
 
 
 def test_each_file_is_read_once(spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client") -> None:
-    written = content(place)
+    dataset_content = content(place)
 
     def run(run_id: str) -> RunSummary:
-        return build(spark, run_of(written, run_id), catalog, silent)
+        return build(spark, run_of(dataset_content, run_id), catalog, silent)
 
     deliver(s3, place, "first.csv", 1, 2)
     deliver(s3, place, "a b+c%20.csv", 3)
-    assert (plan_run(spark, run_of(written)).rows, run("a").rows) == (3, 3)
+    assert (plan_run(spark, run_of(dataset_content)).rows, run("a").rows) == (3, 3)
     nothing = run("b")
     assert (nothing.rows, nothing.version, nothing.repeated) == (0, None, False)
-    assert plan_run(spark, run_of(written)).rows == 0
+    assert plan_run(spark, run_of(dataset_content)).rows == 0
     deliver(s3, place, "second.csv", 4)
-    deliver(s3, place, "first.csv", 5, 6, 7)  # what is written anew was read
-    assert plan_run(spark, run_of(written)).rows == 1
+    deliver(s3, place, "first.csv", 5, 6, 7)  # a rewritten file counts as read
+    assert plan_run(spark, run_of(dataset_content)).rows == 1
     assert (run("c").rows, run("a").rows) == (1, 0)
     s3.delete_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/first.csv")
     assert run("d").rows == 0
     assert ids(spark, place.location) == [1, 2, 3, 4]
 
 
-def test_a_file_that_is_older_than_others_is_read_too(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
-    written = content(place, source={"paths": [str(place.folder / "*.csv")]})
+def test_older_new_file_is_read(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    dataset_content = content(place, source={"paths": [str(place.folder / "*.csv")]})
     for number, age in enumerate((0, 400 * 86_400)):
         file = place.folder / f"{number}.csv"
         file.write_text(f"id,note\n{number},n\n")
         os.utime(file, (file.stat().st_mtime - age,) * 2)
-        build(spark, run_of(written, f"r{number}"), catalog, silent)
+        build(spark, run_of(dataset_content, f"r{number}"), catalog, silent)
     assert ids(spark, place.location) == [0, 1]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "avro"])
-def test_a_dry_run_shows_new_files_of_every_format(
+def test_dry_run_counts_new_files_of_every_format(
     spark: "SparkSession", catalog: Catalog, place: Place, suffix: str
 ) -> None:
     folder = f"{place.spark_location}-inbox"
-    written = content(place, suffix, source={"paths": [f"{place.location}-inbox/"]})
+    dataset_content = content(place, suffix, source={"paths": [f"{place.location}-inbox/"]})
     spark.range(3).selectExpr("CAST(id AS INT)", "'n' AS note").write.format(suffix).save(folder)
-    assert plan_run(spark, run_of(written)).rows == 3
-    build(spark, run_of(written, "a"), catalog, silent)
+    assert plan_run(spark, run_of(dataset_content)).rows == 3
+    build(spark, run_of(dataset_content, "a"), catalog, silent)
     spark.range(5).selectExpr("CAST(id AS INT)", "'n' AS note").write.mode("append").format(suffix).save(folder)
-    assert plan_run(spark, run_of(written)).rows == 5
-    assert build(spark, run_of(written, "b"), catalog, silent).rows == 5
-    assert plan_run(spark, run_of(written)).rows == 0
+    assert plan_run(spark, run_of(dataset_content)).rows == 5
+    assert build(spark, run_of(dataset_content, "b"), catalog, silent).rows == 5
+    assert plan_run(spark, run_of(dataset_content)).rows == 0
 
 
-def test_by_key_and_with_a_side_table(spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client") -> None:
+def test_new_files_are_merged_and_quarantined(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
     wrong = [{"expect": "range", "column": "id", "max": 9, "action": "quarantine"}]
-    written = content(
+    dataset_content = content(
         place, write={"mode": "merge", "keys": ["id"]}, source={"malformed": "quarantine"}, expectations=wrong
     )
     deliver(s3, place, "first.csv", 1, 10)
-    assert build(spark, run_of(written, "a"), catalog, silent).quarantined == 1
+    assert build(spark, run_of(dataset_content, "a"), catalog, silent).quarantined == 1
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/second.csv", Body=b"id,note\n1,again\nx,n\n11,n\n2,n\n")
-    second = build(spark, run_of(written, "b"), catalog, silent)
+    second = build(spark, run_of(dataset_content, "b"), catalog, silent)
     assert (second.quarantined, second.rows) == (2, 4)
     assert ids(spark, place.location) == [1, 2]
     assert spark.read.format("delta").load(f"{place.spark_location}_quarantine").count() == 3
 
 
-def test_a_checkpoint_that_has_outlived_its_table_is_refused(
+def test_checkpoint_of_a_deleted_table_is_refused(
     spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
 ) -> None:
     deliver(s3, place, "first.csv", 1)
@@ -137,13 +139,13 @@ def test_a_checkpoint_that_has_outlived_its_table_is_refused(
 
 @pytest.fixture(scope="module")
 def proxy(embedded_aws: EmbeddedAws) -> Iterator[Proxy]:
-    with Proxy(embedded_aws.endpoint).open() as opened:
-        yield opened
+    with Proxy(embedded_aws.endpoint).open() as open_proxy:
+        yield open_proxy
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
-def test_stories_of_deliveries_with_kills_end_as_pandas_says(  # noqa: PLR0917 -- fixtures
+def test_random_deliveries_with_kills_end_as_pandas_predicts(  # noqa: PLR0917 -- fixtures
     spark: "SparkSession",
     aws_session: boto3.Session,
     dynamo: Dynamo,
@@ -160,26 +162,28 @@ def test_stories_of_deliveries_with_kills_end_as_pandas_says(  # noqa: PLR0917 -
     catalog, leases = connect(CATALOG, TOKENS, Dynamo(lambda: through)), Leases(CATALOG, dynamo)
     location = f"s3://{bucket}/table"
     wrong = [{"expect": "range", "column": "id", "max": 7, "action": "quarantine"}]
-    written = content(place, source={"paths": [f"{tmp_path}/*.csv"]}, target={"location": location}, expectations=wrong)
+    dataset_content = content(
+        place, source={"paths": [f"{tmp_path}/*.csv"]}, target={"location": location}, expectations=wrong
+    )
     rows = pd.DataFrame({"id": pd.Series(dtype=int)})
     for day in range(8):
         for number in range(chance.randint(0, 2)):
-            fresh = pd.DataFrame({"id": [chance.randint(0, 9) for _ in range(chance.randint(0, 4))], "note": "n"})
-            fresh.to_csv(tmp_path / f"{day} {number}.csv", index=False)
-            rows = pd.concat([rows, fresh[["id"]]])
-        if day and chance.random() < 0.3:  # a file that was read is written anew, with other rows
+            new_rows = pd.DataFrame({"id": [chance.randint(0, 9) for _ in range(chance.randint(0, 4))], "note": "n"})
+            new_rows.to_csv(tmp_path / f"{day} {number}.csv", index=False)
+            rows = pd.concat([rows, new_rows[["id"]]])
+        if day and chance.random() < 0.3:  # rewrites a file that was read, with other rows
             with suppress(IndexError):
                 chance.choice(sorted(tmp_path.glob("0 *.csv"))).write_text("id,note\n3,n\n3,n\n")
         if chance.random() < 0.5:
             with living(proxy, chance.randint(1, 30)), suppress(DeltaicError):
-                build(spark, run_of(written, f"d{day}"), catalog, silent)
-            for place_ in (location, f"{location}_quarantine"):
-                lease = held_lease(leases, place_)
+                build(spark, run_of(dataset_content, f"d{day}"), catalog, silent)
+            for location_ in (location, f"{location}_quarantine"):
+                lease = held_lease(leases, location_)
                 if lease is not None:
-                    leases.release(place_, lease.holder)
+                    leases.release(location_, lease.holder)
             jvm: Any = spark.sparkContext._jvm
             jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        build(spark, run_of(written, chance.choice([f"d{day}", f"again{day}"])), catalog, silent)
+        build(spark, run_of(dataset_content, chance.choice([f"d{day}", f"again{day}"])), catalog, silent)
         if len(rows):
             assert Counter(ids(spark, location)) == Counter(rows[rows["id"] <= 7]["id"]), day
         if (rows["id"] > 7).any():

@@ -1,9 +1,9 @@
-"""Rows that are put aside are those of the pass that counted them, value for value, and no more than memory holds."""
+"""Test that quarantined rows are those of the counting pass, within the memory limit."""
 
 from typing import TYPE_CHECKING
 
 import pytest
-from datasets.test_expectations import of
+from datasets.test_expectations import expectations_of
 from deltaic_datasets.run.observation import MOST_CHARACTERS, MOST_ROWS, ObservedPass, wait_for_metrics
 from deltaic_pipeline.spark.jvm import java_class
 
@@ -27,8 +27,8 @@ FROM range(20)
 """
 
 
-def test_what_is_put_aside_is_what_was_read(spark: "SparkSession", tmp_path: "Path") -> None:
-    expectations = of({"expect": "range", "column": "grade", "max": 1, "action": "quarantine"})
+def test_quarantined_rows_are_those_that_were_read(spark: "SparkSession", tmp_path: "Path") -> None:
+    expectations = expectations_of({"expect": "range", "column": "grade", "max": 1, "action": "quarantine"})
     flagged = expectations.add_flags(spark.sql(KINDS).repartition(3, "id"))
     watched = ObservedPass(flagged, expectations)
     expectations.passing_rows(watched.rows).write.format("delta").save(str(tmp_path / "kept"))
@@ -40,10 +40,10 @@ def test_what_is_put_aside_is_what_was_read(spark: "SparkSession", tmp_path: "Pa
         (field.name, field.dataType) for field in flagged.schema
     ]
 
-    def told(rows: "object") -> list[str]:
+    def texts(rows: "object") -> list[str]:
         return sorted(row.said for row in rows.selectExpr("CAST(struct(*) AS STRING) AS said").collect())  # type: ignore[attr-defined]
 
-    assert told(aside) == told(flagged.where("grade > 1"))
+    assert texts(aside) == texts(flagged.where("grade > 1"))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_what_is_put_aside_is_what_was_read(spark: "SparkSession", tmp_path: "Pa
         pytest.param(2, f"repeat('x', {MOST_CHARACTERS})", id="too long"),
     ],
 )
-def test_what_memory_does_not_hold_is_read_again(spark: "SparkSession", rows: int, text: str) -> None:
-    expectations = of({"expect": "sql", "condition": "id < 0", "action": "quarantine"})
+def test_rows_above_the_memory_limit_are_read_again(spark: "SparkSession", rows: int, text: str) -> None:
+    expectations = expectations_of({"expect": "sql", "condition": "id < 0", "action": "quarantine"})
     flagged = expectations.add_flags(spark.range(rows, numPartitions=1).selectExpr("id", f"{text} AS text"))
     watched = ObservedPass(flagged, expectations)
     assert watched.rows.selectExpr("count(*)").collect()
@@ -62,7 +62,7 @@ def test_what_memory_does_not_hold_is_read_again(spark: "SparkSession", rows: in
     assert watched.quarantined_rows() is None
 
 
-def test_an_observation_without_a_result_has_no_counts(spark: "SparkSession") -> None:
+def test_removed_observation_has_no_counts(spark: "SparkSession") -> None:
     from pyspark.sql import Observation, functions
 
     observation = Observation()

@@ -1,4 +1,4 @@
-"""Dataset files that read only what is new: what is right, and for what is wrong the line, the field and what to do."""
+"""Test checks of dataset files with only_new or a watermark."""
 
 from datetime import date, datetime
 from typing import Any
@@ -49,20 +49,20 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_is_right_for_the_schema_too(name: str) -> None:
+def test_correct_file_matches_the_json_schema(name: str) -> None:
     source, parts = RIGHT[name]
     source = {field: value for field, value in source.items() if value is not None}
-    written = content({"s": source}, **parts)
-    assert check(yaml.safe_dump(written)).findings == []
+    dataset_content = content({"s": source}, **parts)
+    assert check(yaml.safe_dump(dataset_content)).findings == []
     Draft202012Validator.check_schema(json_schema())
     fields = json_schema()["$defs"]
     assert set(source.get("watermark", {})) <= set(fields["Watermark"]["properties"])
     assert set(source) <= set(fields[{"csv": "FileSource"}.get(source["format"], "JdbcSource")]["properties"])
 
 
-def lines_of(written: dict[str, Any]) -> dict[str, str]:
-    text = yaml.safe_dump(written, sort_keys=False)
-    return {f"{mistake.line}:{mistake.field}": mistake.message for mistake in check(text).mistakes}
+def lines_of(dataset_content: dict[str, Any]) -> dict[str, str]:
+    text = yaml.safe_dump(dataset_content, sort_keys=False)
+    return {f"{mistakes.line}:{mistakes.field}": mistakes.message for mistakes in check(text).mistakes}
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
@@ -121,27 +121,27 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
+def test_mistake_is_reported_with_its_line(name: str) -> None:
     source, parts, field, message = WRONG[name]
     source = {name: value for name, value in source.items() if value is not None}
-    mistake = lines_of(content({"s": source}, **parts))
-    assert {place.partition(":")[2] for place in mistake} == {field}, mistake
-    place, told = next(iter(mistake.items()))
-    assert message in told
+    mistakes = lines_of(content({"s": source}, **parts))
+    assert {position.partition(":")[2] for position in mistakes} == {field}, mistakes
+    position, actual = next(iter(mistakes.items()))
+    assert message in actual
     text = yaml.safe_dump(content({"s": source}, **parts), sort_keys=False).splitlines()
     last = field.rpartition(".")[2] if "delta." not in field else "delta.setTransactionRetentionDuration"
-    line = text[int(place.partition(":")[0]) - 1]
+    line = text[int(position.partition(":")[0]) - 1]
     assert line.strip().startswith((f"{last}:", "s:")), line
 
 
 @pytest.mark.parametrize(("source", "field"), [(FILES, "only_new"), (marked(), "watermark")])
-def test_what_is_new_is_no_full_extract(source: dict[str, Any], field: str) -> None:
-    mistake = lines_of(content({"s": source}, write={**MERGE, "delete_missing": True}))
-    told = {place.partition(":")[2]: message for place, message in mistake.items()}
-    assert "write.delete_missing would delete all other keys" in told[f"sources.s.{field}"]
+def test_delete_missing_is_refused_for_new_rows(source: dict[str, Any], field: str) -> None:
+    mistakes = lines_of(content({"s": source}, write={**MERGE, "delete_missing": True}))
+    messages = {position.partition(":")[2]: message for position, message in mistakes.items()}
+    assert "write.delete_missing would delete all other keys" in messages[f"sources.s.{field}"]
 
 
-def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
+def test_only_new_and_watermark_cannot_be_combined() -> None:
     both = lines_of(content({"files": FILES, "rows": marked()}))
     assert [message for message in both.values() if "declare a separate dataset for each" in message]
     two = lines_of(content({"one": FILES, "two": FILES}))
@@ -149,16 +149,16 @@ def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
     assert lines_of(content({"rows": marked(), "others": marked()})) == {}
 
 
-def test_files_that_are_read_once_are_followed_with_a_checkpoint_beside_the_target() -> None:
-    mistake, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
-    assert mistake.stream is not None
-    assert mistake.stream.source == "s"
-    assert mistake.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
+def test_only_new_uses_a_checkpoint_next_to_the_target() -> None:
+    mistakes, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
+    assert mistakes.stream is not None
+    assert mistakes.stream.source == "s"
+    assert mistakes.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
     assert dataset_of(yaml.safe_dump(content({"s": {**FILES, "only_new": False}})), "v.yaml")[0].stream is None
 
 
 @pytest.mark.parametrize("source", [FILES, marked()])
-def test_a_backfill_is_refused(source: dict[str, Any]) -> None:
+def test_backfill_of_new_rows_is_refused(source: dict[str, Any]) -> None:
     text = yaml.safe_dump(content({"s": source}, variables={"day": {"type": "date"}}))
     with pytest.raises(InvalidParameter, match=r"v.yaml has a (stream|watermark), .*a backfill cannot"):
         backfill_of(text, "v.yaml", {}, first="2026-01-01", last="2026-01-02", unit="day")
@@ -174,8 +174,8 @@ def test_a_backfill_is_refused(source: dict[str, Any]) -> None:
     ),
     st.sampled_from(["append", "merge", "overwrite"]),
 )
-def test_any_mark_is_taken_or_told(mark: dict[str, Any], mode: str) -> None:
+def test_any_watermark_is_accepted_or_reported(mark: dict[str, Any], mode: str) -> None:
     write = {"mode": mode, **({"keys": ["id"]} if mode == "merge" else {})}
     checked = check(yaml.safe_dump(content({"s": {**DATABASE, "watermark": mark}}, write=write)))
     assert (checked.dataset is None) == bool(checked.mistakes)
-    assert all(mistake.line > 1 and mistake.field for mistake in checked.mistakes)
+    assert all(mistakes.line > 1 and mistakes.field for mistakes in checked.mistakes)

@@ -1,4 +1,4 @@
-"""A database's password comes from Secrets Manager, and what is wrong with it is told without it."""
+"""Test passwords from Secrets Manager, and that errors do not contain them."""
 
 import json
 import os
@@ -15,36 +15,36 @@ SECRET = "not in any log"
 
 @pytest.fixture(autouse=True)
 def secrets(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Keep two secrets, and let this process's environment lead to them as a job's does."""
+    """Store two secrets, and set the environment variables of a job."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in embedded_aws.environment.items():
-        if name != "AWS_DEFAULT_REGION":  # a function has AWS_REGION alone, which boto3 does not know
+        if name != "AWS_DEFAULT_REGION":  # Lambda sets only AWS_REGION, which boto3 ignores
             monkeypatch.setenv(name, value)
     client = boto3.client("secretsmanager", region_name="us-east-1")
     client.create_secret(Name=f"plain-{request.node.name}", SecretString=SECRET)
     client.create_secret(Name=f"object-{request.node.name}", SecretString=json.dumps({"password": SECRET}))
 
 
-def test_a_secret_is_the_password_or_a_field_of_it(request: pytest.FixtureRequest) -> None:
+def test_password_is_a_secret_or_a_field_of_one(request: pytest.FixtureRequest) -> None:
     name = request.node.name
     assert read_password(Password(secret=f"plain-{name}")) == SECRET
     assert read_password(Password(secret=f"object-{name}", field="password")) == SECRET
 
 
 @pytest.mark.parametrize(
-    ("secret", "field", "told"),
+    ("secret", "field", "message"),
     [
         ("none", None, "cannot be read: ResourceNotFoundException"),
         ("plain", "password", "is not a JSON object with a field password"),
         ("object", "word", "is not a JSON object with a field word"),
     ],
 )
-def test_a_secret_that_is_not_there_is_told_by_its_name(
-    request: pytest.FixtureRequest, secret: str, field: str | None, told: str
+def test_missing_secret_is_reported_by_name(
+    request: pytest.FixtureRequest, secret: str, field: str | None, message: str
 ) -> None:
     name = f"{secret}-{request.node.name}"
-    with pytest.raises(PipelineError, match=told) as refusal:
+    with pytest.raises(PipelineError, match=message) as refusal:
         read_password(Password(secret=name, field=field))
     assert name in refusal.value.message
     assert SECRET not in refusal.value.message

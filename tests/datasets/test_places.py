@@ -1,4 +1,4 @@
-"""A refusal at run time begins with the place in the dataset file that it is about."""
+"""Test that errors of a run begin with their position in the dataset file."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_refusal_at_run_time_names_its_place(
+def test_error_of_a_run_has_the_field_of_the_dataset_file(
     spark: "SparkSession", catalog: Catalog, place: Place, table: str, case: str
 ) -> None:
     parts, message = CASES[case]
@@ -84,9 +84,9 @@ def test_a_refusal_at_run_time_names_its_place(
         database = Database(spark, "places")
         database.run("CREATE TABLE t (id INT, n INT)")
         database.insert("t", "1, 0")
-        said = {**database.source("t"), "query": "SELECT id, 1 / n AS n FROM t"}
-        del said["table"]
-        parts = {"sources": {"s": said}, "write": {"mode": "append"}, "target": {"location": place.location}}
+        failing_source = {**database.source("t"), "query": "SELECT id, 1 / n AS n FROM t"}
+        del failing_source["table"]
+        parts = {"sources": {"s": failing_source}, "write": {"mode": "append"}, "target": {"location": place.location}}
     content = {**dataset(table), "sources": {"s": source}, "write": MERGE}
     content |= {name: value for name, value in parts.items() if name != "target"}
     content["target"] = {**content["target"], **parts.get("target", {})}

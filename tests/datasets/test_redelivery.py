@@ -1,4 +1,4 @@
-"""The same delivery again reads nothing, and only where that can be known to change nothing."""
+"""Test that a repeated delivery is not read, if that cannot change the table."""
 
 import os
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ ASIDE = [{"expect": "range", "column": "id", "max": 8, "action": "quarantine"}]
 
 
 class Deliveries:
-    """One folder of files, delivered to a table again and again."""
+    """A folder of files that is delivered to a table repeatedly."""
 
     def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
         self.spark, self._catalog, self.place = spark, catalog, place
         self._number = 0
 
     def deliver(self, ids: list[int]) -> None:
-        rows = [{"id": one, "at": f"2026-03-0{one % 9 + 1}T00:00:00Z"} for one in ids]
+        rows = [{"id": key, "at": f"2026-03-0{key % 9 + 1}T00:00:00Z"} for key in ids]
         self._source = json_source(self.place.folder, "s", rows, "id INT, at TIMESTAMP")
 
     def content(self, **parts: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Deliveries:
         return delivery_of(self.spark, run_of(self.content(**parts)))
 
     def touched(self) -> None:
-        """Give the file another time, as a provider does who writes it again."""
+        """Change the file's time, as a provider does by writing it again."""
         os.utime(self._source["paths"][0], ns=(1, 1))
 
     def sql(self, statement: str) -> None:
@@ -57,13 +57,13 @@ class Deliveries:
 
 @pytest.fixture
 def deliveries(spark: "SparkSession", catalog: Catalog, place: Place) -> Deliveries:
-    made = Deliveries(spark.newSession(), catalog, place)
-    made.deliver([1, 2, 9])
-    return made
+    deliveries = Deliveries(spark.newSession(), catalog, place)
+    deliveries.deliver([1, 2, 9])
+    return deliveries
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
-def test_the_same_files_again_are_not_read(deliveries: Deliveries, write: dict[str, Any]) -> None:
+def test_same_files_are_not_read_again(deliveries: Deliveries, write: dict[str, Any]) -> None:
     more: dict[str, Any] = {"write": write, "expectations": ASIDE, "target": {"comment": "a version of its own"}}
     first = deliveries.run(**more)
     assert (first.redelivered, first.written, first.quarantined) == (False, 2, 1)
@@ -74,10 +74,10 @@ def test_the_same_files_again_are_not_read(deliveries: Deliveries, write: dict[s
     assert (same_rows.redelivered, same_rows.committed, same_rows.unchanged) == (False, False, 2)
 
 
-def test_a_table_that_somebody_wrote_to_is_written_again(deliveries: Deliveries) -> None:
+def test_table_with_other_commits_is_written_again(deliveries: Deliveries) -> None:
     deliveries.run()
-    for kept in ("OPTIMIZE {table}", "ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')"):
-        deliveries.sql(kept)
+    for statement in ("OPTIMIZE {table}", "ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')"):
+        deliveries.sql(statement)
         assert deliveries.run().redelivered
     for changed in ("UPDATE {table} SET at = NULL", "DELETE FROM {table}"):
         deliveries.sql(changed)
@@ -90,17 +90,17 @@ def test_a_table_that_somebody_wrote_to_is_written_again(deliveries: Deliveries)
     assert not deliveries.run(target={"evolve_schema": True}).redelivered
 
 
-def test_another_dataset_or_another_definition_reads(deliveries: Deliveries) -> None:
+def test_other_dataset_or_definition_reads_the_files(deliveries: Deliveries) -> None:
     deliveries.run()
     assert not deliveries.run(name="other").redelivered
     assert not deliveries.run(steps=[{"view": "t", "sql": "SELECT id + 1 AS id, at FROM s"}]).redelivered
 
 
-def test_rows_that_were_not_put_aside_are_put_aside_by_the_next_run(deliveries: Deliveries, s3: "S3Client") -> None:
+def test_missing_quarantine_is_written_by_the_next_run(deliveries: Deliveries, s3: "S3Client") -> None:
     assert deliveries.run(expectations=ASIDE).quarantined == 1
     assert deliveries.run(expectations=ASIDE).redelivered
     log = f"{deliveries.place.prefix}_quarantine/_delta_log/"
-    for item in s3.list_objects_v2(Bucket=BUCKET, Prefix=log)["Contents"]:  # as if the run had died before
+    for item in s3.list_objects_v2(Bucket=BUCKET, Prefix=log)["Contents"]:  # as if the run had died before this step
         s3.delete_object(Bucket=BUCKET, Key=item["Key"])
     assert deliveries.run(expectations=ASIDE).quarantined == 1
 
@@ -120,11 +120,11 @@ def test_rows_that_were_not_put_aside_are_put_aside_by_the_next_run(deliveries: 
     ],
     ids=str,
 )
-def test_what_may_give_other_rows_is_read_again(deliveries: Deliveries, parts: dict[str, Any]) -> None:
+def test_nondeterministic_dataset_is_read_again(deliveries: Deliveries, parts: dict[str, Any]) -> None:
     assert not deliveries.digest(**parts)
 
 
-def test_every_part_of_a_delivery_is_in_its_digest(deliveries: Deliveries, spark: "SparkSession") -> None:
+def test_digest_depends_on_every_part_of_a_delivery(deliveries: Deliveries, spark: "SparkSession") -> None:
     deliveries.deliver([1])
     table = {"format": "delta", "path": str(deliveries.place.folder / "t")}
     spark.range(1).write.format("delta").save(table["path"])
@@ -146,7 +146,7 @@ def test_every_part_of_a_delivery_is_in_its_digest(deliveries: Deliveries, spark
     assert set(before) & set(digests()) == set()
 
 
-def test_files_that_change_while_they_are_read_are_read_again(deliveries: Deliveries) -> None:
+def test_files_that_change_during_a_run_are_read_again(deliveries: Deliveries) -> None:
     def upload(now: Step) -> None:
         if now.text.startswith("Reading"):
             deliveries.touched()
@@ -155,25 +155,25 @@ def test_files_that_change_while_they_are_read_are_read_again(deliveries: Delive
     assert not deliveries.run().redelivered
 
 
-def test_files_are_listed_as_a_job_may_find_them(tmp_path: Path) -> None:
+def test_all_files_of_a_path_are_listed(tmp_path: Path) -> None:
     (tmp_path / "day").mkdir()
     for name in ("day/1.csv", "day1.csv", "day2.csv", "other.csv"):
         (tmp_path / name).write_text(name)
     (tmp_path / "linked").symlink_to(tmp_path / "day", target_is_directory=True)
 
-    def listed(path: str) -> list[str] | None:
-        found = Places().files(f"{tmp_path}/{path}")
-        return None if found is None else [name.removeprefix(f"{tmp_path}/") for name, _, _ in found]
+    def list_files(path: str) -> list[str] | None:
+        files = Places().files(f"{tmp_path}/{path}")
+        return None if files is None else [name.removeprefix(f"{tmp_path}/") for name, _, _ in files]
 
-    assert listed("day1.csv") == ["day1.csv"]
-    assert listed("day") == listed("day/") == ["day/1.csv"]
-    assert listed("linked") == ["linked/1.csv"]
-    assert set(listed("day*") or ()) >= {"day/1.csv", "day1.csv", "day2.csv"}
-    assert listed("nothing") is None
+    assert list_files("day1.csv") == ["day1.csv"]
+    assert list_files("day") == list_files("day/") == ["day/1.csv"]
+    assert list_files("linked") == ["linked/1.csv"]
+    assert set(list_files("day*") or ()) >= {"day/1.csv", "day1.csv", "day2.csv"}
+    assert list_files("nothing") is None
     assert Places().files("hdfs://host/a") is None
 
 
-def test_objects_are_known_by_their_etags(
+def test_objects_are_identified_by_their_etags(
     s3: "S3Client", place: Place, job_environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in job_environment.items():

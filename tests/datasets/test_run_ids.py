@@ -1,4 +1,4 @@
-"""A run id belongs to one dataset: jobs that are scheduled at the same time share it, and tables."""
+"""Test that scheduled datasets can share a run id and tables."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 ASIDE = [{"expect": "range", "column": "id", "max": 8, "action": "quarantine"}]
 
 
-def test_a_transaction_is_of_one_dataset_and_one_target() -> None:
+def test_transaction_ids_differ_by_dataset_and_target() -> None:
     runs = [Transaction.of_run("r", name) for name in ("", "doses", "sites")]
-    beside = [run.of_target(f"s3://b/{table}") for run in runs for table in ("t", "u")]
+    target_transactions = [run.of_target(f"s3://b/{table}") for run in runs for table in ("t", "u")]
     done = [transaction_of(name, f"s3://b/{table}", "r", done=True) for name in ("doses", "sites") for table in "tu"]
     marked = [Advance(name, "r", 1, {}, aside=True).transaction for name in ("doses", "sites")]
-    everyone = [*runs, *beside, *done, *marked]
-    assert len({one.application for one in everyone}) == len(everyone)
-    for tables in ([*runs, *beside], done):  # no table of runs is a quarantine table too
-        for one in tables:
-            assert [other for other in tables if one.made(other.user_metadata)] == [one]
+    everyone = [*runs, *target_transactions, *done, *marked]
+    assert len({item.application for item in everyone}) == len(everyone)
+    for tables in ([*runs, *target_transactions], done):  # a table of runs cannot be a quarantine table
+        for item in tables:
+            assert [metadata for metadata in tables if item.made(metadata.user_metadata)] == [item]
     again = transaction_of("doses", "s3a://b/t/", "r", done=True)
     assert again.application == transaction_of("doses", "s3://b/t", "r", done=True).application
     assert Transaction.of_run("r", "doses").of_target("s3a://b/t/") == Transaction.of_run("r", "doses").of_target(
@@ -38,40 +38,40 @@ def test_a_transaction_is_of_one_dataset_and_one_target() -> None:
     )
 
 
-def test_what_was_read_is_no_part_of_a_runs_name() -> None:
+def test_watermarks_are_not_part_of_a_transaction_of_a_run() -> None:
     first, later = (Transaction("a", 1, {"run": "r"}, delivery=digest) for digest in ("1", ""))
     assert first.made(later.user_metadata)
     assert later.made(first.user_metadata)
     assert not first.made('{"run": "other", "delivery": "1", "aside": false}')
-    assert not any(first.made(other) for other in (None, "", "text", "[1]", "3"))
+    assert not any(first.made(metadata) for metadata in (None, "", "text", "[1]", "3"))
 
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_datasets_with_one_run_id_write_into_the_same_tables(
+def test_datasets_with_the_same_run_id_write_to_the_same_tables(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     def run(name: str, ids: list[int], location: str = place.location) -> Any:
-        source = json_source(place.folder, name, [{"id": one} for one in ids], "id INT")
+        source = json_source(place.folder, name, [{"id": item} for item in ids], "id INT")
         content = dataset(location, sources={"s": source}, expectations=ASIDE, quarantine=f"{place.location}_aside")
         return build(spark, run_of({**content, "name": name}, "2026-11-26T06:00"), catalog, silent)
 
     def ids(location: str) -> list[int]:
         return sorted(row["id"] for row in spark.read.format("delta").load(location).collect())
 
-    written = [run("doses", [1, 91]), run("sites", [2, 92]), run("doses", [3, 93], f"{place.location}_other")]
-    assert [(one.repeated, one.written, one.quarantined) for one in written] == [(False, 1, 1)] * 3
+    summaries = [run("doses", [1, 91]), run("sites", [2, 92]), run("doses", [3, 93], f"{place.location}_other")]
+    assert [(item.repeated, item.written, item.quarantined) for item in summaries] == [(False, 1, 1)] * 3
     assert run("sites", [2, 92]).repeated
     assert ids(place.spark_location) == [1, 2]
     assert ids(f"{place.spark_location}_aside") == [91, 92, 93]
 
 
-def test_datasets_with_one_run_id_have_a_row_each_in_the_runs_table(
+def test_datasets_with_the_same_run_id_have_separate_rows_of_runs(
     catalog: Catalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     access = S3Access.from_environment(job_environment)
     for name, target in [("doses", "t"), ("sites", "t"), ("doses", "u"), ("doses", "t")]:
         row = {"dataset": name, "run": "r", "exit": 0, "location": f"s3://b/{target}", "began": datetime.now(UTC)}
         append(place.location, dict.fromkeys(schema().names) | row, catalog.leases, access, None)
-    found = [(one["dataset"], one["location"]) for one in rows(place.location, access)]
-    assert sorted(found) == [("doses", "s3://b/t"), ("doses", "s3://b/u"), ("sites", "s3://b/t")]
+    rows_by_run = [(item["dataset"], item["location"]) for item in rows(place.location, access)]
+    assert sorted(rows_by_run) == [("doses", "s3://b/t"), ("doses", "s3://b/u"), ("sites", "s3://b/t")]

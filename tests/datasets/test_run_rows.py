@@ -1,4 +1,4 @@
-"""The runs table: a row for what was done, once, and for each attempt that was not; written with Spark and without."""
+"""Test the table of runs: one row for a successful run, and one for each failed attempt."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_a_run_that_is_done_has_one_row_and_each_attempt_that_was_not_its_own(
+def test_successful_run_has_one_row_and_each_failure_has_its_own(
     catalog: Catalog, place: Place, access: S3Access
 ) -> None:
     with pytest.raises(NotFound, match="there is no table of runs"):
@@ -58,24 +58,24 @@ def test_a_run_that_is_done_has_one_row_and_each_attempt_that_was_not_its_own(
     for code in (3, 1, 0, 0, 0):
         append(place.location, row("a", code), catalog.leases, access, None)
     append(place.location, row("b", 0, dataset="other", message="it's"), catalog.leases, access, None)
-    assert [(one["run"], one["exit"]) for one in rows(place.location, access)] == [
+    assert [(item["run"], item["exit"]) for item in rows(place.location, access)] == [
         ("a", 3),
         ("a", 1),
         ("a", 0),
         ("b", 0),
     ]
-    assert [one["exit"] for one in rows(place.location, access, "d", failed=True)] == [3, 1]
-    assert [one["message"] for one in rows(place.location, access, "other")] == ["it's"]
+    assert [item["exit"] for item in rows(place.location, access, "d", failed=True)] == [3, 1]
+    assert [item["message"] for item in rows(place.location, access, "other")] == ["it's"]
 
 
-def test_runs_that_end_at_once_lose_no_row(catalog: Catalog, place: Place, access: S3Access) -> None:
+def test_parallel_runs_lose_no_row(catalog: Catalog, place: Place, access: S3Access) -> None:
     ids = [f"r{n % 8}" for n in range(16)]  # each twice
     with ThreadPoolExecutor(4) as several:
-        list(several.map(lambda one: append(place.location, row(one), catalog.leases, access, None), ids))
-    assert sorted(one["run"] for one in rows(place.location, access)) == sorted(set(ids))
+        list(several.map(lambda item: append(place.location, row(item), catalog.leases, access, None), ids))
+    assert sorted(item["run"] for item in rows(place.location, access)) == sorted(set(ids))
 
 
-def test_a_table_of_other_columns_takes_no_row_and_is_told(catalog: Catalog, place: Place, access: S3Access) -> None:
+def test_table_with_other_columns_is_refused(catalog: Catalog, place: Place, access: S3Access) -> None:
     write_deltalake(place.location, pa.table({"run": [1]}), storage_options=access.deltalake())
     with pytest.raises(PipelineError, match="cast"):
         append(place.location, row("a"), catalog.leases, access, None)
@@ -84,7 +84,7 @@ def test_a_table_of_other_columns_takes_no_row_and_is_told(catalog: Catalog, pla
 
 @pytest.mark.spark
 @filtered
-def test_where_deltalake_is_not_installed_spark_writes_the_same_row(
+def test_spark_writes_the_same_row_without_deltalake(
     spark: "SparkSession", catalog: Catalog, place: Place, access: S3Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = row(
@@ -95,17 +95,17 @@ def test_where_deltalake_is_not_installed_spark_writes_the_same_row(
     append(f"{place.location}/without", full, catalog.leases, access, None)
     with monkeypatch.context() as absent:
         absent.setitem(sys.modules, "deltalake", None)
-        append(place.location, full, catalog.leases, access, None)  # nobody is there to write it
+        append(place.location, full, catalog.leases, access, None)  # no deltalake and no Spark
         for _ in range(2):
             append(f"{place.location}/with", full, catalog.leases, access, spark)
         append(f"{place.location}/without", row("b"), catalog.leases, access, spark)
         append(f"{place.location}/without", full, catalog.leases, access, spark)
     assert opened(place.location, access) is None
     assert rows(f"{place.location}/with", access) == rows(f"{place.location}/without", access, "d")[:1] == [full]
-    assert [one["run"] for one in rows(f"{place.location}/without", access)] == ["a", "b"]
+    assert [item["run"] for item in rows(f"{place.location}/without", access)] == ["a", "b"]
 
 
-def test_the_table_has_a_column_for_whatever_becomes_of_a_row() -> None:
+def test_table_of_runs_has_a_column_for_each_count() -> None:
     counts = {
         "read",
         "written",
@@ -119,7 +119,7 @@ def test_the_table_has_a_column_for_whatever_becomes_of_a_row() -> None:
     ("runs", "right"),
     [("s3://b/t_runs", True), ("s3://b/t", False), ("s3a://b/t/", False), ("s3://b/t/runs", False), ("s3://b", False)],
 )
-def test_the_table_of_runs_is_not_in_another_one(runs: str, right: bool) -> None:
+def test_table_of_runs_must_be_outside_other_tables(runs: str, right: bool) -> None:
     if right:
         refuse_same(runs, {"the target": "s3://b/t"})
     else:
@@ -127,14 +127,14 @@ def test_the_table_of_runs_is_not_in_another_one(runs: str, right: bool) -> None
             refuse_same(runs, {"the target": "s3://b/t"})
 
 
-def test_rows_put_aside_do_not_go_where_runs_are() -> None:
+def test_quarantine_must_not_be_the_table_of_runs() -> None:
     content = dataset("s3://b/t", sources={"s": {"format": "json", "paths": ["s3://b/s"]}}, quarantine="s3://b/t_runs")
-    [found] = check(yaml.safe_dump(content)).mistakes
-    assert (found.field, "is the location of the table of runs" in found.message) == ("quarantine", True)
+    [mistake] = check(yaml.safe_dump(content)).mistakes
+    assert (mistake.field, "is the location of the table of runs" in mistake.message) == ("quarantine", True)
 
 
-class Told:
-    """Runs of a dataset in this process, with what each printed."""
+class RecordedRuns:
+    """Runs of a dataset in this process, with their output."""
 
     def __init__(self, place: Place, access: S3Access, capsys: pytest.CaptureFixture[str]) -> None:
         self.place, self.access, self._capsys = place, access, capsys
@@ -153,7 +153,7 @@ class Told:
 
 
 @pytest.fixture
-def told(  # noqa: PLR0917 -- fixtures are arguments
+def recorded(  # noqa: PLR0917 -- fixtures are arguments
     spark: "SparkSession",
     catalog: Catalog,
     place: Place,
@@ -161,13 +161,13 @@ def told(  # noqa: PLR0917 -- fixtures are arguments
     capsys: pytest.CaptureFixture[str],
     job_environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Told]:
-    assert spark.version  # which a run finds, and the tables of
+) -> Iterator[RecordedRuns]:
+    assert spark.version  # the job uses this session and the catalog's tables
     assert catalog
     for name, value in job_environment.items():
         monkeypatch.setenv(name, value)
-    settings.cache_clear()  # which a test before may have asked for
-    yield Told(place, access, capsys)
+    settings.cache_clear()  # an earlier test may have filled it
+    yield RecordedRuns(place, access, capsys)
     settings.cache_clear()
 
 
@@ -176,19 +176,19 @@ MERGE = {"write": {"mode": "merge", "keys": ["id"]}}
 
 @pytest.mark.spark
 @filtered
-def test_each_run_has_a_row_with_what_came_of_it(told: Told) -> None:
+def test_each_run_has_a_row_with_its_result(recorded: RecordedRuns) -> None:
     rules: list[dict[str, Any]] = [
         {"expect": "range", "column": "id", "max": 8, "action": "drop", "at_most": "1 row"},
         {"expect": "range", "name": "low", "column": "id", "min": 2, "action": "warn"},
     ]
-    told.put([1, 2, 3, 9], expectations=rules, **MERGE)
-    code, events = told.run("first")
+    recorded.put([1, 2, 3, 9], expectations=rules, **MERGE)
+    code, events = recorded.run("first")
     assert (code, events[-1]["event"]) == (0, "done"), events
-    [first] = told.rows()
+    [first] = recorded.rows()
     assert {name: first[name] for name in ("dataset", "run", "location", "exit", "message", "repeated")} == {
         "dataset": "tried",
         "run": "first",
-        "location": told.place.location,
+        "location": recorded.place.location,
         "exit": 0,
         "message": None,
         "repeated": False,
@@ -200,114 +200,114 @@ def test_each_run_has_a_row_with_what_came_of_it(told: Told) -> None:
         {"name": "range_id", "action": "drop", "at_most": "1 row", "failing": 1, "met": False},
         {"name": "low", "action": "warn", "at_most": None, "failing": 1, "met": False},
     ]
-    assert {"starting", "reading", "writing"} <= {one["phase"] for one in first["phases"]}
-    assert sum(one["seconds"] for one in first["phases"]) <= first["seconds"]
+    assert {"starting", "reading", "writing"} <= {item["phase"] for item in first["phases"]}
+    assert sum(item["seconds"] for item in first["phases"]) <= first["seconds"]
 
-    assert told.run("first")[0] == 0
-    assert told.rows() == [first]
+    assert recorded.run("first")[0] == 0
+    assert recorded.rows() == [first]
 
-    told.put([1, 2, 9, 10], expectations=rules, **MERGE)
-    assert told.run("second")[0] == 3
-    [_, refused] = told.rows()
+    recorded.put([1, 2, 9, 10], expectations=rules, **MERGE)
+    assert recorded.run("second")[0] == 3
+    [_, refused] = recorded.rows()
     assert (refused["exit"], refused["version_after"]) == (3, refused["version_before"])
     assert refused["message"].endswith(
         ": expectations[0]: expectations failed, nothing was written: range_id (2 of 4 rows, at most 1 row)."
     )
-    assert [one["failing"] for one in refused["expectations"]] == [2, 1]
+    assert [item["failing"] for item in refused["expectations"]] == [2, 1]
     assert refused["rows_written"] is None
 
-    told.put([1, 2, 7], expectations=rules, **MERGE)
-    assert told.run("second")[0] == 0
-    assert [(one["run"], one["exit"]) for one in told.rows()] == [("first", 0), ("second", 3), ("second", 0)]
+    recorded.put([1, 2, 7], expectations=rules, **MERGE)
+    assert recorded.run("second")[0] == 0
+    assert [(item["run"], item["exit"]) for item in recorded.rows()] == [("first", 0), ("second", 3), ("second", 0)]
 
 
 @pytest.mark.spark
 @filtered
-def test_a_row_that_was_not_written_is_made_good_by_repeating_the_run(
-    spark: "SparkSession", catalog: Catalog, told: Told
+def test_missing_row_is_written_by_repeating_the_run(
+    spark: "SparkSession", catalog: Catalog, recorded: RecordedRuns
 ) -> None:
-    told.put([1])
-    content = yaml.safe_load(told.file.read_text())
-    build(spark, run_of(content, "killed"), catalog, silent)  # and dies before its row
-    assert told.run("killed")[0] == 0
-    assert told.run("killed")[0] == 0
-    [only] = told.rows()
+    recorded.put([1])
+    content = yaml.safe_load(recorded.file.read_text())
+    build(spark, run_of(content, "killed"), catalog, silent)  # as if the run had died before writing its row
+    assert recorded.run("killed")[0] == 0
+    assert recorded.run("killed")[0] == 0
+    [only] = recorded.rows()
     assert (only["repeated"], only["exit"], only["version_after"], only["rows_written"]) == (True, 0, 0, None)
 
 
 @pytest.mark.spark
 @filtered
-def test_a_table_of_runs_that_cannot_be_written_is_told_and_undoes_nothing(told: Told) -> None:
-    told.put([1])
-    code, events = told.run("a", "--runs=s3://no-such-lake/runs")
+def test_unwritable_table_of_runs_is_reported_and_the_rows_stay(recorded: RecordedRuns) -> None:
+    recorded.put([1])
+    code, events = recorded.run("a", "--runs=s3://no-such-lake/runs")
     assert (code, events[-1]["event"], events[-1]["version"]) == (0, "done", 0)
     [failed] = [event for event in events if event["event"] == "step" and event["failed"]]
     assert failed["step"] == "Recording the run in s3://no-such-lake/runs"
     assert "not done: " in failed["detail"]
-    code, events = told.run("b", f"--runs={told.place.location}/runs")
+    code, events = recorded.run("b", f"--runs={recorded.place.location}/runs")
     assert (code, events[-1]["event"]) == (1, "failed")
     assert "a table of its own" in events[-1]["message"]
 
 
-def said(word: str) -> dict[str, Any]:
-    return {**MERGE, "steps": [{"view": "told", "sql": "SELECT id, 'word' AS said FROM s".replace("word", word)}]}
+def step_with(value: str) -> dict[str, Any]:
+    return {**MERGE, "steps": [{"view": "told", "sql": "SELECT id, 'word' AS said FROM s".replace("word", value)}]}
 
 
 @pytest.mark.spark
 @filtered
-def test_a_run_that_had_nothing_to_commit_is_known_by_its_row(spark: "SparkSession", told: Told) -> None:
-    def delivered(run_id: str, word: str) -> tuple[Any, ...]:
-        told.put([1, 2], **said(word))
-        code, events = told.run(run_id)
+def test_run_without_a_commit_is_recognized_by_its_row(spark: "SparkSession", recorded: RecordedRuns) -> None:
+    def delivered(run_id: str, value: str) -> tuple[Any, ...]:
+        recorded.put([1, 2], **step_with(value))
+        code, events = recorded.run(run_id)
         assert code == 0, events
-        one: Any = spark.read.format("delta").load(told.place.spark_location).first()
-        return one["said"], *(events[-1][name] for name in ("version", "committed", "repeated", "unchanged"))
+        item: Any = spark.read.format("delta").load(recorded.place.spark_location).first()
+        return item["said"], *(events[-1][name] for name in ("version", "committed", "repeated", "unchanged"))
 
     assert delivered("a", "old") == ("old", 0, True, False, 0)
     assert delivered("b", "old") == ("old", 0, False, False, 2)
     assert delivered("c", "new") == ("new", 1, True, False, 0)
-    # Done before what is there now: its rows must not come back.
+    # The table has newer rows now. Run b is done, so its rows must not return.
     assert delivered("b", "old") == ("new", 1, False, True, 0)
-    rows = told.rows()
-    assert [(one["run"], one["version_before"], one["version_after"]) for one in rows] == [
+    rows = recorded.rows()
+    assert [(item["run"], item["version_before"], item["version_after"]) for item in rows] == [
         ("a", None, 0),
         ("b", 0, 0),
         ("c", 0, 1),
     ]
     assert (rows[1]["rows_written"], rows[1]["rows_unchanged"], rows[1]["exit"]) == (0, 2, 0)
-    # Another table has nothing of that run.
-    place = told.place
-    told.place = Place(f"{place.location}_other", f"{place.prefix}_other", place.folder)
+    # In another table, run b is not done.
+    place = recorded.place
+    recorded.place = Place(f"{place.location}_other", f"{place.prefix}_other", place.folder)
     runs = f"--runs={place.location}_runs"
-    told.put([1], **said("first"))
-    assert told.run("d", runs)[0] == 0
-    told.put([1], **said("again"))
-    code, events = told.run("b", runs)
+    recorded.put([1], **step_with("first"))
+    assert recorded.run("d", runs)[0] == 0
+    recorded.put([1], **step_with("again"))
+    code, events = recorded.run("b", runs)
     assert (code, events[-1]["repeated"], events[-1]["written"]) == (0, False, 1)
 
 
 @pytest.mark.spark
 @filtered
-def test_a_run_that_only_its_row_knows_is_not_done_without_it(spark: "SparkSession", told: Told) -> None:
-    told.put([1], **MERGE)
-    assert told.run("a")[0] == 0
-    code, events = told.run("b", "--runs=s3://no-such-lake/runs")
+def test_run_without_a_commit_fails_without_its_row(spark: "SparkSession", recorded: RecordedRuns) -> None:
+    recorded.put([1], **MERGE)
+    assert recorded.run("a")[0] == 0
+    code, events = recorded.run("b", "--runs=s3://no-such-lake/runs")
     assert code == 1
     assert "the table of runs s3://no-such-lake/runs cannot be read" in events[-1]["message"]
-    runs = f"delta.`{told.place.spark_location}_runs`"
+    runs = f"delta.`{recorded.place.spark_location}_runs`"
     spark.sql(f"ALTER TABLE {runs} ADD CONSTRAINT no_b CHECK (run <> 'b')")
-    code, events = told.run("b")
+    code, events = recorded.run("b")
     assert (code, events[-1]["event"]) == (5, "failed"), events[-1]
-    assert f"the run's row in {told.place.location}_runs" in events[-1]["message"]
+    assert f"the run's row in {recorded.place.location}_runs" in events[-1]["message"]
     assert "run it again with --run-id b" in events[-1]["message"]
     spark.sql(f"ALTER TABLE {runs} DROP CONSTRAINT no_b")
-    assert told.run("b")[0] == 0
+    assert recorded.run("b")[0] == 0
 
 
 @pytest.mark.spark
 @filtered
-def test_a_dry_run_has_no_row(told: Told) -> None:
-    told.put([1])
-    assert told.run("a", "--dry-run")[0] == 0
+def test_dry_run_has_no_row(recorded: RecordedRuns) -> None:
+    recorded.put([1])
+    assert recorded.run("a", "--dry-run")[0] == 0
     with pytest.raises(NotFound):
-        told.rows()
+        recorded.rows()

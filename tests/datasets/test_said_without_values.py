@@ -1,4 +1,4 @@
-"""What a run says of rows that it cannot read or write: file, column, condition, and no value unless asked for."""
+"""Test that messages about rows show file, column and condition, and values only with --show-values."""
 
 import gzip
 import json
@@ -34,9 +34,9 @@ Source = Callable[["SparkSession", Path], dict[str, Any]]
 
 
 def rows(spark: "SparkSession", folder: Path) -> dict[str, Any]:
-    """One row, whose name and number nobody may read in a message."""
-    found = spark.sql(f"SELECT 1 AS id, '{NAME}' AS name, {NUMBER}L AS number")
-    found.coalesce(1).write.parquet(str(folder / "rows"))
+    """Return a row whose name and number no message may contain."""
+    row = spark.sql(f"SELECT 1 AS id, '{NAME}' AS name, {NUMBER}L AS number")
+    row.coalesce(1).write.parquet(str(folder / "rows"))
     return {"format": "parquet", "paths": [str(folder / "rows")]}
 
 
@@ -49,8 +49,8 @@ def half_a_parquet_file(spark: "SparkSession", folder: Path) -> dict[str, Any]:
 
 
 def half_a_gzip(_: "SparkSession", folder: Path) -> dict[str, Any]:
-    whole = gzip.compress(("id,name\n" + "".join(f"{n},{NAME} {n * n}\n" for n in range(1, 5000))).encode())
-    (folder / "half.csv.gz").write_bytes(whole[: len(whole) // 2])
+    compressed = gzip.compress(("id,name\n" + "".join(f"{n},{NAME} {n * n}\n" for n in range(1, 5000))).encode())
+    (folder / "half.csv.gz").write_bytes(compressed[: len(compressed) // 2])
     return {"format": "csv", "paths": [str(folder / "half.csv.gz")], "schema": "id INT, name STRING"}
 
 
@@ -119,7 +119,7 @@ WITHOUT_VALUES = {
     *("overflow of a sum", "overflow of a product", "division", "half a Parquet file", "half a gzip file"),
     *("column without nulls", "CSV of another type", "CSV line too long", "JSON that is none", "JSON of another type"),
 }
-"""In these Spark itself says none."""
+"""Cases in which Spark's own message has no values."""
 
 
 @pytest.fixture(scope="module")
@@ -138,16 +138,16 @@ def one_row(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def logged(spark: "SparkSession") -> Iterator[Callable[[], str]]:
-    """What the loggers of the JVM print, by the configuration that jobs have."""
+    """Capture the logs of the JVM, with the configuration of jobs."""
     jvm: Any = spark.sparkContext._jvm
-    written = jvm.java.io.StringWriter()
+    writer = jvm.java.io.StringWriter()
     appender = jvm.org.apache.logging.log4j.core.appender.WriterAppender.newBuilder()
-    appender = appender.setName("tests").setTarget(written).build()
+    appender = appender.setName("tests").setTarget(writer).build()
     appender.start()
     context = jvm.org.apache.logging.log4j.LogManager.getContext(False)  # noqa: FBT003 -- a value
     context.getConfiguration().getRootLogger().addAppender(appender, None, None)
     context.updateLoggers()
-    yield written.toString
+    yield writer.toString
     context.getConfiguration().getRootLogger().removeAppender("tests")
     context.updateLoggers()
 
@@ -156,8 +156,8 @@ def tells_values(*texts: str) -> bool:
     return any(part in text for text in texts for part in (*NAME.split("-"), str(NUMBER)))
 
 
-def said(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], **how: bool) -> str:
-    """Return all that a job prints that ends with this."""
+def printed(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], **how: bool) -> str:
+    """Return the output of a job that fails with this error."""
 
     def job(_: Progress, __: Tell) -> None:
         raise refusal
@@ -168,18 +168,18 @@ def said(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], **how: bool)
 
 
 def judge(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], logged: Callable[[], str], case: str) -> None:
-    told, event = said(refusal, capsys), said(refusal, capsys, as_json=True)
-    assert refusal.message in told
+    output, event = printed(refusal, capsys), printed(refusal, capsys, as_json=True)
+    assert refusal.message in output
     assert json.loads(event.splitlines()[0])["message"] == refusal.message
-    assert not tells_values(told, event, logged())
-    assert ("--show-values" in told) is ("..." in refusal.message)
-    shown = said(refusal, capsys, show_values=True)
-    assert shown.startswith(f"error: {refusal.message}")
-    assert tells_values(shown) is (case not in WITHOUT_VALUES)
+    assert not tells_values(output, event, logged())
+    assert ("--show-values" in output) is ("..." in refusal.message)
+    complete = printed(refusal, capsys, show_values=True)
+    assert complete.startswith(f"error: {refusal.message}")
+    assert tells_values(complete) is (case not in WITHOUT_VALUES)
 
 
 @pytest.mark.parametrize("case", EXPRESSIONS)
-def test_a_step_that_fails_tells_its_condition_and_no_value_unless_asked(
+def test_failed_step_shows_its_condition_without_values_by_default(
     one_row: "DataFrame",
     logged: Callable[[], str],
     capsys: pytest.CaptureFixture[str],
@@ -193,7 +193,7 @@ def test_a_step_that_fails_tells_its_condition_and_no_value_unless_asked(
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_run_that_fails_tells_file_or_column_and_no_value_unless_asked(  # noqa: PLR0917 -- pytest passes by name
+def test_failed_run_shows_file_or_column_without_values_by_default(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
     catalog: Catalog,
     tmp_path: Path,
@@ -209,7 +209,7 @@ def test_a_run_that_fails_tells_file_or_column_and_no_value_unless_asked(  # noq
     judge(refusal.value, capsys, logged, case)
 
 
-def test_a_stream_that_fails_tells_its_condition_and_no_value_unless_asked(
+def test_failed_stream_shows_its_condition_without_values_by_default(
     spark: "SparkSession",
     catalog: Catalog,
     place: Place,
@@ -228,49 +228,49 @@ def test_a_stream_that_fails_tells_its_condition_and_no_value_unless_asked(
     judge(refusal.value, capsys, logged, "stream")
 
 
-def test_words_of_ours_that_end_a_query_are_told(one_row: "DataFrame") -> None:
+def test_messages_of_our_own_are_shown(one_row: "DataFrame") -> None:
     with pytest.raises(PipelineError, match=r"^a state is late$"), refusals():
         one_row.selectExpr(f"CAST({raised('a state is late')} AS STRING)").collect()
 
 
-def test_what_nothing_foresaw_tells_its_place_and_not_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unexpected_error_shows_its_position_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
     def job(_: Progress, __: Tell) -> None:
         raise ValueError(NAME)
 
     assert conduct(job, as_json=False, stopped="") == 1
-    told = capsys.readouterr().err
-    assert "raise ValueError(NAME)" in told
-    assert told.endswith("error: ValueError: ...\n(... may be values of rows: --show-values shows all that was said)\n")
+    output = capsys.readouterr().err
+    assert "raise ValueError(NAME)" in output
+    assert output.endswith(
+        "error: ValueError: ...\n(... may be values of rows: --show-values shows all that was said)\n"
+    )
     with pytest.raises(ValueError, match=NAME):
         conduct(job, as_json=False, stopped="", show_values=True)
 
 
-def test_what_spark_refuses_outside_of_a_run_is_told_without_values(
-    one_row: "DataFrame", capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_of_spark_outside_a_run_have_no_values(one_row: "DataFrame", capsys: pytest.CaptureFixture[str]) -> None:
     def job(_: Progress, __: Tell) -> None:
         one_row.selectExpr("CAST(name AS INT)").collect()
 
     assert conduct(job, as_json=False, stopped="") == 1
-    told = capsys.readouterr().err
-    assert told.startswith("error: [CAST_INVALID_INPUT] ")
-    assert not tells_values(told)
+    output = capsys.readouterr().err
+    assert output.startswith("error: [CAST_INVALID_INPUT] ")
+    assert not tells_values(output)
 
 
-def test_the_loggers_of_the_jvm_are_heard_here(spark: "SparkSession", logged: Callable[[], str]) -> None:
+def test_fixture_captures_logs_of_the_jvm(spark: "SparkSession", logged: Callable[[], str]) -> None:
     jvm: Any = spark.sparkContext._jvm
     jvm.org.apache.logging.log4j.LogManager.getLogger("of.somebody.else").error("heard")
     assert "heard" in logged()
 
 
-def test_parameters_that_are_told_are_those_of_conditions(spark: "SparkSession") -> None:
+def test_shown_parameters_are_those_of_error_conditions(spark: "SparkSession") -> None:
     jvm: Any = spark.sparkContext._jvm
     loader = jvm.org.apache.spark.util.Utils.getSparkClassLoader()
     files = ("error/error-conditions.json", "error/delta-error-classes.json")
     texts = [bytes(loader.getResource(file).openStream().readAllBytes()).decode() for file in files]
-    known = set(re.findall(r"<(\w+)>", "".join(texts)))
-    told = TOLD.pattern.replace("\\", "").split("|")
-    assert {name.rpartition(".")[2] for name in told} <= known
-    assert {name.rpartition(".")[0] for name in told if "." in name} <= {
+    parameters = set(re.findall(r"<(\w+)>", "".join(texts)))
+    shown_names = TOLD.pattern.replace("\\", "").split("|")
+    assert {name.rpartition(".")[2] for name in shown_names} <= parameters
+    assert {name.rpartition(".")[0] for name in shown_names if "." in name} <= {
         condition for text in texts for condition in json.loads(text)
     }

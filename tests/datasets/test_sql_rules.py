@@ -1,4 +1,4 @@
-"""The SQL of steps, `publish --sql` and views: what reaches beyond its tables is refused, and queries are answered."""
+"""Test SQL of steps, `publish --sql` and views: queries work, and reads beyond their tables are refused."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -69,7 +69,7 @@ COMMANDS = (
     "SELECT sum(a) OVER w FROM source WINDOW w AS (ORDER BY EXISTS (RUNS))",
     "FROM source |> EXTEND (RUNS) AS c",
 )
-"""What writes, runs programs, or changes or tells of the session."""
+"""Statements that write, run programs, or change or show the session."""
 
 BEYOND = (
     "SELECT * FROM default.kept",
@@ -115,7 +115,7 @@ BEYOND = (
     "SELECT a FROM source; SELECT a FROM source",
     "SELECT a FROM source; DROP VIEW source",
 )
-"""What reads more than its tables: other tables, files, the machine, the session; or is more than one statement."""
+"""Queries that read other tables, files, the machine or the session, and multiple statements."""
 
 QUERIES = (
     "SELECT a FROM source",
@@ -145,12 +145,12 @@ QUERIES_OF_STEPS = (
     "SELECT IDENTIFIER('a') FROM IDENTIFIER('sour' || 'ce') TABLESAMPLE (1 ROWS)",
     "SELECT a, current_user() AS u FROM source",
 )
-"""What a view is refused because a refresh is to find its tables, and the same rows each time."""
+"""Queries that a view refuses, because a refresh must find its tables, and the same rows each time."""
 
 DOORS = ("a dataset", "publish --sql", "a view")
 
 
-def answered(door: str, session: "SparkSession", folder: Path, sql: str) -> "DataFrame":
+def run_query(door: str, session: "SparkSession", folder: Path, sql: str) -> "DataFrame":
     rows = session.range(1, 2).selectExpr("id AS a")
     match door:
         case "a dataset":
@@ -165,7 +165,7 @@ def answered(door: str, session: "SparkSession", folder: Path, sql: str) -> "Dat
 
 @pytest.fixture(scope="module")
 def folder(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Make what no SQL may read or change: a file, a table by its path, and by its name in the session's catalog."""
+    """Create a file and a table that no SQL may read or change."""
     folder = tmp_path_factory.mktemp("beyond")
     (folder / "kept").write_text("secret")
     fed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
@@ -184,36 +184,36 @@ def session(spark: "SparkSession") -> "SparkSession":
 
 
 @pytest.mark.parametrize("text", [*COMMANDS, *BEYOND])
-def test_nothing_runs_and_nothing_beyond_the_tables_is_read(
+def test_commands_and_reads_beyond_the_tables_are_refused(
     session: "SparkSession", folder: Path, tmp_path: Path, text: str
 ) -> None:
     for door in DOORS:
         with pytest.raises((DeltaicError, AnalysisException)) as refusal:
-            answered(door, session, tmp_path, text.replace("RUNS", RUNS).replace("FOLDER", str(folder)))
-        told = str(refusal.value)
-        assert "secret" not in told
+            run_query(door, session, tmp_path, text.replace("RUNS", RUNS).replace("FOLDER", str(folder)))
+        message = str(refusal.value)
+        assert "secret" not in message
         if text in COMMANDS and door != "a view":
-            assert "nothing that writes" in told, door
+            assert "nothing that writes" in message, door
     assert sorted(path.name for path in folder.iterdir()) == ["kept", "table"]
     assert (folder / "kept").read_text() == "secret"
     assert [row["a"] for row in session.table("source").collect()] == [1]
 
 
 @pytest.mark.parametrize("text", QUERIES)
-def test_what_a_query_may_be_is_answered(session: "SparkSession", tmp_path: Path, text: str) -> None:
+def test_allowed_queries_return_rows(session: "SparkSession", tmp_path: Path, text: str) -> None:
     for door in DOORS:
-        assert len(answered(door, session, tmp_path, text).collect()) == 1, door
+        assert len(run_query(door, session, tmp_path, text).collect()) == 1, door
 
 
 @pytest.mark.parametrize("text", QUERIES_OF_STEPS)
-def test_what_a_step_may_say_and_a_view_may_not(session: "SparkSession", tmp_path: Path, text: str) -> None:
+def test_queries_only_for_steps_are_refused_in_views(session: "SparkSession", tmp_path: Path, text: str) -> None:
     for door in DOORS[:2]:
-        assert len(answered(door, session, tmp_path, text).collect()) == 1, door
+        assert len(run_query(door, session, tmp_path, text).collect()) == 1, door
     with pytest.raises(DeltaicError):
-        answered("a view", session, tmp_path, text)
+        run_query("a view", session, tmp_path, text)
 
 
-def test_a_view_is_judged_by_spark_too_as_its_parser_may_read_otherwise(session: "SparkSession", folder: Path) -> None:
+def test_view_is_checked_by_spark_too(session: "SparkSession", folder: Path) -> None:
     assert folder.exists()
     forged = replace(read_sql("SELECT a FROM source"), parts=("SELECT a FROM default.kept",))
     with pytest.raises(PipelineError, match="no source and no step"):
@@ -223,7 +223,7 @@ def test_a_view_is_judged_by_spark_too_as_its_parser_may_read_otherwise(session:
 QUERY = "a IN (SELECT a FROM default.kept)"
 
 
-def test_a_condition_reads_the_row_alone(session: "SparkSession", folder: Path, tmp_path: Path) -> None:
+def test_conditions_cannot_contain_queries(session: "SparkSession", folder: Path, tmp_path: Path) -> None:
     source = json_source(tmp_path, "rows", [{"a": 1}], "a BIGINT")
 
     def refused(**parts: Any) -> None:

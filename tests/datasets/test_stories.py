@@ -1,8 +1,8 @@
-"""Datasets day by day, with whatever goes wrong: tables, quarantine, counts and feeds are those of plain Python.
+"""Test random deliveries with failures: tables, quarantine, counts and feeds agree with plain Python.
 
-A plain table, a filtered one and a view of it are read by recipients through the published client after every run; a
-feed is compared row by row with the difference of the versions. Two stories where `DELTAIC_LONG` is set;
-`DELTAIC_STORIES=300` tells as many, from the seed `DELTAIC_STORY_SEED` on.
+After every run, recipients read the table, a filtered table and a view with the published client, and change feeds are
+compared with the difference of the versions. `DELTAIC_LONG` runs two stories. `DELTAIC_STORIES=300` runs 300, from the
+seed `DELTAIC_STORY_SEED` on.
 """
 
 import csv
@@ -54,22 +54,22 @@ pytestmark = [
     ),
 ]
 
-TOLD = int(os.environ.get("DELTAIC_STORIES", "2"))
+STORIES = int(os.environ.get("DELTAIC_STORIES", "2"))
 FIRST_SEED = int(os.environ.get("DELTAIC_STORY_SEED", "1"))
 FED = ("_change_type", "_commit_version", "_commit_timestamp")
-GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
+GAINED, REMOVED = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass
 class Server:
-    """The gateway over the embedded AWS that Spark writes to; jobs reach it through a proxy that can let them die."""
+    """The gateway over the embedded AWS; jobs use a proxy that can simulate their death."""
 
     spark: "SparkSession"
     admin: CatalogAdmin
     leases: Leases
     catalog: Catalog
     mortal: Catalog
-    """The same catalog behind the proxy."""
+    """The catalog behind the proxy."""
 
     proxy: Proxy
     endpoint: str
@@ -78,11 +78,11 @@ class Server:
 
 @dataclass
 class Reader:
-    """A recipient: what she reads, and what she must have read at each version."""
+    """A recipient, with the rows that she must have read at each version."""
 
     url: str
     site: str | None
-    """She sees the rows of this site; all if it is None."""
+    """The recipient reads the rows of this site; None for all rows."""
 
     versions: dict[int, Rows] = field(default_factory=dict)
 
@@ -92,7 +92,7 @@ class Reader:
 
 @dataclass
 class Play:
-    """One story as it is played: a dataset, its table shared with two recipients, and a view of it with two others."""
+    """A story with its table, shared with two recipients, and a view for two others."""
 
     server: Server
     story: Story
@@ -106,7 +106,7 @@ class Play:
         return f"s3://stories/{self.name}"
 
     def open(self) -> None:
-        """Make shares and recipients; one reader of the table gets the rows of a site where it is partitioned."""
+        """Create shares and recipients; in a partitioned table, one recipient gets the rows of one site."""
         admin = self.server.admin
         for share in (self.name, f"{self.name}_v"):
             admin.shares.create(share)
@@ -141,10 +141,10 @@ class Play:
         return Reader(f"{file}#{share}.d.t", site)
 
     def run(self, number: int, delivery: Delivery, more: str = "") -> RunSummary:
-        """Run the dataset over one delivery; one that is to die is started again by its id, as its provider would."""
+        """Run the dataset over a delivery; a killed run is repeated with its id."""
         suffix = self.story.format
         options = write_file(delivery, suffix, self.folder / f"day{number}.{suffix}")
-        os.utime(self.folder / f"day{number}.{suffix}", ns=(number, number))  # the same file as before
+        os.utime(self.folder / f"day{number}.{suffix}", ns=(number, number))  # the file of the first attempt
         keyed = {"keys": ["id"]} if self.story.keyed else {}
         states = {"at": "at"} if self.story.mode == "scd2" else {}
         deletes = {"delete_when": "op = 'D'"} if self.story.deletes else {}
@@ -167,7 +167,7 @@ class Play:
                     "evolve_schema": self.story.evolves,
                     "partition_by": ["site"] if self.story.partitioned else [],
                 },
-                expectations=[dict(one.said) for one in self.story.expected],
+                expectations=[dict(item.fields) for item in self.story.expected],
             ),
             f"day-{number}{more}",
         )
@@ -178,7 +178,7 @@ class Play:
         return build(self.server.spark, run, self.server.catalog, silent)
 
     def _bury(self) -> None:
-        """Forget what the dead held, as the end of its process and of its leases would."""
+        """Release locks and state of the dead job, as the end of its process and its leases would."""
         for place in (self.location, f"{self.location}_quarantine"):
             lease = held_lease(self.server.leases, place)
             if lease is not None:
@@ -187,18 +187,18 @@ class Play:
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
     def check_quarantine(self) -> None:
-        """Compare what is put aside, as deltalake reads it; the table itself is read by recipients."""
+        """Compare the quarantine table, read by deltalake; recipients read the table itself."""
         if not self.story.aside:
             return
         options = {**self.server.environment, "AWS_ALLOW_HTTP": "true"}
-        held = DeltaTable(f"{self.location}_quarantine", storage_options=options).to_pandas()
+        quarantined = DeltaTable(f"{self.location}_quarantine", storage_options=options).to_pandas()
         names = {*COLUMNS, OP, "extra", "_raw"}
         rows = [
             {**{name: value for name, value in row.items() if name in names}, "reasons": tuple(sorted(row["_reasons"]))}
-            for row in plain(held)
+            for row in plain_rows(quarantined)
         ]
-        expected = [{**row, "reasons": tuple(sorted(why))} for row, why in self.story.aside]
-        if self.story.format == "csv":  # the row is written as CSV again, with quotes only where they are needed
+        expected = [{**row, "reasons": tuple(sorted(reasons))} for row, reasons in self.story.aside]
+        if self.story.format == "csv":  # Spark writes the row as CSV with quotes only where necessary
             for row in (*rows, *expected):
                 if row.get("_raw") is not None:
                     row["_raw"] = tuple(next(csv.reader([row["_raw"]], delimiter=";")))
@@ -207,18 +207,18 @@ class Play:
     def check_readers(self) -> None:
         keys = ("id", "valid_from") if self.story.mode == "scd2" else ("id",)
         for reader in self.readers.values():
-            # A merge that updates rows on both sides of a filter is told to who sees one side as whole files.
+            # If a merge updates rows on both sides of a filter, recipients of one side get complete files.
             exact = self.story.keyed and reader.site is None
             self._check(reader, reader.sees(self.story.table), keys, exact=exact)
 
     def check_viewers(self) -> None:
-        shown = [row for row in self.story.table if row.get("is_current", True)]
-        shown = [{name: row[name] for name in ("id", "site", "dose", "note")} for row in shown]
+        current = [row for row in self.story.table if row.get("is_current", True)]
+        current = [{name: row[name] for name in ("id", "site", "dose", "note")} for row in current]
         for reader in self.viewers.values():
-            self._check(reader, reader.sees(shown), ("id",) if self.story.keyed else (), exact=True)
+            self._check(reader, reader.sees(current), ("id",) if self.story.keyed else (), exact=True)
 
     def _check(self, reader: Reader, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], *, exact: bool) -> None:
-        told = f"{self.story}, {reader.url.partition('#')[0].rpartition('/')[2]}"
+        description = f"{self.story}, {reader.url.partition('#')[0].rpartition('/')[2]}"
         after = counted(rows)
         latest = (
             delta_sharing.SharingClient(reader.url.partition("#")[0])
@@ -226,22 +226,31 @@ class Play:
             .delta_table_version
         )
         for delta in (False, True):
-            assert counted(plain(delta_sharing.load_as_pandas(reader.url, use_delta_format=delta))) == after, told
-        known = max(reader.versions, default=-1)
-        before = reader.versions.get(known, Counter())
+            assert counted(plain_rows(delta_sharing.load_as_pandas(reader.url, use_delta_format=delta))) == after, (
+                description
+            )
+        last_read = max(reader.versions, default=-1)
+        before = reader.versions.get(last_read, Counter())
         reader.versions[latest] = after
-        if latest == known:
-            assert before == after, told
+        if latest == last_read:
+            assert before == after, description
             return
-        if known < 0:
+        if last_read < 0:
             return
         for delta in (False, True):
-            feed = plain(
+            feed = plain_rows(
                 delta_sharing.load_table_changes_as_pandas(
-                    reader.url, starting_version=known + 1, ending_version=latest, use_delta_format=delta
+                    reader.url, starting_version=last_read + 1, ending_version=latest, use_delta_format=delta
                 )
             )
-            check_feed(feed, before, after, keys, exact=exact, told=f"{told}, versions {known + 1} to {latest}")
+            check_feed(
+                feed,
+                before,
+                after,
+                keys,
+                exact=exact,
+                description=f"{description}, versions {last_read + 1} to {latest}",
+            )
 
 
 def _table(url: str) -> delta_sharing.protocol.Table:
@@ -250,35 +259,35 @@ def _table(url: str) -> delta_sharing.protocol.Table:
 
 
 def check_feed(
-    feed: Sequence[Mapping[str, Any]], before: Rows, after: Rows, keys: Sequence[str], *, exact: bool, told: str
+    feed: Sequence[Mapping[str, Any]], before: Rows, after: Rows, keys: Sequence[str], *, exact: bool, description: str
 ) -> None:
     """Compare a feed with the difference of two versions.
 
-    `exact`: no row is told as lost and gained again, and one whose keys stay is an update. Of equal copies some may be
-    lost by taking all and giving the rest back.
+    With `exact`, the feed deletes and inserts no identical row, and a row with unchanged keys is an update. If some of
+    several equal rows are removed, the feed may delete all of them and insert the rest again.
     """
 
     def those(*kinds: str) -> Rows:
         chosen = [row for row in feed if row["_change_type"] in kinds]
         return counted({name: row[name] for name in row if name not in FED} for row in chosen)
 
-    gained, lost = those(*GAINED), those(*LOST)
+    gained, removed = those(*GAINED), those(*REMOVED)
     state = Counter(before)
-    state.subtract(lost)
-    assert min(state.values(), default=0) >= 0, f"{told}: rows are lost that were not there: {lost - before}"
+    state.subtract(removed)
+    assert min(state.values(), default=0) >= 0, f"{description}: rows are lost that were not there: {removed - before}"
     state.update(gained)
-    assert +state == after, f"{told}: not by the feed {after - state}, only by the feed {state - after}"
+    assert +state == after, f"{description}: not by the feed {after - state}, only by the feed {state - after}"
     if not exact:
         return
-    for row in gained.keys() & lost.keys():
-        assert not keys, f"{told}: a row is lost and gained again: {row}"
-        assert (before[row], after[row]) == (lost[row], gained[row]), f"{told}: {row}"
+    for row in gained.keys() & removed.keys():
+        assert not keys, f"{description}: a row is lost and gained again: {row}"
+        assert (before[row], after[row]) == (removed[row], gained[row]), f"{description}: {row}"
     if keys:
-        gained_keys, lost_keys = ({_key(row, keys) for row in rows} for rows in (gained, lost))
+        gained_keys, lost_keys = ({_key(row, keys) for row in rows} for rows in (gained, removed))
         updated = {_key(row, keys) for row in those("update_preimage", "update_postimage")}
-        assert updated == gained_keys & lost_keys, f"{told}: updates are told of {updated}"
+        assert updated == gained_keys & lost_keys, f"{description}: updates are told of {updated}"
         divided = {_key(row, keys) for row in those("insert", "delete")}
-        assert divided == gained_keys ^ lost_keys, f"{told}: inserted and deleted are {divided}"
+        assert divided == gained_keys ^ lost_keys, f"{description}: inserted and deleted are {divided}"
 
 
 def _key(row: tuple[tuple[str, Any], ...], keys: Sequence[str]) -> tuple[Any, ...]:
@@ -286,19 +295,19 @@ def _key(row: tuple[tuple[str, Any], ...], keys: Sequence[str]) -> tuple[Any, ..
     return tuple(values.get(key) for key in keys)
 
 
-def plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a frame's rows as plain values: integers beside nulls are doubles there, and times may have a zone."""
+def plain_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return a frame's rows as plain values; pandas turns integers with nulls into doubles."""
 
-    def value(one: Any) -> Any:
-        if one is None or one is pd.NaT or (isinstance(one, float) and one != one):  # noqa: PLR0124 -- NaN
+    def value(item: Any) -> Any:
+        if item is None or item is pd.NaT or (isinstance(item, float) and item != item):  # noqa: PLR0124 -- NaN
             return None
-        if isinstance(one, pd.Timestamp):
-            return one.tz_localize(None).to_pydatetime() if one.tz is None else one.tz_convert(None).to_pydatetime()
-        if isinstance(one, float):
-            return int(one)
-        return one.item() if isinstance(one, np.generic) else one
+        if isinstance(item, pd.Timestamp):
+            return item.tz_localize(None).to_pydatetime() if item.tz is None else item.tz_convert(None).to_pydatetime()
+        if isinstance(item, float):
+            return int(item)
+        return item.item() if isinstance(item, np.generic) else item
 
-    return [{name: value(one) for name, one in row.items()} for row in frame.to_dict("records")]
+    return [{name: value(item) for name, item in row.items()} for row in frame.to_dict("records")]
 
 
 @pytest.fixture(scope="module")
@@ -330,32 +339,32 @@ def server(
         )
 
 
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TOLD))
-def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed: int) -> None:
-    told = story(seed)
-    play = Play(server, told, tmp_path, f"story{seed}")
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + STORIES))
+def test_random_story_ends_as_plain_python_predicts(server: Server, tmp_path: Path, seed: int) -> None:
+    drawn = story(seed)
+    play = Play(server, drawn, tmp_path, f"story{seed}")
     play.open()
-    for number, delivery in enumerate(told.deliveries):
-        first = not told.written
+    for number, delivery in enumerate(drawn.deliveries):
+        first = not drawn.written
         try:
-            wanted = told.take(delivery)
+            expected = drawn.take(delivery)
         except Refused as reason:
             with pytest.raises(DeltaicError):  # noqa: PT012 -- says which delivery was taken
                 play.run(number, delivery)
-                pytest.fail(f"{told}: delivery {number} must be refused: {reason}")
+                pytest.fail(f"{drawn}: delivery {number} must be refused: {reason}")
         else:
             summary = play.run(number, delivery)
             if not delivery.killed:
-                check_counts(summary, wanted, f"{told}, delivery {number}")
+                check_counts(summary, expected, f"{drawn}, delivery {number}")
             if delivery.again:
                 again = play.run(number, delivery)
-                assert (again.version, again.repeated) == (summary.version, summary.committed), told
-            if told.keyed and summary.committed:
+                assert (again.version, again.repeated) == (summary.version, summary.committed), drawn
+            if drawn.keyed and summary.committed:
                 same = play.run(number, delivery, "-redelivered")
-                assert (same.redelivered, same.committed, same.rows) == (True, False, 0), told
+                assert (same.redelivered, same.committed, same.rows) == (True, False, 0), drawn
             if first and seed % 2 == 0:
                 play.open_view()
-        if not told.written:
+        if not drawn.written:
             continue
         play.check_quarantine()
         play.check_readers()
@@ -365,7 +374,7 @@ def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed:
             play.check_viewers()
 
 
-def check_counts(summary: RunSummary, wanted: Counted, told: str) -> None:
-    found = Counted(summary.rows, summary.written, summary.quarantined, summary.dropped, summary.unchanged)
-    found.deleted = summary.deleted
-    assert found == wanted, told
+def check_counts(summary: RunSummary, expected: Counted, description: str) -> None:
+    actual = Counted(summary.rows, summary.written, summary.quarantined, summary.dropped, summary.unchanged)
+    actual.deleted = summary.deleted
+    assert actual == expected, description

@@ -1,4 +1,4 @@
-"""Rows by key of which a table says all: no version, whatever delivers them, and nothing of them is done again."""
+"""Test that rows by key without changes make no new version."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 
 
 class Table:
-    """A table, and runs that deliver to it, each with a file that is written anew."""
+    """A table, and runs that each deliver a newly written file."""
 
     def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
         self.spark, self._catalog, self.place = spark, catalog, place
@@ -46,8 +46,8 @@ class Table:
         return int(latest["version"])
 
     def aside(self) -> list[tuple[Any, ...]]:
-        found = self.spark.read.format("delta").load(f"{self.place.spark_location}_quarantine")
-        return sorted(tuple(one) for one in found.select("_run", "id").collect())
+        quarantined = self.spark.read.format("delta").load(f"{self.place.spark_location}_quarantine")
+        return sorted(tuple(item) for item in quarantined.select("_run", "id").collect())
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def table(spark: "SparkSession", catalog: Catalog, place: Place) -> Table:
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
-def test_the_same_rows_again_are_no_version_and_are_counted_all_the_same(table: Table, write: dict[str, Any]) -> None:
+def test_repeated_rows_make_no_version_and_are_counted(table: Table, write: dict[str, Any]) -> None:
     rows = [row(1), row(2), row(3, None)]
     first = table.take(rows, write=write, expectations=ASIDE)
     assert (first.committed, first.written, first.quarantined, table.version()) == (True, 2, 1, first.version)
@@ -74,23 +74,23 @@ def test_the_same_rows_again_are_no_version_and_are_counted_all_the_same(table: 
     assert table.version() > again.version  # type: ignore[operator]
 
 
-def test_no_row_at_all_is_no_version(table: Table) -> None:
+def test_no_rows_make_no_version(table: Table) -> None:
     table.take([row(1)], write=MERGE)
     steps = [{"view": "none", "sql": "SELECT * FROM s WHERE id < 0"}]
     assert not table.take([row(1)], write=MERGE, steps=steps).committed
     assert table.version() == 0
 
 
-def test_deletes_of_keys_that_are_not_there_are_no_version(table: Table) -> None:
+def test_deletes_of_missing_keys_make_no_version(table: Table) -> None:
     write = {**MERGE, "delete_when": "name = 'D'"}
     table.take([row(1), row(2)], write=write, target={"columns": {"name": "Or D"}})
-    gone = table.take([row(1), row(9, "D")], write=write)
-    assert (gone.committed, gone.deleted, gone.unchanged) == (False, 0, 2)
-    there = table.take([row(1), row(2, "D")], write=write)
-    assert (there.committed, there.deleted, there.unchanged, there.written) == (True, 1, 1, 0)
+    deleted = table.take([row(1), row(9, "D")], write=write)
+    assert (deleted.committed, deleted.deleted, deleted.unchanged) == (False, 0, 2)
+    existing = table.take([row(1), row(2, "D")], write=write)
+    assert (existing.committed, existing.deleted, existing.unchanged, existing.written) == (True, 1, 1, 0)
 
 
-def test_columns_that_come_are_a_version_though_no_row_has_a_value_in_them(table: Table) -> None:
+def test_new_columns_without_values_make_a_version(table: Table) -> None:
     table.take([row(1)], write=MERGE)
     grows = {"write": MERGE, "target": {"evolve_schema": True}, "schema": f"{SCHEMA}, more STRUCT<a: INT, b: INT>"}
     assert table.take([row(1)], **grows).committed
@@ -102,7 +102,7 @@ def test_columns_that_come_are_a_version_though_no_row_has_a_value_in_them(table
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
-def test_a_batch_that_changes_nothing_is_done_once(
+def test_batch_without_changes_is_processed_once(
     spark: "SparkSession", catalog: Catalog, place: Place, write: dict[str, Any]
 ) -> None:
     inbox = place.folder / "inbox"
@@ -128,34 +128,34 @@ def test_a_batch_that_changes_nothing_is_done_once(
 
 
 UNIQUE = [{"expect": "unique", "columns": ["id"]}]
-HELD = [row(1), row(2), row(3)]
+EXISTING = [row(1), row(2), row(3)]
 DELIVERIES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
     "a row of the table twice": ([row(1), row(2), row(2)], [], "several rows"),
     "a row of the table twice in place of another": ([row(1), row(2), row(2)], UNIQUE, r"unique.*2 of 3 rows"),
-    "a new row twice": ([*HELD, row(4), row(4)], [], "several rows"),
-    "a new row twice, and unique": ([*HELD, row(4), row(4)], UNIQUE, r"unique.*2 of 5 rows"),
-    "a key that is put aside too": ([*HELD, row(3, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 4 rows"),
-    "a new key that is put aside too": ([*HELD, row(4), row(4, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 5 rows"),
-    "no key": ([*HELD, {"id": None, "name": "a", "day": None}], [], "no key"),
-    "too few rows": (HELD, [{"expect": "row_count", "min": 4}], "row_count"),
+    "a new row twice": ([*EXISTING, row(4), row(4)], [], "several rows"),
+    "a new row twice, and unique": ([*EXISTING, row(4), row(4)], UNIQUE, r"unique.*2 of 5 rows"),
+    "a key that is put aside too": ([*EXISTING, row(3, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 4 rows"),
+    "a new key that is put aside too": ([*EXISTING, row(4), row(4, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 5 rows"),
+    "no key": ([*EXISTING, {"id": None, "name": "a", "day": None}], [], "no key"),
+    "too few rows": (EXISTING, [{"expect": "row_count", "min": 4}], "row_count"),
 }
 
 
 @pytest.mark.parametrize(("rows", "expectations", "message"), DELIVERIES.values(), ids=DELIVERIES)
-def test_keys_are_proved_apart_whatever_the_table_says(
+def test_duplicate_keys_are_refused_for_any_table(
     table: Table, rows: list[dict[str, Any]], expectations: list[dict[str, Any]], message: str
 ) -> None:
-    held = table.take(HELD, write=MERGE)
+    summary = table.take(EXISTING, write=MERGE)
     with pytest.raises(DeltaicError, match=message):
         table.take(rows, write=MERGE, expectations=expectations)
-    assert table.version() == held.version
+    assert table.version() == summary.version
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
-def test_a_part_of_the_table_with_something_new_is_written_alone(table: Table, write: dict[str, Any]) -> None:
-    table.take(HELD, write=write)
-    taken = table.take([row(2), row(3, "c", day=4), row(4, day=4)], write=write, expectations=UNIQUE)
-    assert (taken.rows, taken.written, taken.unchanged, taken.committed) == (3, 2, 1, True)
+def test_only_changed_partitions_are_written(table: Table, write: dict[str, Any]) -> None:
+    table.take(EXISTING, write=write)
+    summary = table.take([row(2), row(3, "c", day=4), row(4, day=4)], write=write, expectations=UNIQUE)
+    assert (summary.rows, summary.written, summary.unchanged, summary.committed) == (3, 2, 1, True)
     table_rows = table.spark.read.format("delta").load(table.place.spark_location)
     now = table_rows.where("is_current") if write is SCD2 else table_rows
-    assert sorted((one["id"], one["name"]) for one in now.collect()) == [(1, "a"), (2, "a"), (3, "c"), (4, "a")]
+    assert sorted((item["id"], item["name"]) for item in now.collect()) == [(1, "a"), (2, "a"), (3, "c"), (4, "a")]

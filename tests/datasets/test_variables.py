@@ -1,4 +1,4 @@
-"""Variables of dataset files: what a value may be, where it may stand, and that nothing of it is ever read as SQL."""
+"""Test variables of dataset files: values, positions, and that no value is read as SQL."""
 
 import json
 import re
@@ -55,9 +55,9 @@ expectations:
 """
 
 
-def test_values_stand_in_paths_queries_and_conditions() -> None:
-    given = {"day": "2026-11-22", "run_date": "2026-11-23"}
-    dataset, document = dataset_of(USING, "/data/doses.yaml", given)
+def test_variables_are_replaced_in_paths_queries_and_conditions() -> None:
+    values = {"day": "2026-11-22", "run_date": "2026-11-23"}
+    dataset, document = dataset_of(USING, "/data/doses.yaml", values)
     inbox, orders, [rule] = dataset.sources["inbox"], dataset.sources["orders"], dataset.expectations
     assert isinstance(inbox, FileSource)
     assert isinstance(orders, JdbcSource)
@@ -76,7 +76,7 @@ def test_values_stand_in_paths_queries_and_conditions() -> None:
     assert set(document.used) == {"day", "site", "least", "hour", "run_date"}
 
 
-def test_what_a_run_will_need_is_a_doubt_until_it_is_to_run() -> None:
+def test_missing_value_is_a_warning_without_a_run() -> None:
     [doubt] = check(USING).findings
     assert str(doubt) == "variables.day: perhaps: has no default: a run needs --set day=2026-11-22"
     assert doubt.line == 3
@@ -85,7 +85,7 @@ def test_what_a_run_will_need_is_a_doubt_until_it_is_to_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "given", "line", "field", "message"),
+    ("before", "after", "values", "line", "field", "message"),
     [
         pytest.param("", "", {"day": "tomorrow"}, 3, "variables.day", "'tomorrow' is not of the type date", id="value"),
         pytest.param("", "", {"day": "2026-02-30"}, 3, "variables.day", "such as 2026-11-22", id="no day"),
@@ -144,18 +144,18 @@ def test_what_a_run_will_need_is_a_doubt_until_it_is_to_run() -> None:
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_line(  # noqa: PLR0917 -- a case
-    before: str, after: str, given: Mapping[str, str], line: int, field: str, message: str
+def test_mistake_of_a_variable_is_reported_with_its_line(  # noqa: PLR0917 -- a case
+    before: str, after: str, values: Mapping[str, str], line: int, field: str, message: str
 ) -> None:
     assert before in USING
-    found = check(USING.replace(before, after, 1), {"day": "2026-11-22", **given})
-    assert found.dataset is None
-    told = [one for one in found.mistakes if (one.line, one.field) == (line, field)]
-    assert any(re.search(message, one.message) for one in told), found.findings
+    checked = check(USING.replace(before, after, 1), {"day": "2026-11-22", **values})
+    assert checked.dataset is None
+    matches = [mistake for mistake in checked.mistakes if (mistake.line, mistake.field) == (line, field)]
+    assert any(re.search(message, mistake.message) for mistake in matches), checked.findings
 
 
 TEXT = "'{{ day }} {{x|y}}'"
-PLAIN = """\
+WITHOUT_VARIABLES = """\
 name: doses
 sources:
   inbox: {format: json, paths: [s3://inbox], schema: a STRING}
@@ -165,42 +165,42 @@ target: {location: "s3://lake/doses", comment: "{{ day }}"}
 """
 
 
-def test_without_variables_braces_in_texts_stay_what_they_were() -> None:
-    dataset, _ = dataset_of(PLAIN, "d.yaml")
+def test_braces_remain_text_without_variables() -> None:
+    dataset, _ = dataset_of(WITHOUT_VARIABLES, "d.yaml")
     assert dataset.steps[0].sql == "SELECT '{{ day }} {{x|y}}' AS template, \"{{ }}\" AS b FROM inbox"
-    assert check(PLAIN).findings == []
-    globs = PLAIN.replace("[s3://inbox]", "['s3://inbox/{{a,b},c}/{{d,e}}']")
+    assert check(WITHOUT_VARIABLES).findings == []
+    globs = WITHOUT_VARIABLES.replace("[s3://inbox]", "['s3://inbox/{{a,b},c}/{{d,e}}']")
     assert check(globs).findings == []
 
 
-def test_without_variables_a_place_that_wants_a_value_is_told() -> None:
+def test_unknown_variable_is_reported_without_declarations() -> None:
     for text in (
-        PLAIN.replace("'{{ day }} {{x|y}}'", "{{ day }}"),
-        PLAIN.replace("[s3://inbox]", "['s3://{{ day }}']"),
+        WITHOUT_VARIABLES.replace("'{{ day }} {{x|y}}'", "{{ day }}"),
+        WITHOUT_VARIABLES.replace("[s3://inbox]", "['s3://{{ day }}']"),
     ):
-        [found] = check(text).mistakes
-        assert "is not declared under `variables`" in found.message
-    [doubt] = check(PLAIN.replace("{{ day }}", "{{ run_date }}", 1)).findings
+        [mistake] = check(text).mistakes
+        assert "is not declared under `variables`" in mistake.message
+    [doubt] = check(WITHOUT_VARIABLES.replace("{{ day }}", "{{ run_date }}", 1)).findings
     assert doubt.doubtful
 
 
-def test_the_day_of_a_run_is_the_schedule_s_in_its_zone_and_by_hand_today_s() -> None:
-    text = PLAIN.replace(TEXT, "{{ run_date }}").replace("{{ }}", "")
+def test_run_date_is_the_scheduled_day_in_its_time_zone_or_today() -> None:
+    text = WITHOUT_VARIABLES.replace(TEXT, "{{ run_date }}").replace("{{ }}", "")
     before = datetime.now(UTC).date()
     by_hand = dataset_of(text, "d.yaml")[0].steps[0].sql
     assert any(f"DATE '{before + timedelta(days=n)}'" in by_hand for n in (0, 1))
-    moment = {"run_date": "2026-11-22T23:30:00Z"}
-    assert "DATE '2026-11-22'" in dataset_of(text, "d.yaml", moment)[0].steps[0].sql
+    scheduled = {"run_date": "2026-11-22T23:30:00Z"}
+    assert "DATE '2026-11-22'" in dataset_of(text, "d.yaml", scheduled)[0].steps[0].sql
     berlin = text + 'schedule: {expression: "cron(30 0 * * ? *)", timezone: Europe/Berlin}\n'
-    assert "DATE '2026-11-23'" in dataset_of(berlin, "d.yaml", moment)[0].steps[0].sql
+    assert "DATE '2026-11-23'" in dataset_of(berlin, "d.yaml", scheduled)[0].steps[0].sql
     hours = text + "variables: {run_date: {type: timestamp}}\n"
-    assert "TIMESTAMP '2026-11-22 23:30:00.000000Z'" in dataset_of(hours, "d.yaml", moment)[0].steps[0].sql
+    assert "TIMESTAMP '2026-11-22 23:30:00.000000Z'" in dataset_of(hours, "d.yaml", scheduled)[0].steps[0].sql
 
 
-def test_braces_that_yaml_takes_for_its_own_are_told_with_the_remedy() -> None:
+def test_unquoted_braces_in_yaml_are_reported_with_a_remedy() -> None:
     for text in (USING.replace('"{{site}}', "{{site}}"), USING.replace('"day = {{ day }}"', "{{ day }}")):
-        [found] = check(text).mistakes
-        assert "quote what has {{ }}" in found.message
+        [mistake] = check(text).mistakes
+        assert "quote what has {{ }}" in mistake.message
 
 
 VALUES: dict[str, tuple[list[object], list[object]]] = {
@@ -223,7 +223,7 @@ VALUES: dict[str, tuple[list[object], list[object]]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_a_value_is_of_its_type_or_refused(kind: Any) -> None:
+def test_value_of_another_type_is_refused(kind: Any) -> None:
     right, wrong = VALUES[kind]
     for each in right:
         parse_value(kind, each)  # type: ignore[arg-type]
@@ -232,7 +232,7 @@ def test_a_value_is_of_its_type_or_refused(kind: Any) -> None:
             parse_value(kind, each)  # type: ignore[arg-type]
 
 
-def test_editors_know_variables_by_the_schema() -> None:
+def test_json_schema_describes_variables() -> None:
     content = json.loads(json.dumps(yaml.safe_load(USING), default=str))
     schema = Draft202012Validator(json_schema())
     assert schema.is_valid(content)
@@ -253,14 +253,14 @@ HOSTILE = (
 
 
 @given(HOSTILE)
-def test_no_value_leads_out_of_its_place_in_a_path(value: str) -> None:
-    text = PLAIN.replace(TEXT, "1").replace("{{ }}", "")
+def test_value_cannot_leave_its_segment_of_a_path(value: str) -> None:
+    text = WITHOUT_VARIABLES.replace(TEXT, "1").replace("{{ }}", "")
     text = text.replace("[s3://inbox]", "['s3://inbox/a/{{ site }}/b', 'x{{ site }}.{{ site }}.json']")
-    found = check(f"{text}variables: {{site: {{type: string}}}}\n", {"site": value})
-    if found.dataset is None:
-        assert all("is no name within a path" in one.message for one in found.mistakes)
+    checked = check(f"{text}variables: {{site: {{type: string}}}}\n", {"site": value})
+    if checked.dataset is None:
+        assert all("is no name within a path" in mistake.message for mistake in checked.mistakes)
         return
-    source = found.dataset.sources["inbox"]
+    source = checked.dataset.sources["inbox"]
     assert isinstance(source, FileSource)
     first, second = source.paths
     assert first.split("/") == ["s3:", "", "inbox", "a", value, "b"]
@@ -269,7 +269,7 @@ def test_no_value_leads_out_of_its_place_in_a_path(value: str) -> None:
 
 
 @given(ANY)
-def test_a_literal_of_a_string_has_nothing_of_it_but_digits(value: str) -> None:
+def test_string_literal_has_only_hexadecimal_digits(value: str) -> None:
     assert re.fullmatch(r"CAST\(X'[0-9a-f]*' AS STRING\)", literal(value))
 
 
@@ -282,7 +282,7 @@ NASTY = [
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_spark_reads_of_every_value_the_value(spark: "SparkSession") -> None:
+def test_spark_reads_every_literal_as_its_value(spark: "SparkSession") -> None:
     values: list[tuple[Any, Any]] = [("string", text) for text in NASTY]
     values += [("integer", n) for n in (0, -1, 7, 2**31, -(2**63) + 1, 2**63 - 1)]
     values += [("number", n) for n in (0.1, -0.5, 1e-7, 1e300, 3.0)] + [("boolean", True), ("boolean", False)]
@@ -296,9 +296,7 @@ def test_spark_reads_of_every_value_the_value(spark: "SparkSession") -> None:
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_dataset_is_built_for_the_values_that_it_is_given(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
+def test_dataset_is_built_for_its_variables(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
     for day in ("2026-01-01", "2026-01-02"):
         folder = place.folder / day
         folder.mkdir()

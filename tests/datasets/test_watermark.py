@@ -1,4 +1,4 @@
-"""Watermarks: rows of a database are read once, and none is passed over, whatever is killed in between."""
+"""Test watermarks: rows of a database are read exactly once, even if runs are killed."""
 
 import os
 import random
@@ -66,15 +66,15 @@ def commits(spark: "SparkSession", location: str) -> int:
 
 @dataclass(frozen=True)
 class Column:
-    """A type of column, and values of it that follow each other."""
+    """A type of column with increasing values."""
 
     kind: str
-    given: Sequence[str]
+    values: Sequence[str]
     start: Any
     """The second value."""
 
     overlap: Any
-    """From the fourth down to the third, and not to the first."""
+    """Overlap that includes the third value below the fourth, but not the first."""
 
     options: dict[str, str] = field(default_factory=dict)
 
@@ -88,7 +88,7 @@ COLUMNS = {
     ),
     "timestamp": Column(
         "TIMESTAMP",
-        # Within the hour that Europe has twice, and within a microsecond.
+        # In the hour that Europe repeats in autumn, and within a microsecond.
         [
             "'2025-10-26 01:30:00'",
             "'2025-10-26 02:30:00.000001'",
@@ -109,7 +109,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_only_rows_above_the_highest_value_committed_are_read(
+def test_only_rows_above_the_watermark_are_read(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
 ) -> None:
     column = COLUMNS[name]
@@ -138,7 +138,7 @@ def test_only_rows_above_the_highest_value_committed_are_read(
     assert run(3).rows == 1
     assert run(4).version is None
     assert ids() == [1, 2, 3]
-    # By key, with an overlap: the one that came late is found, up to what lies further below.
+    # By key and with an overlap, late rows are read, but not those below the overlap.
     run(5, "_keyed")
     assert ids("_keyed") == [0, 1, 2, 3, 4]
     database.insert("seen", f"5, {column.given[2]}", f"6, {column.given[0]}")
@@ -146,7 +146,7 @@ def test_only_rows_above_the_highest_value_committed_are_read(
     assert ids("_keyed") == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_run_with_the_same_id_reads_what_it_has_read(
+def test_repeated_run_reads_the_same_window(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1)")
@@ -159,14 +159,14 @@ def test_a_run_with_the_same_id_reads_what_it_has_read(
     build(spark, run_of(content, "b"), catalog, silent)
     build(spark, run_of(content, "a"), catalog, silent)
     assert table_of(spark, place.location, "id") == [(1,), (2,)]
-    known = advances(spark, run_of(content), Target(place.location))
-    assert [(one.run, one.windows["s"].above, one.windows["s"].upto) for one in known] == [
+    known_ids = advances(spark, run_of(content), Target(place.location))
+    assert [(advance.run, advance.windows["s"].above, advance.windows["s"].upto) for advance in known_ids] == [
         ("a", None, "1"),
         ("b", "1", "2"),
     ]
 
 
-def test_what_is_left_out_or_put_aside_is_not_read_again(
+def test_rejected_rows_are_not_read_again(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 9), (2, 9), (3, -1)")
@@ -185,7 +185,7 @@ def test_what_is_left_out_or_put_aside_is_not_read_again(
     assert table_of(spark, f"{place.location}_quarantine", "id", "_run") == [(1, "r0"), (2, "r0"), (4, "last")]
 
 
-def test_a_run_that_an_expectation_refuses_leaves_the_mark(
+def test_failed_expectation_does_not_move_the_watermark(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 1)")
@@ -202,7 +202,7 @@ def test_a_run_that_an_expectation_refuses_leaves_the_mark(
     assert table_of(spark, place.location, "id", "dose") == [(1, 1), (2, 2)]
 
 
-def test_the_mark_moves_where_no_row_changes_the_table(
+def test_watermark_moves_without_changed_rows(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run('CREATE TABLE seen (id INT, "at" INT, site VARCHAR(9))', "INSERT INTO seen VALUES (1, 1, 'a')")
@@ -212,7 +212,9 @@ def test_the_mark_moves_where_no_row_changes_the_table(
         source = database.source("seen", watermark={"column": "at"})
         content = dataset(f"{place.location}{more}", sources={"s": source}, steps=few, write=write)
         build(spark, run_of(content, run_id), catalog, silent)
-        return [one.windows["s"].upto for one in advances(spark, run_of(content), Target(f"{place.location}{more}"))]
+        return [
+            advance.windows["s"].upto for advance in advances(spark, run_of(content), Target(f"{place.location}{more}"))
+        ]
 
     for write in ({"mode": "append"}, MERGE, {"mode": "scd2", "keys": ["id"]}):
         more = f"_{write['mode']}"
@@ -221,20 +223,20 @@ def test_the_mark_moves_where_no_row_changes_the_table(
         database.run("INSERT INTO seen VALUES (2, 2, 'x')")
         assert read("two", write, more) == ["1", "2"]
         if write["mode"] != "append":
-            database.run('UPDATE seen SET "at" = 3 WHERE id = 1')  # the same row once more
+            database.run('UPDATE seen SET "at" = 3 WHERE id = 1')  # the same row again
             assert read("three", write, more) == ["1", "2", "3"]
         assert table_of(spark, f"{place.location}{more}", "id", "site") == [(1, "a")]
 
 
-def test_several_sources_have_a_mark_each_and_other_datasets_their_own(
+def test_sources_and_datasets_have_separate_watermarks(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE a (id INT)", "CREATE TABLE b (id INT)", "CREATE TABLE names (id INT, name VARCHAR(9))")
     database.run("INSERT INTO a VALUES (1), (2)", "INSERT INTO b VALUES (100)", "INSERT INTO names VALUES (1, 'one')")
     marked = {name: database.source(name, watermark={"column": "id"}) for name in "ab"}
-    named = "SELECT 'a' AS t, a.ID AS id, NAME AS name FROM a LEFT JOIN names ON a.ID = names.ID"
+    joined_sql = "SELECT 'a' AS t, a.ID AS id, NAME AS name FROM a LEFT JOIN names ON a.ID = names.ID"
     both = "FROM named UNION ALL SELECT 'b', ID, NULL FROM b"
-    steps = [{"view": "named", "sql": named}, {"view": "both", "sql": both}]
+    steps = [{"view": "named", "sql": joined_sql}, {"view": "both", "sql": both}]
 
     def read(run_id: str, name: str = "tried") -> list[tuple[Any, ...]]:
         sources = {**marked, "names": database.source("names")}
@@ -251,9 +253,7 @@ def test_several_sources_have_a_mark_each_and_other_datasets_their_own(
     assert len(read("five", "another")) == 10
 
 
-def test_a_dry_run_shows_what_would_be_read(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
-) -> None:
+def test_dry_run_shows_the_windows(spark: "SparkSession", catalog: Catalog, place: Place, database: Database) -> None:
     database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1), (2)")
     content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
     first = plan_run(spark, run_of(content))
@@ -264,15 +264,20 @@ def test_a_dry_run_shows_what_would_be_read(
     later = plan_run(spark, run_of(content))
     assert "reads s: ID above 2, up to 9" in list(later.lines())
     assert (later.rows, commits(spark, place.location)) == (1, 1)
-    # The database leaves out what is not read.
+    # The database filters the rows.
     assert "PushedFilters: [*IsNotNull(ID), *LessThanOrEqual(ID,9), *GreaterThan(ID,2)]" in later.spark_plan
 
 
 WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "no such column": ("id INT", "1", {"column": "at"}, r"sources.s.watermark: the column at is not among .*ID"),
+    "no such column": (
+        "id INT",
+        "1",
+        {"column": "at"},
+        r"sources.s.watermark: the source has no column at: choose from .*ID",
+    ),
     "a double": ("id DOUBLE", "1", {}, "ID is DOUBLE: a watermark needs a timestamp, a date"),
     "a text": ("id VARCHAR(9)", "'a'", {}, "ID is STRING"),
-    "nulls": ("id INT", "NULL", {}, "rows have no value in ID"),
+    "nulls": ("id INT", "NULL", {}, "rows without a value in ID"),
     "the future": ("id DATE", "'9999-12-31'", {}, "is in the future"),
     "start of another kind": ("id DATE", "'2026-01-01'", {"start": 1}, "the column is a date, but start is not"),
     "start within a day": (
@@ -285,7 +290,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_mark_that_cannot_be_is_refused_before_anything_is_written(
+def test_invalid_watermark_is_refused_before_a_commit(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
 ) -> None:
     columns, value, mark, message = WRONG[name]
@@ -300,7 +305,7 @@ def test_a_mark_that_cannot_be_is_refused_before_anything_is_written(
     assert advances(spark, run_of(content), Target(place.location)) == []
 
 
-def test_another_column_needs_another_name_and_a_table_that_forgets_is_refused(
+def test_other_watermark_column_and_forgetting_table_are_refused(
     spark: "SparkSession", catalog: Catalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, day DATE)", "INSERT INTO seen VALUES (1, '2026-01-01')")
@@ -325,7 +330,7 @@ def test_another_column_needs_another_name_and_a_table_that_forgets_is_refused(
 def mortal(
     spark: "SparkSession", dynamo: Dynamo, aws_session: boto3.Session, embedded_aws: EmbeddedAws
 ) -> Iterator["Mortal"]:
-    """Return jobs that reach AWS through a proxy, behind which they can die."""
+    """Return jobs that use AWS through a proxy, which can simulate their death."""
     s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     s3.create_bucket(Bucket=BUCKET)
     with Proxy(embedded_aws.endpoint).open() as proxy:
@@ -338,30 +343,30 @@ def mortal(
 
 @dataclass
 class Mortal:
-    """A session whose jobs die when they are told to."""
+    """A session whose jobs can be killed after a number of changes."""
 
     spark: "SparkSession"
     proxy: Proxy
     catalog: Catalog
     leases: Leases
 
-    def run(self, content: dict[str, Any], run_id: str, left: int | None = None) -> bool:
-        """Run a dataset, alive or with so many changes left to make; tell whether it came to its end."""
-        if left is None:
+    def run(self, content: dict[str, Any], run_id: str, changes_left: int | None = None) -> bool:
+        """Run a dataset, with a limited number of changes if given; return whether it completed."""
+        if changes_left is None:
             with living(self.proxy):
                 build(self.spark, run_of(content, run_id), self.catalog, silent)
             return True
-        ended = False
-        with living(self.proxy, left), suppress(DeltaicError):
+        finished = False
+        with living(self.proxy, changes_left), suppress(DeltaicError):
             build(self.spark, run_of(content, run_id), self.catalog, silent)
-            ended = True
+            finished = True
         for place in (content["target"]["location"], f"{content['target']['location']}_quarantine"):
             lease = held_lease(self.leases, place)
             if lease is not None:
                 self.leases.release(place, lease.holder)
         jvm: Any = self.spark.sparkContext._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-        return ended
+        return finished
 
 
 EXPECTED = [{"expect": "range", "column": "DOSE", "max": 4, "action": "quarantine"}]
@@ -370,7 +375,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @dataclass
 class Visits:
-    """A table of a database, in pandas too, that is written to from day to day."""
+    """A table of a database, and in pandas, that changes from day to day."""
 
     database: Database
     chance: random.Random
@@ -378,27 +383,31 @@ class Visits:
     now: datetime = NOON
 
     def write(self, *, late: timedelta | None, updates: bool) -> None:
-        """Add and change some rows, at later times, or up to so much too late."""
+        """Add and change some rows at later times, or too late by at most this time."""
         for _ in range(self.chance.randint(0, 3)):
             self.now += timedelta(seconds=self.chance.randint(1, 600))
             at = self.now
             if late is not None and self.chance.random() < 0.5:
                 at -= timedelta(seconds=self.chance.randint(0, int(late.total_seconds())))
-            known = list(self.rows["ID"])
-            number = self.chance.choice(known) if updates and known and self.chance.random() < 0.5 else len(known)
-            self._put(number, at, self.chance.randint(0, 6))
+            known_ids = list(self.rows["ID"])
+            number = (
+                self.chance.choice(known_ids)
+                if updates and known_ids and self.chance.random() < 0.5
+                else len(known_ids)
+            )
+            self._write_row(number, at, self.chance.randint(0, 6))
 
-    def _put(self, number: int, at: datetime, dose: int) -> None:
-        written = f"{at:%Y-%m-%d %H:%M:%S.%f}"
+    def _write_row(self, number: int, at: datetime, dose: int) -> None:
+        timestamp = f"{at:%Y-%m-%d %H:%M:%S.%f}"
         self.database.run(f"DELETE FROM visits WHERE id = {number}")  # noqa: S608 -- a number
-        self.database.insert("visits", f"{number}, '{written}', {dose}")
+        self.database.insert("visits", f"{number}, '{timestamp}', {dose}")
         self.rows.loc[number] = [number, at, dose]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("mode", ["append", "merge"])
-def test_stories_of_days_with_kills_end_as_pandas_says(
+def test_random_days_with_kills_end_as_pandas_predicts(
     mortal: Mortal, spark: "SparkSession", place: Place, mode: str, seed: int
 ) -> None:
     chance, late = random.Random(f"{mode} {seed}"), timedelta(hours=2)  # noqa: S311
@@ -417,7 +426,7 @@ def test_stories_of_days_with_kills_end_as_pandas_says(
         visits.write(late=late if keyed else None, updates=keyed)
         if chance.random() < 0.6:
             deaths += not mortal.run(content, f"d{day}", chance.randint(1, 24))
-            if chance.random() < 0.5:  # and more came before it was started again
+            if chance.random() < 0.5:  # and rows were added before the repetition
                 visits.write(late=None, updates=keyed)
         mortal.run(content, f"d{day}" if chance.random() < 0.5 else f"again{day}")
         if chance.random() < 0.7:
@@ -432,22 +441,22 @@ def test_stories_of_days_with_kills_end_as_pandas_says(
 def _compare(spark: "SparkSession", content: dict[str, Any], rows: pd.DataFrame, *, keyed: bool) -> None:
     location = content["target"]["location"]
     good = rows[rows["DOSE"] <= 4]
-    found = table_of(spark, location, "ID", "DOSE")
-    wanted = sorted(((int(row.ID), int(row.DOSE)) for row in good.itertuples()), key=repr)
+    actual = table_of(spark, location, "ID", "DOSE")
+    expected = sorted(((int(row.ID), int(row.DOSE)) for row in good.itertuples()), key=repr)
     aside = table_of(spark, f"{location}_quarantine", "ID", "DOSE")
     wrong = [(int(row.ID), int(row.DOSE)) for row in rows[rows["DOSE"] > 4].itertuples()]
-    if keyed:  # a key keeps its last good row where a later one was put aside
-        assert set(wanted) <= set(found)
-        assert {number for number, _ in found} <= {int(number) for number in rows["ID"]}
-        assert len(found) == len({number for number, _ in found})
+    if keyed:  # if a later row is quarantined, the key keeps its last correct row
+        assert set(expected) <= set(actual)
+        assert {number for number, _ in actual} <= {int(number) for number in rows["ID"]}
+        assert len(actual) == len({number for number, _ in actual})
         assert set(wrong) <= set(aside)
     else:
-        assert found == wanted
+        assert actual == expected
         assert Counter(aside) == Counter(wrong)
 
 
 @pytest.mark.long
-def test_late_rows_without_an_overlap_are_those_that_pandas_leaves_out(
+def test_late_rows_without_an_overlap_are_missed_as_pandas_predicts(
     spark: "SparkSession", catalog: Catalog, place: Place
 ) -> None:
     chance = random.Random(4)  # noqa: S311
@@ -455,43 +464,43 @@ def test_late_rows_without_an_overlap_are_those_that_pandas_leaves_out(
     visits.database.run('CREATE TABLE visits (id INT, "at" TIMESTAMP, dose INT)')
     source = visits.database.source("visits", watermark={"column": "at"})
     content = dataset(place.location, sources={"s": source})
-    known: set[int] = set()
+    known_ids: set[int] = set()
     reached = datetime.min.replace(tzinfo=UTC)
     for day in range(10):
         visits.write(late=timedelta(hours=1), updates=False)
         build(spark, run_of(content, f"d{day}"), catalog, silent)
-        known |= set(visits.rows[visits.rows["AT"] > reached]["ID"])
+        known_ids |= set(visits.rows[visits.rows["AT"] > reached]["ID"])
         reached = max([reached, *visits.rows["AT"]])
-        assert [row[0] for row in table_of(spark, place.location, "ID")] == sorted(known, key=lambda n: repr((n,)))
-    assert len(known) < len(visits.rows)
+        assert [row[0] for row in table_of(spark, place.location, "ID")] == sorted(known_ids, key=lambda n: repr((n,)))
+    assert len(known_ids) < len(visits.rows)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("again", ["first", "second"])
-def test_a_run_that_dies_after_any_change_loses_and_doubles_nothing(
+def test_run_killed_after_any_change_loses_and_repeats_no_row(
     mortal: Mortal, spark: "SparkSession", place: Place, again: str
 ) -> None:
     database = Database(spark, place.prefix)
     database.run("CREATE TABLE visits (id INT, dose INT)")
-    points, ended = range(1, 26, 1 if DEATHS == "all" else 6), False
-    for left in (*points, None):
-        location = f"s3://{BUCKET}/{place.prefix}-{left}"
+    points, finished = range(1, 26, 1 if DEATHS == "all" else 6), False
+    for changes_left in (*points, None):
+        location = f"s3://{BUCKET}/{place.prefix}-{changes_left}"
         source = database.source("visits", watermark={"column": "id"})
         content = dataset(location, sources={"s": source}, expectations=EXPECTED)
         database.run("DELETE FROM visits", "INSERT INTO visits VALUES (1, 1), (2, 9)")
         mortal.run(content, "before")
         database.run("INSERT INTO visits VALUES (3, 1), (4, 9)")
-        ended = mortal.run(content, "first", left)
+        finished = mortal.run(content, "first", changes_left)
         later = again == "second"
         if later:
             database.run("INSERT INTO visits VALUES (5, 1), (6, 9)")
         mortal.run(content, again)
-        assert table_of(spark, location, "ID") == [(1,), (3,), (5,)][: 2 + later], left
-        assert table_of(spark, f"{location}_quarantine", "ID") == [(2,), (4,), (6,)][: 2 + later], left
-    assert ended
+        assert table_of(spark, location, "ID") == [(1,), (3,), (5,)][: 2 + later], changes_left
+        assert table_of(spark, f"{location}_quarantine", "ID") == [(2,), (4,), (6,)][: 2 + later], changes_left
+    assert finished
 
 
-def test_a_mark_is_found_again_in_the_name_that_the_log_keeps() -> None:
+def test_watermark_is_read_from_the_transaction_id_in_the_log() -> None:
     window = Window('a (b), "c"\n', "number", None, str(Decimal("1.5")))
     advance = Advance("d", "it's, (1)", 3, {"s": window}, aside=True)
     assert advance.transaction.moves

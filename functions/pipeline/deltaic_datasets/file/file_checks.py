@@ -162,7 +162,7 @@ def _check_malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]
     elif source.ddl is None:
         yield path, "compares rows with `schema`, which is missing: declare one"
     elif source.format == "json" and _is_multiline(source.options):
-        yield path, "does not work with multiLine, which reads a JSON file as a whole: remove one of them"
+        yield path, "does not work with multiLine, which reads a JSON file as a whole: remove multiLine, or this field"
 
 
 def _is_multiline(options: Mapping[str, str]) -> bool:
@@ -174,7 +174,7 @@ def _check_write(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     if target.partition_by and target.cluster_by:
         yield ("target", "cluster_by"), "conflicts with partition_by: a table is partitioned or clustered, not both"
     if write.mode == "overwrite_partitions" and write.where is None and not target.partition_by:
-        yield ("write", "where"), "is required without target.partition_by: set one of them"
+        yield ("write", "where"), "is required without target.partition_by: set `where` or target.partition_by"
     if write.mode == "scd2":
         names = [write.valid_from, write.valid_to, write.current]
         if len({name.lower() for name in [*names, *write.keys]}) < len(names) + len(write.keys):
@@ -197,7 +197,7 @@ def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
             yield ("write", "at_most"), "limits delete_missing, which is not set: set it, or remove the limit"
         return
     if dataset.stream is not None:
-        yield path, "needs full extracts, but a batch of a stream has only new rows: remove one of them"
+        yield path, "needs full extracts, but a batch of a stream has only new rows: remove it"
     for name, source in dataset.sources.items():
         for option, message in partial_options(source.options):
             yield ("sources", name, "options", option), f"{message}, which write.delete_missing would delete"
@@ -230,10 +230,10 @@ def _check_columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 
 def _check_jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
     if (source.table is None) == (source.query is None):
-        yield ("sources", name), "set either table or query, exactly one of them"
+        yield ("sources", name), "set either table or query"
     password = source.password
     if password is not None and (password.environment is None) == (password.secret is None):
-        yield ("sources", name, "password"), "set either environment or secret, exactly one of them"
+        yield ("sources", name, "password"), "set either environment or secret"
     if password is not None and password.field is not None and password.secret is None:
         yield ("sources", name, "password", "field"), "is a field of a secret: set `secret` too"
 
@@ -268,7 +268,7 @@ def _check_new_rows_only(dataset: Dataset, path: Path) -> Iterator[tuple[Path, s
         mode = f"mode {dataset.write.mode} would replace all others with"
         yield path, f"reads only new rows, which {mode}: use mode append, merge or scd2"
     if getattr(dataset.write, "delete_missing", False):
-        yield path, "reads only new rows, and write.delete_missing would delete all other keys: remove one of them"
+        yield path, "reads only new rows, and write.delete_missing would delete all other keys: remove that field"
 
 
 def _check_stream(dataset: Dataset) -> Iterator[tuple[Path, str]]:
@@ -279,7 +279,7 @@ def _check_stream(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         if number:
             yield path, f"works for one source of a dataset, here '{dataset.only_new[0]}': use a separate dataset"
         elif stream is not None and stream != dataset.model_copy(update={"stream": None}).effective_stream:
-            yield path, "does the same as `stream`: remove one of them"
+            yield path, "does the same as `stream`: remove `stream`"
     if stream is None:
         return
     source = dataset.sources.get(stream.source)

@@ -65,8 +65,8 @@ def written_before(spark: "SparkSession", run: Run, target: Target, delivery: st
 def _input(spark: "SparkSession", source: dataset_model.Source) -> list[Any] | None:
     match source:
         case dataset_model.FileSource():
-            places = Places()
-            files = [places.files(path) for path in source.paths]
+            locations = Places()
+            files = [locations.files(path) for path in source.paths]
             return None if None in files else files
         case dataset_model.DeltaSource():
             table = latest(spark, spark_path(source.path))

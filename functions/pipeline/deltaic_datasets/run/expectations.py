@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FLAG = "__expectation_"
 """Prefix of the flags' columns."""
 
-ROWS, KEPT, QUARANTINED = "rows", "kept", "aside"
+ROWS, PASSING, QUARANTINED = "rows", "kept", "aside"
 FAILED_RUN = "an expectation failed, and the run with it"
 """Spark's error at the first row that fails the run. The failing rows are counted afterwards."""
 
@@ -55,13 +55,13 @@ class RowCounts:
     """Numbers of a run's rows by what happens to them."""
 
     rows: int
-    kept: int
+    passing: int
     quarantined: int
 
     @property
     def dropped(self) -> int:
         """The rows that are neither written nor quarantined."""
-        return self.rows - self.kept - self.quarantined
+        return self.rows - self.passing - self.quarantined
 
 
 class Expectations:
@@ -112,8 +112,8 @@ class Expectations:
         aggregates = [functions.count(functions.lit(1)).alias(ROWS)]
         flags = (f"{FLAG}{number}" for number, _ in self._flags())
         aggregates += [functions.count_if(functions.col(flag)).alias(flag) for flag in flags]
-        kept = f"NOT ({_any_flag(self._numbers_with('drop', 'quarantine'))})"
-        aggregates.append(functions.count_if(functions.expr(kept)).alias(KEPT))
+        passing = f"NOT ({_any_flag(self._numbers_with('drop', 'quarantine'))})"
+        aggregates.append(functions.count_if(functions.expr(passing)).alias(PASSING))
         aggregates.append(functions.count_if(functions.expr(self.quarantine_condition)).alias(QUARANTINED))
         for number, rule in enumerate(self._expectations):
             if isinstance(rule, dataset_model.FreshnessExpectation):
@@ -148,7 +148,7 @@ class Expectations:
 
     def counts(self, values: Mapping[str, Any]) -> RowCounts:
         """Return the numbers of rows from the values of the aggregates."""
-        return RowCounts(int(values[ROWS]), int(values[KEPT]), int(values[QUARANTINED]))
+        return RowCounts(int(values[ROWS]), int(values[PASSING]), int(values[QUARANTINED]))
 
     def verdicts(self, values: Mapping[str, Any], now: datetime | None = None) -> list[ExpectationVerdict]:
         """Return the verdicts from the values of the aggregates."""

@@ -67,7 +67,7 @@ def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Targe
         0.0,
         verdicts=rejects + verdicts,
         written=changed,
-        unchanged=0 if written.repeated else counts.kept - changed - written.deleted,
+        unchanged=0 if written.repeated else counts.passing - changed - written.deleted,
         deleted=written.deleted + written.missing,
         dropped=0 if written.repeated else counts.dropped + reject_counts.dropped,
         quarantined=quarantined,
@@ -116,7 +116,7 @@ def measure(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Expe
 def _count_changed(written: Written, target: Target, counts: RowCounts) -> int:
     """Return how many rows the run added to the table; by key, only new and changed rows count."""
     if INSERTED not in written.metrics:
-        return counts.kept if not target.deletes else int(written.metrics["numOutputRows"])
+        return counts.passing if not target.deletes else int(written.metrics["numOutputRows"])
     # scd2 inserts a state for each change; its updates only end earlier states.
     updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
     return int(written.metrics[INSERTED]) + updated

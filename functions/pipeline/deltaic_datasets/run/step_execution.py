@@ -10,7 +10,7 @@ from deltaic_terminal.progress import Step, silent, terminal
 
 from deltaic_datasets.run.time_steps import Backfill, BackfillStep
 
-Tell = Callable[[Sequence[str], dict[str, object]], None]
+Report = Callable[[Sequence[str], dict[str, object]], None]
 Detail = Callable[[str], None]
 
 
@@ -29,7 +29,7 @@ class StepResult:
 RunStep = Callable[[BackfillStep, Detail], StepResult]
 
 
-def run_steps(backfill: Backfill, run: RunStep, report: Tell, *, as_json: bool) -> None:
+def run_steps(backfill: Backfill, run: RunStep, report: Report, *, as_json: bool) -> None:
     """Run all steps; after a failed step, start no other if later rows replace earlier ones.
 
     Raises StepsFailed if a step failed.
