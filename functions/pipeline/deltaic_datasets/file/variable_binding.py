@@ -152,7 +152,7 @@ class _Binding:
             value = self._values[name]
             if date_format is not None:
                 if not isinstance(value, date) or not _DATE_FORMAT.fullmatch(date_format):
-                    raise ValueError(f"invalid format '{date_format}': dates and timestamps have such as %Y/%m/%d")
+                    raise ValueError(f"invalid format '{date_format}': write dates and timestamps as in %Y/%m/%d")
                 return value.strftime(date_format)
             if isinstance(value, datetime):
                 raise ValueError(  # noqa: TRY004 -- the file is wrong, not the caller
