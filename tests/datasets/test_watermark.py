@@ -69,7 +69,7 @@ class Column:
     """A type of column with increasing values."""
 
     kind: str
-    values: Sequence[str]
+    literals: Sequence[str]
     start: Any
     """The second value."""
 
@@ -125,7 +125,7 @@ def test_only_rows_above_the_watermark_are_read(
         return [row[0] for row in table_of(spark, f"{place.location}{location}", "id")]
 
     assert run(0).version == 0  # a table without rows
-    for number, value in enumerate(column.values[:3]):
+    for number, value in enumerate(column.literals[:3]):
         database.insert("seen", f"{number}, {value}")
     assert run(1, start=column.start).rows == 2
     assert ids() == [1, 2]
@@ -134,14 +134,14 @@ def test_only_rows_above_the_watermark_are_read(
     assert (nothing.version, nothing.rows, nothing.repeated) == (None, 0, False)
     assert commits(spark, place.location) == before
     assert ["version", "none"] in [line.split() for line in summary_lines(nothing, "")]
-    database.insert("seen", f"3, {column.values[3]}", f"4, {column.values[1]}")
+    database.insert("seen", f"3, {column.literals[3]}", f"4, {column.literals[1]}")
     assert run(3).rows == 1
     assert run(4).version is None
     assert ids() == [1, 2, 3]
     # By key and with an overlap, late rows are read, but not those below the overlap.
     run(5, "_keyed")
     assert ids("_keyed") == [0, 1, 2, 3, 4]
-    database.insert("seen", f"5, {column.values[2]}", f"6, {column.values[0]}")
+    database.insert("seen", f"5, {column.literals[2]}", f"6, {column.literals[0]}")
     run(6, "_keyed", overlap=column.overlap)
     assert ids("_keyed") == [0, 1, 2, 3, 4, 5]
 
