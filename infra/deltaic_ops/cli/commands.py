@@ -35,7 +35,7 @@ def _with_operator(run: Callable[..., None], without: str) -> Callable[..., None
     signature = inspect.signature(run)
     if next(iter(signature.parameters), "") != "cli":
         return run
-    first, *others = signature.parameters.values()
+    first, *parameters = signature.parameters.values()
 
     def typed(ctx: typer.Context, as_json: bool, **arguments: Any) -> None:
         ctx.obj.as_json = as_json
@@ -43,7 +43,7 @@ def _with_operator(run: Callable[..., None], without: str) -> Callable[..., None
 
     context = first.replace(name="ctx", annotation=typer.Context)
     switch = first.replace(name="as_json", annotation=AsJson, default=False)
-    parameters = [context, *(parameter for parameter in others if parameter.name != without), switch]
+    parameters = [context, *(parameter for parameter in parameters if parameter.name != without), switch]
     typed.__name__, typed.__doc__ = run.__name__, run.__doc__
     typed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     typed.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

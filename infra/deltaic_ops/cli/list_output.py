@@ -89,14 +89,14 @@ def print_table(items: Iterable[object], columns: Sequence[Column], *, headed: b
 
 def print_lines(lines: Iterable[tuple[str, str]], *, stderr: bool = False) -> None:
     """Print lines with their styles while they are read; only terminals show colors."""
-    shown = console(stderr=stderr)
+    output = console(stderr=stderr)
     for line, style in lines:
-        shown.print(Text(one_line(line), style=style), soft_wrap=True)
+        output.print(Text(one_line(line), style=style), soft_wrap=True)
 
 
-def cell(shown: str) -> Text:
+def cell(text: str) -> Text:
     """Return the text of a table cell; states have colors."""
-    return Text(shown, style=_STYLES.get(shown, ""))
+    return Text(text, style=_STYLES.get(text, ""))
 
 
 def shown_value(value: object) -> str:

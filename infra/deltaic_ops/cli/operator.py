@@ -153,7 +153,7 @@ class Operator:
         return text_console(stderr=True)
 
     @contextmanager
-    def waiting(self, text: str) -> Iterator[Callable[[str], object]]:
+    def progress_step(self, text: str) -> Iterator[Callable[[str], object]]:
         """Show a spinner on a terminal while the block runs; call the yielded function to update its text."""
         terminal = console(stderr=True)
         if self.as_json or not terminal.is_terminal:
@@ -221,9 +221,9 @@ class Operator:
         except NotFound as parent_error:  # the share or the schema is missing too
             missing = _MISSING.fullmatch(parent_error.message)
             return self._with_the_nearest(*missing.groups()) if missing else parent_error
-        other = {"share": "recipient", "recipient": "share"}.get(kind)
-        if other and name in {item.name for item in getattr(admin, f"{other}s").list()}:
-            return NotFound(f"{kind} '{name}' not found: '{name}' is a {other}. Write RECIPIENT before SHARE")
+        swapped = {"share": "recipient", "recipient": "share"}.get(kind)
+        if swapped and name in {item.name for item in getattr(admin, f"{swapped}s").list()}:
+            return NotFound(f"{kind} '{name}' not found: '{name}' is a {swapped}. Write RECIPIENT before SHARE")
         return NotFound(f"{kind} '{name}' not found{did_you_mean(last, names)}")
 
 

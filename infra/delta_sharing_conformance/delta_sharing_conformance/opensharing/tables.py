@@ -8,10 +8,10 @@ from delta_sharing_conformance.listings import ABSENT, listing_page
 from delta_sharing_conformance.versions import NOT_OFFERED
 
 SECTION = "OpenSharing, Get Table"
-LISTED = "is listed"
+IS_LISTED = "is listed"
 
 
-@check_each_table(SECTION, LISTED, tables=lambda catalog: catalog.tables)
+@check_each_table(SECTION, IS_LISTED, tables=lambda catalog: catalog.tables)
 def gets_a_table_by_its_name(table: ListedTable) -> None:
     """Respond to GET .../tables/{table} with the same content as in the listing."""
     entry = expect.fields("the response", listing_page(_get_table(table)), {"name": str, "schema": str, "share": str})
@@ -19,7 +19,7 @@ def gets_a_table_by_its_name(table: ListedTable) -> None:
         expect.that(entry.get(field) == table.entry.get(field), f"GET {table.path} has another {field} than listed")
 
 
-@check_each_table(SECTION, LISTED, tables=lambda catalog: catalog.tables, id="tells the formats of a table")
+@check_each_table(SECTION, IS_LISTED, tables=lambda catalog: catalog.tables, id="tells the formats of a table")
 def table_formats_are_valid(table: ListedTable) -> None:
     """Set format to delta, iceberg, or both with a comma between them."""
     text = expect.fields("the response", listing_page(_get_table(table)), {"format": str})["format"]

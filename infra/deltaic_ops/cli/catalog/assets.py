@@ -66,8 +66,8 @@ def _add_list_and_show(app: Commands, kind: str, columns: Sequence[Column]) -> N
     @app.command("list", help=_help(f"List the {kind}s of a share or schema.", f"{kind} list {_SHARE}"))
     def list_(cli: Operator, name: ShareOrSchema, ids: Ids = False) -> None:
         share, schema = share_or_schema(cli.admin, name)
-        listed = _admin(cli, kind).list(share, schema)
-        cli.rows(listed, [*columns, *([ID] if ids else [])], f"'{name}' has no {kind}s yet")
+        entries = _admin(cli, kind).list(share, schema)
+        cli.rows(entries, [*columns, *([ID] if ids else [])], f"'{name}' has no {kind}s yet")
 
     @app.command(help=_help(f"Show a {kind}.", f"{kind} show {_EXAMPLES[kind]}"))
     def show(cli: Operator, name: Annotated[str, _NAMES[kind]]) -> None:

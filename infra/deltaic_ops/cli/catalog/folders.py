@@ -11,7 +11,7 @@ from deltaic_ops.cli.operator import ID_HELP, Operator
 
 _MODES = "url: signed URLs; dir: credentials for the folder. Can be repeated. [default: both]"
 _STORAGE = "Storage of the location (see deltaic storage). [default: AWS S3]"
-_SHOWN = 5
+_LIMIT = 5
 
 Location = Annotated[str, typer.Option(metavar="S3-URI", help="Folder: s3://bucket/path.")]
 NewLocation = Annotated[str | None, typer.Option(metavar="S3-URI", help="New folder.")]
@@ -51,12 +51,12 @@ def overlaps(cli: Operator, entry: Folder) -> list[str]:
     """Return a warning for each other entry that shares files of this folder."""
     from deltaic_ops.inspection.filter_checks import unknown_bucket
 
-    others = cli.admin.tables.overlaps.overlapping(entry)
+    overlapping = cli.admin.tables.overlaps.overlapping(entry)
     warnings = unknown_bucket(cli.admin, entry.location)
     warnings += [
-        f"{_kind(other)} '{other.title}' ({other.location}) shares some of the same files" for other in others[:_SHOWN]
+        f"{_kind(item)} '{item.title}' ({item.location}) shares some of the same files" for item in overlapping[:_LIMIT]
     ]
-    return warnings if len(others) <= _SHOWN else [*warnings, f"and so do {len(others) - _SHOWN} others"]
+    return warnings if len(overlapping) <= _LIMIT else [*warnings, f"and so do {len(overlapping) - _LIMIT} others"]
 
 
 def _kind(entry: Entry) -> str:

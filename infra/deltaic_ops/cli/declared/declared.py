@@ -30,7 +30,7 @@ def catalog_of(cli: Operator, admin: "CatalogAdmin", declared: "Declaration | No
     """Read the catalog as a declaration (`declaration_of`), with progress on a terminal."""
     from deltaic_ops.declared.differences import declaration_of
 
-    with cli.waiting("reading the catalog:") as update:
+    with cli.progress_step("reading the catalog:") as update:
         return declaration_of(admin, update, declared)
 
 

@@ -237,11 +237,11 @@ class JobLine:
     def run_here(self, cli: Operator) -> int:
         """Run the job on this machine, with the connection in the standard AWS variables."""
         os.environ.update(cli.connection.environment)
-        return entry.main([self.job, f"--catalog={cli.connection.catalog_table}", *_without(self.arguments, _PLACE)])
+        return entry.main([self.job, f"--catalog={cli.connection.catalog_table}", *_without(self.arguments, _RUN_ONLY)])
 
     def for_emr(self) -> list[str]:
         """Return the arguments that are not fields of a job request."""
-        return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
+        return _without(self.arguments, (*_RUN_ONLY, "--run-id", "--memory", "--jar"))
 
     def run_on_emr(self, cli: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
         """Start the job on EMR Serverless, print its output unless --detach is set, and return its exit code."""
@@ -276,7 +276,7 @@ def job_line(typed: Sequence[str], job: str) -> JobLine:
     return JobLine(job, typed, line.parse_args(typed))
 
 
-_PLACE = ("--on", "--detach", "--minutes")
+_RUN_ONLY = ("--on", "--detach", "--minutes")
 
 
 def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:

@@ -130,11 +130,11 @@ def runs(
         name, location = checked.dataset.name, location or checked.dataset.runs_location
     if not location:
         raise InvalidParameter("missing location of the table of runs: use a dataset file, --runs or DELTAIC_RUNS")
-    listed = rows(location, S3Access.from_environment(cli.connection.environment), name, failed=failed)
+    entries = rows(location, S3Access.from_environment(cli.connection.environment), name, failed=failed)
     if cli.as_json:
-        cli.json([{**row, "began": row["began"].isoformat()} for row in listed])
-    elif listed:
-        cli.table(listed, RUNS)
+        cli.json([{**row, "began": row["began"].isoformat()} for row in entries])
+    elif entries:
+        cli.table(entries, RUNS)
     else:
         cli.note("no matching runs")
 

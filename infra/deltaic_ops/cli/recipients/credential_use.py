@@ -48,10 +48,10 @@ def json_ending(key: Expiration) -> dict[str, Any]:
 def json_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
     """Return credentials as JSON objects."""
 
-    def with_uses(listed: Iterable[_Key]) -> list[dict[str, Any]]:
+    def with_uses(keys: Iterable[_Key]) -> list[dict[str, Any]]:
         if last is None:
-            return [wire(key) for key in listed]
-        return [{**wire(key), "lastUsedAt": json_value(_last(key, last))} for key in listed]
+            return [wire(key) for key in keys]
+        return [{**wire(key), "lastUsedAt": json_value(_last(key, last))} for key in keys]
 
     return {
         "tokens": with_uses(keys.tokens),
@@ -63,7 +63,7 @@ def json_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, A
 
 def show_keys(cli: Operator, name: str, keys: "Keys", last: LastUses | None) -> None:
     """Print a table of a recipient's credentials."""
-    listed: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
+    all_keys: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
         ("KEY", lambda key: _KINDS[type(key)]),
         *fields(ID="id", CREATED="created_at"),
@@ -72,8 +72,8 @@ def show_keys(cli: Operator, name: str, keys: "Keys", last: LastUses | None) -> 
     ]
     if last is not None:
         columns.insert(4, ("LAST USE", lambda key: _last(key, last) or ""))
-    if listed:
-        cli.table(listed, columns)
+    if all_keys:
+        cli.table(all_keys, columns)
     else:
         cli.note(f"no valid token, link, client or policy; next: deltaic token create {name}")
 

@@ -62,8 +62,8 @@ def invites(cli: Operator, name: OptionalRecipient = None) -> None:
         *fields(CREATED="created_at", EXPIRES="expires_at", TOKEN="token_id", NOTE="comment"),  # noqa: S106 -- an id
     ]
     invitations = cli.admin.invitations
-    listed = invitations.list_all() if recipient is None else invitations.list(recipient.id)
-    cli.rows(listed, columns, "no invitations; next: deltaic recipient invite <recipient>")
+    entries = invitations.list_all() if recipient is None else invitations.list(recipient.id)
+    cli.rows(entries, columns, "no invitations; next: deltaic recipient invite <recipient>")
 
 
 def make_link(  # noqa: PLR0913 -- what an invitation and its token need
