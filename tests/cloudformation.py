@@ -34,7 +34,7 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
 
 @cache
 def _transformed(path: Path, _: int, pairs: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the resources pickled: the transform takes half a second, and each caller gets a copy of its own."""
+    """Return the resources pickled: the transform takes half a second, and each caller gets a separate copy."""
     parameters = dict(pairs)
     document = cloudformation(path, parameters)
     resolve = _Symbolic(document, parameters, pseudo_parameters())
@@ -56,7 +56,7 @@ def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None =
 
 
 def packaged(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document as `sam package` leaves it: code lies in S3, and only there does the transform take it."""
+    """Return the document as after `sam package`, with code in S3, which the transform requires."""
     for logical_id, resource in document["Resources"].items():
         for key in ("CodeUri", "ContentUri"):
             if key in resource.get("Properties", {}):

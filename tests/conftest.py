@@ -25,7 +25,7 @@ settings.load_profile("usual")
 """Every run has one of these, `usual` unless `--hypothesis-profile` names another. None measures time:
 a first example may import what it tests, and a busy machine is not a failure."""
 
-# Every session of boto3 reads AWS's models anew, for a quarter of a second; here there are hundreds of sessions.
+# boto3 would read AWS's models for every session, a quarter of a second for each of hundreds of sessions.
 _model = cache(JSONFileLoader().load_file)
 JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignment,method-assign]
 
@@ -33,7 +33,7 @@ QUICK = "not slow and not spark and not deploy and not dynamodb_local and not co
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
 
 LONGEST = ("datasets", "deploy", "pipeline", "faults", "views")
-"""Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
+"""Folders that take longest start first, so that no worker runs one of them alone at the end."""
 
 STARTING = {path.parent.name for path in Path(__file__).parent.glob("*/conftest.py")} - {"cli", "maintenance", "pull"}
 """Folders whose conftest.py starts something for all tests of the folder."""
@@ -56,7 +56,7 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 
 def folder_of(nodeid: str) -> str:
-    """Return the folder of a test, or the file of one that is in none."""
+    """Return the folder of a test, or its file if it is in no folder."""
     return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
 
 
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Leave the heavy tests out where neither files nor marks were named; the workers are told by the controller."""
+    """Deselect heavy tests unless files or marks were given; the controller passes this to the workers."""
     if hasattr(config, "workerinput"):
         config.option.markexpr = config.workerinput["markexpr"]
         return

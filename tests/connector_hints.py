@@ -112,7 +112,7 @@ class _Conversion:
         return self._column(first), self._literal(right, first)
 
     def _column(self, operand: Operand) -> dict[str, Any]:
-        """Write a column; of the casts around it the innermost says what it is."""
+        """Write a column; the innermost of its casts determines the type."""
         assert not isinstance(operand, Literal)
         column = operand.operand if isinstance(operand, Cast) else operand
         name = ".".join(column.path)
@@ -129,7 +129,7 @@ class _Conversion:
         return {"op": "literal", "value": self._text(literal, str(kind)), "valueType": JSON_TYPES[str(kind)]}
 
     def _text(self, literal: Literal, kind: str) -> str:
-        """Write a literal that Spark has cast to `kind`; one that it would round or refuse is not sent."""
+        """Write a literal that Spark has cast to `kind`; omit one that Spark would round or refuse."""
         text = literal.text
         if text is None:
             return cut(EPOCH) if kind == "timestamp" else "null"

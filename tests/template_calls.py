@@ -84,7 +84,7 @@ def uses(request: Request) -> Iterator[Used]:  # noqa: PLR0912 -- a service each
         yield from _dynamodb(request.headers["x-amz-target"].rpartition(".")[2], json.loads(request.body))
     elif request.service == "secretsmanager":
         name = json.loads(request.body)["SecretId"]
-        # AWS puts six characters of its own behind the name.
+        # AWS adds six characters to the name.
         action = request.headers["x-amz-target"].rpartition(".")[2]
         yield Used(f"secretsmanager:{action}", f"arn:aws:secretsmanager:{ACCOUNT}:secret:{name}-AbCdEf")
     elif request.service == "TrentService":

@@ -330,7 +330,7 @@ def test_paths_and_modules_in_pages_exist(page: Path) -> None:
 
 
 def is_there(module: str) -> bool:
-    """Return whether a module is there, or what a module has under that name."""
+    """Return whether a module exists, or whether a module defines the name."""
     room, _, name = module.rpartition(".")
     return find_spec(module) is not None or hasattr(import_module(room), name)
 

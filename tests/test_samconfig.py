@@ -32,7 +32,7 @@ def test_a_profile_has_its_own_stage_and_valid_parameters(name: str) -> None:
     for parameter, value in values.items():
         allowed = declared[parameter].get("AllowedValues")
         assert allowed is None or value in map(str, allowed), parameter
-    # The one that has no default is the provider's to say.
+    # The provider must set the only parameter without a default.
     assert {parameter for parameter, definition in declared.items() if "Default" not in definition} - set(values) == {
         "DataBuckets"
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BUDGET = tomllib.loads(Path(__file__).with_name("size_budget.toml").read_text())
 ABOVE = {"functions/layer/deltaic", "functions/pipeline", "infra", "infra/deltaic_ops"}
-"""Folders whose subfolders are packages with a budget of their own."""
+"""Folders whose subfolders are packages with separate budgets."""
 
 REMEDY = "shorten the code, or raise the number in tests/size_budget.toml and say next to it which user gains what"
 

@@ -263,7 +263,7 @@ def test_there_are_no_circular_imports(top: str, depth: int) -> None:
     paths = modules_of(top)
     order: TopologicalSorter[str] = TopologicalSorter()
     for module, path in paths.items():
-        # The package that a module lies in is imported with it and is no arrow of its own.
+        # Importing a module also imports its package, which is not a separate edge.
         targets = {node(name) for name in imported_modules(path) & paths.keys() if not module.startswith(f"{name}.")}
         order.add(node(module), *(targets - {node(module)}))
     order.prepare()  # raises CycleError, naming the circle

@@ -1,4 +1,4 @@
-"""The command line over the embedded AWS, each test with tables of its own."""
+"""The command line with the embedded AWS; each test has its own tables."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     assert "not there yet" in shared.done("recipient show alice")
     assert "not there yet" in rule(shared, "alice sales.europe.mine")
     admin.grants.create("bob", "sales")
-    # Nobody's rows are there before the first refresh, not even none for who lacks the property.
+    # Before the first refresh, no recipient has rows, even one who lacks the property.
     assert "not there yet" in shared.done("recipient show bob")
     admin.views.record_refresh(view, {"version": 0}, keep_request=False)
     result = shared.json("access bob sales.europe.mine")

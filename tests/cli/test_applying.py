@@ -127,7 +127,7 @@ def test_deletions_and_wider_access_need_an_option(deltaic: Deltaic, files: Path
 
 
 def typed(deltaic: Deltaic, line: str, answer: str) -> tuple[int, str]:
-    """Run a command at a terminal; return its exit code and what stands there."""
+    """Run a command at a terminal; return its exit code and output."""
     ours, theirs = os.openpty()
     os.write(ours, f"{answer}\n".encode())
     command = [str(Path(sys.executable).with_name("deltaic")), *shlex.split(line)]

@@ -1,4 +1,4 @@
-"""The catalog is written down as files, and whatever differs from them later is told."""
+"""The catalog is exported as files, and drift from them is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`deltaic recipient federate`: an issuer is looked at, a policy is made, and a profile of version 2 is written."""
+"""`deltaic recipient federate`: an issuer is checked, a policy is created, and a profile of version 2 is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes, skills and models by command: what is looked at before it is shared, and what SKILL.md must say."""
+"""Commands for volumes, skills and models: checks before sharing, and the rules of SKILL.md."""
 
 from __future__ import annotations
 

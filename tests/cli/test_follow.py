@@ -56,7 +56,7 @@ def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Lake:
 
 @pytest.fixture
 def read_tables(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callable[[], list[str]]:
-    """Return what tells which tables of the share a recipient sees: in both listings, and by their names."""
+    """Return a function that lists the tables of the share that a recipient sees, in both listings and by name."""
     admin.shares.create("sales")
     alice = admin.recipients.create("alice")
     admin.grants.create("alice", "sales")

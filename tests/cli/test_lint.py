@@ -117,7 +117,7 @@ def test_lint_warns_of_problems_for_recipients(
     deltaic: Deltaic, lake: str, name: str, expected: dict[str, str]
 ) -> None:
     warnings_ = warned(deltaic, f"{lake}/{name}")
-    # Text may stand in paths with letters beyond ASCII: that of this column is told of each table.
+    # Text columns can put non-ASCII letters into paths, so each table has the warning for this column.
     relevant = {
         check: message
         for check, message in warnings_.items()

@@ -38,7 +38,7 @@ def test_a_page_is_printed_before_the_next_one_is_requested(capsys: pytest.Captu
     def looking() -> Iterator[Share]:
         for share in shares(2 * PAGE, numbers):
             if len(numbers) == PAGE + 1:
-                assert f"s{PAGE - 1:04}" in capsys.readouterr().out, "the first page is there"
+                assert f"s{PAGE - 1:04}" in capsys.readouterr().out, "the first page is printed"
             yield share
 
     with pytest.raises(Unavailable):
@@ -46,7 +46,7 @@ def test_a_page_is_printed_before_the_next_one_is_requested(capsys: pytest.Captu
     rest = capsys.readouterr().out
     assert f"s{2 * PAGE - 1:04}" in rest
     assert not rest.rstrip().endswith("]"), "what was broken off is no array"
-    assert "NAME" not in rest, "for grep the heading stands once"
+    assert "NAME" not in rest, "grep sees the heading once"
 
 
 @pytest.mark.parametrize("count", [0, 1, PAGE, PAGE + 1])

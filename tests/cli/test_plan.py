@@ -1,4 +1,4 @@
-"""Plans of files by themselves: in which order, what widens rights, and what people are told of it."""
+"""Plans of files: their order, wider access, and the effects for recipients."""
 
 from __future__ import annotations
 

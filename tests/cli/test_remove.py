@@ -15,7 +15,7 @@ from deltaic_ops.local.embedded import EmbeddedAws
 STACK = "deltaic-removetest"
 NAMES = ["deltaic-removetest-catalog", "deltaic-removetest-tokens"]
 RESOURCES = ("Catalog", "Tokens", "TokenKey", "EndpointsLog")
-"""Of the template's resources: those that hold state, and one that holds none."""
+"""Resources of the template: those with state, and one without."""
 
 
 @pytest.fixture

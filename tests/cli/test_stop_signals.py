@@ -1,4 +1,4 @@
-"""A command that is told to stop many times at once stops once, whatever it was doing."""
+"""A command that receives several signals at once stops once, at any point."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A table is looked at before it is shared: what no recipient could read is refused, unless nobody shall look."""
+"""A table is read before it is shared: unreadable tables are refused, unless the check is skipped."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BROKEN = [
     pytest.param(f"s3://{BUCKET}/bare", "cannot be read with your credentials", id="no schema"),
     pytest.param(f"s3://{BUCKET}/foreign", "cannot be read: The table needs reader version 9", id="a later protocol"),
     pytest.param(f"s3://{BUCKET}/good --storage silent", "/good cannot be read with your credentials", id="no answer"),
-    # Whoever is there is not told the session of an operator on AWS.
+    # Recipients on AWS must not receive the session of an operator.
     pytest.param(f"s3://{BUCKET}/good --storage keyless", "has an endpoint but no keys", id="no keys"),
 ]
 
@@ -57,7 +57,7 @@ def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
 
 @pytest.fixture
 def looking(filled: Deltaic, admin: CatalogAdmin, lake: str) -> Deltaic:
-    """Return the command over a catalog with a table that is there."""
+    """Return the command with a catalog that has an existing table."""
     filled.done(
         "storage create silent --endpoint http://127.0.0.1:9 --path-style --access-key-id A --secret-access-key-stdin",
         stdin="very-secret\n",
@@ -180,7 +180,7 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
             ("warning", "deltaic doctor") if case.id == "no answer" else ("failed", f"deltaic table delete {name}")
         )
         assert (finding["verdict"], expected[1] in finding["remedy"]) == (expected[0], True), finding
-    # The fixtures' own tables: one is there, and one is not.
+    # Of the fixtures' tables, one exists and one does not.
     assert findings["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
     assert findings["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
 

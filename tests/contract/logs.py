@@ -79,7 +79,7 @@ class TableLog:
     partitions: tuple[str, ...] = ()
     configuration: dict[str, str] = field(default_factory=dict)
     protocol: Action | None = None
-    """The first protocol; by default (1,2), or the one that in-commit timestamps and change data feed need."""
+    """The first protocol: (1, 2) by default, or the one for in-commit timestamps and change data feed."""
     timed: bool = True
     """Whether commits carry times that the test chose."""
     description: str | None = None

@@ -142,7 +142,7 @@ class Table:
 
 
 def fetch(netloc: str, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
-    """Send one request with these headers, Host and Content-Length, on a connection of its own."""
+    """Send one request with these headers, Host and Content-Length, on a new connection."""
     connection = http.client.HTTPConnection(netloc, timeout=TIMEOUT_SECONDS)
     try:
         connection.putrequest(method, target, skip_accept_encoding=True)

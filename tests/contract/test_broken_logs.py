@@ -265,7 +265,7 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
 
 
 def test_a_response_without_an_external_log_is_never_complete(server: Server, registered: Table) -> None:
-    """A snapshot's files are looked at as they leave: what lies beyond the first window shows after the 200."""
+    """A snapshot's files are checked while they are sent: errors after the first window follow the 200."""
     log = written(server)
     added = log.commits[0][2]["add"]
     inside = [{"add": added | {"path": f"p=a/{number:04d}.parquet"}} for number in range(FIRST_WINDOW)]

@@ -373,7 +373,7 @@ def test_a_time_before_the_first_commit_is_refused_with_the_earliest_time(table:
 
 
 def test_every_partition_column_is_named_in_parquet_format(server: Server) -> None:
-    """Spark leaves null values out of a remove, and its sharing connector dies of a column that is not there."""
+    """Spark omits null values of a remove, and its sharing connector fails on a missing column."""
     log = server.shelf.log("gaps", PEOPLE, partitions=("birthday",), configuration=dict(CDF_ON))
     added = [
         log.add([{"name": str(age), "age": age}], birthday=day) for age, day in enumerate([None, date(2020, 1, 1)])

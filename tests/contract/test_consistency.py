@@ -1,4 +1,4 @@
-"""Answers under load: large ones are whole, and each is of one version however many commits land meanwhile."""
+"""Responses under load: large responses are complete, and each is of one version despite new commits."""
 
 import hashlib
 import json

@@ -138,7 +138,7 @@ NULL_TOO: Final = {"not <=>"}
 
 
 def meant(kind_: Kind, holds: Holds, dialect: str, prefix: str) -> set[str]:
-    """Return the values that a filter must keep, and beside which it may keep no other."""
+    """Return the values that a filter must keep; it can keep no others."""
     if prefix == "d" and (kind_.name == "boolean" or (kind_.name in {"float", "double"} and holds in ABOVE)):
         return set(map(str, kind_.values))  # no bounds; and NaN, which bounds may leave out, is above everything
     literal: Any = next(value for value in kind_.values if text_of(value) == kind_.literal)

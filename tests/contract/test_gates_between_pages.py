@@ -62,7 +62,7 @@ def pages(table: Table, **body: Any) -> Next:
 
 
 def submitted(table: Table, **body: Any) -> tuple[Next, Next]:
-    """Return how a submitted query is asked for again, and how its next page is."""
+    """Return requests that repeat a submitted query and read its next page."""
     reply = table.with_capabilities("responseformat=parquet;asyncquery=true").query({**body, "idempotencyKey": "k"})
     (status,) = reply.only("queryStatus")
     path = f"{table.path}/queries/{status['queryId']}"

@@ -110,7 +110,7 @@ def test_head_of_a_missing_table_is_404_without_a_body(alice: Recipient) -> None
 
 
 def unnamed(reply: Reply, name: str) -> tuple[int, bytes, set[tuple[str, str]]]:
-    """Return all that an answer says, but for the name that was asked for, request ids and the length."""
+    """Return the content of a response without the requested name, request ids and length."""
     headers = {
         (key, value) for key, value in reply.headers.items() if not re.match(r"x-amzn-|content-length|date", key)
     }

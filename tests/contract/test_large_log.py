@@ -31,7 +31,7 @@ from contract.tables import CDF_ON
 FILES: Final = 1_000_000
 PARTS: Final = 1000
 MOST_TURNS: Final = 200
-"""Of a writer: the feed of all that was committed is read again and again."""
+"""Delay of a writer between commits, because readers repeat the feed of all commits."""
 FIRST: Final = 1
 """The version of the checkpoint with all of them."""
 SCHEMA = pa.schema([column("part", pa.string()), column("x", pa.int64())])
@@ -86,7 +86,7 @@ class History:
 
     @property
     def latest(self) -> int:
-        """The latest version, or, while writers are at work, one that there is for certain."""
+        """The latest version, or a lower bound while writers are running."""
         return FIRST + len(self.commits)
 
     def write(self, writer: int, done: threading.Event) -> int:
@@ -95,7 +95,7 @@ class History:
         for turn in itertools.count():
             if done.wait(0.1) or turn == MOST_TURNS:
                 return lost
-            # Each takes away files of its own, so that whoever loses a version can try the next one.
+            # Each writer removes different files, so that it can retry the next version after a conflict.
             removed_files = [writer + 2 * (turn * 3 + number) for number in range(3)]
             path = f"part={turn % PARTS:03d}/new-{writer}-{turn}.parquet"
             actions = [*(removed(first_path(number), 1000 + number) for number in removed_files), added(path, 7 + turn)]
@@ -154,7 +154,7 @@ class Summary(NamedTuple):
 
     version: int
     known_before: int
-    """The latest version when it was asked for."""
+    """The latest version at the time of the request."""
     announced: tuple[int, int]
     """Number and size of the files, as the metadata says."""
     sum: Sum

@@ -133,7 +133,7 @@ def test_changes_can_be_read_in_parquet_format(table: Callable[[str], Table], fl
 
 @pytest.mark.parametrize("name", ["cdf_table_cdf_enabled", "deletion_vector_kinds", "streaming_notnull_to_null"])
 def test_changes_can_be_read_in_delta_format(table: Callable[[str], Table], name: str) -> None:
-    """The flag comes with a capital T; the client writes a log of its own from what it gets."""
+    """The client sends the flag with a capital T, and writes its own log from the response."""
     python = Python(table(name))
     parameters = "?startingVersion=0&endingVersion=3&includeHistoricalMetadata=True"
     reply = python.ask("GET", f"/changes{parameters}", capabilities=CHANGES)

@@ -151,7 +151,7 @@ VECTORS: Final[dict[str, Any]] = {
 
 
 def vectors(log: TableLog) -> TableLog:
-    """Write a table whose deletion vectors lie in one file, whatever the partition, as Spark packs them."""
+    """Write a table with all deletion vectors of all partitions in one file, as Spark writes them."""
     log.create()
     eu, foreign = log.add(ours(*range(10)), region="EU"), log.add(theirs(*range(100, 110)), region=CANARY)
     log.commit(eu, foreign)
@@ -195,7 +195,7 @@ def totals(reply: Reply) -> tuple[int, int]:
 
 
 def played(state: set[int], reply: Reply) -> set[int]:
-    """Return a state after the changes of a feed, version by version, as whoever applies them gets it."""
+    """Return the state after the changes of a feed, version by version, as a client applies them."""
     removed: dict[int, set[int]] = defaultdict(set)
     added: dict[int, set[int]] = defaultdict(set)
     for line in reply.lines:
@@ -407,7 +407,7 @@ def test_tokens_become_invalid_when_rights_change(shared: FilteredShare) -> None
     assert ids_of(table.query()).isdisjoint(STATES[7])
     (repeated,) = asynchronous.query(idempotencyKey="k").only("queryStatus")
     assert repeated["queryId"] != status["queryId"]
-    # What is unknown, or another's, is not told apart from what was.
+    # Unknown tokens and those of other recipients get the same error.
     admin.recipients.update("narrowed_changing", add_properties={"region": "EU"})
     for reply in replies:
         assert reply().status == 200

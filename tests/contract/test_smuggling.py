@@ -1,4 +1,4 @@
-"""Requests in which two readers of HTTP might see two bearers: whoever is answered sent that very recipient's token."""
+"""Requests in which two HTTP parsers could read different tokens get only the rows of their own token."""
 
 from __future__ import annotations
 

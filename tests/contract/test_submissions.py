@@ -409,7 +409,7 @@ def test_names_are_case_insensitive_and_ids_are_not(table: Callable[[str], Table
 
 
 def queries(server: Server) -> list[dict[str, Any]]:
-    """Return all that is recorded: only a test may scan."""
+    """Return all stored queries; only tests can scan the table."""
     pages = server.client("dynamodb").get_paginator("scan")
     pages_ = pages.paginate(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)
     items = (item for page in pages_ for item in page["Items"])

@@ -89,7 +89,7 @@ def test_a_broken_log_is_not_a_server_error(table: Callable[[str], Table], call:
 
 @calls
 def test_the_content_of_commits_is_not_checked(table: Callable[[str], Table], call: Call) -> None:
-    """Streams poll the version, so it costs one listing; metadata and query say what is wrong."""
+    """Streams poll the version, so it costs one listing; metadata and queries report errors."""
     reply = version(table("table_with_no_metadata"), call)
     assert (reply.status, reply.version) == (200, 1)
     table("table_with_no_metadata").metadata().refused(400, "RESOURCE_DOES_NOT_EXIST")

@@ -1,1 +1,1 @@
-"""Starts emulators of AWS that need no Docker, for the tests of deployment: LocalEmu and LocalStack's open source."""
+"""Start emulators of AWS without Docker, for the tests of deployment: LocalEmu and LocalStack's open source."""

@@ -1,4 +1,4 @@
-"""The emulators, and their software in the user's cache: each is installed once, from pinned versions and hashes.
+"""Install the emulators once in the user's cache, from pinned versions and hashes.
 
 LocalEmu is the open fork of LocalStack. The lists of packages are next to this module.
 """
@@ -26,7 +26,7 @@ class Engine:
 
     name: str
     module: str
-    """Its package, which is also what its own addresses begin with."""
+    """Package of the engine, and prefix of its addresses."""
     version: str
 
     @property
@@ -36,12 +36,12 @@ class Engine:
 
     @property
     def python(self) -> Path:
-        """The Python that it runs on."""
+        """Python of the emulator."""
         return self.folder / "emulator" / "bin" / "python"
 
     @property
     def functions_python(self) -> Path:
-        """The Python that functions run on: nothing but AWS's client is there, all else is in the layer."""
+        """Python of the functions, which contains only AWS's client; the layer has all other packages."""
         return self.folder / "functions" / "bin" / "python"
 
 
@@ -51,12 +51,12 @@ ENGINES: Final = {engine.name: engine for engine in (LOCALEMU, LOCALSTACK_CORE)}
 
 
 def installed(engine: Engine) -> bool:
-    """Return whether the software is there, whole."""
+    """Return whether the software is installed completely."""
     return (engine.folder / "complete").is_file()
 
 
 def install(engine: Engine) -> None:
-    """Fetch the software unless it is there; raises Unavailable. What is left of an attempt is done anew."""
+    """Install the software unless it is installed, and replace an incomplete installation; raises Unavailable."""
     cache = engine.folder.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _alone(cache / f"{engine.name}.lock"):
@@ -73,11 +73,11 @@ def install(engine: Engine) -> None:
 
 
 def _python() -> str:
-    """Return what uv shall take as Python 3.13: one that is here, else it fetches one."""
+    """Return the Python 3.13 for uv: an installed one, otherwise one that uv downloads."""
     path = _run(_uv_path(), "python", "find", "--no-project", PYTHON)
     if path.returncode == 0:
         return path.stdout.strip()
-    # uv gives up at the first shim of pyenv that leads nowhere, and does not look behind it.
+    # uv stops at the first broken shim of pyenv and does not search further.
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     candidates = sorted(root.glob(f"versions/{PYTHON}.*/bin/python"))
     if candidates:

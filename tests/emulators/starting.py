@@ -1,4 +1,4 @@
-"""Start and end of an emulator on this machine: one process group, on loopback, files in one folder."""
+"""Start and stop an emulator on this machine: one process group, on loopback, files in one folder."""
 
 import os
 import secrets
@@ -24,11 +24,11 @@ STOP_SECONDS: Final = 5.0
 LOG: Final = "emulator.log"
 FUNCTION_LOGS: Final = "functions"
 _CODE = (Path(__file__).parents[1], ROOT / "infra")
-"""The folders from which the emulator's own Python imports the parts and what they use."""
+"""Folders from which the emulator's Python imports the parts and their dependencies."""
 
 
 def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> Running:
-    """Start it and return when it answers; raises Conflict, Unavailable. Nothing is left of what did not start.
+    """Start the emulator and wait until it is ready; raises Conflict or Unavailable, and then removes its files.
 
     `port` 0 takes a free one. `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
     """
@@ -39,7 +39,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     shutil.rmtree(files, ignore_errors=True)
     for name in ("home", "root", "tmp", FUNCTION_LOGS):
         (files / name).mkdir(mode=0o700, parents=True)
-    # Whoever knows the id is the administrator, since signatures of headers are not checked.
+    # The id is the administrator's secret, because the emulator does not check signatures of headers.
     key_id = f"deltaic{secrets.token_hex(8)}"
     variables = {
         **environment(engine, files, port, key_id),
@@ -75,7 +75,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
 
 
 def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str, str]:
-    """Return the variables of its process: nothing of this one's but the path."""
+    """Return the variables of its process, which inherits only the path."""
     here = f"127.0.0.1:{port}"
     return {
         "PATH": os.pathsep.join([str(engine.python.parent), os.environ.get("PATH", os.defpath)]),
@@ -83,15 +83,15 @@ def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str
         "LANG": "C.UTF-8",
         "HOME": str(files / "home"),
         "FILESYSTEM_ROOT": str(files / "root"),
-        "TMPDIR": str(files / "tmp"),  # functions' code is unpacked there
-        "OVERRIDE_IN_DOCKER": "0",  # in a container of another kind it would write to /var/lib
-        "GATEWAY_SERVER": "hypercorn",  # the other one listens on every address, whatever it is told
+        "TMPDIR": str(files / "tmp"),  # for the unpacked code of functions
+        "OVERRIDE_IN_DOCKER": "0",  # otherwise it writes to /var/lib in other containers
+        "GATEWAY_SERVER": "hypercorn",  # the other server always listens on all addresses
         "GATEWAY_LISTEN": here,
         "LOCALSTACK_HOST": here,
         "LOCALEMU_HOST": here,
         "LS_LOG": "warn",
         "DNS_ADDRESS": "0",
-        "DISABLE_EVENTS": "1",  # telephones nobody
+        "DISABLE_EVENTS": "1",  # sends no telemetry
         "SKIP_SSL_CERT_DOWNLOAD": "1",
         "S3_SKIP_SIGNATURE_VALIDATION": "0",
         "IAM_ENFORCEMENT": "1",
@@ -103,14 +103,14 @@ def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str
 
 
 def end(pid: int) -> None:
-    """End the process group that was started here, and return when it has: in order, or else at once."""
+    """Stop the process group and wait for its end: with a signal, then with a kill."""
     for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)  # if it is a child of this very process
+                os.waitpid(pid, os.WNOHANG)  # if it is a child of this process
             if not _group_lives(pid):
                 return
             time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The parts extract keys, table and secret of a parameters for LocalEmu."""
+"""The parts extract keys, table and secret of a request for LocalEmu."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The embedded store's access log: what was answered, to whom, and nothing by which a reader of it could fetch."""
+"""The access log of the embedded store: responses with their requesters, without signatures."""
 
 import stat
 from pathlib import Path

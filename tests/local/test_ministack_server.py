@@ -74,7 +74,7 @@ def make_role(aws: EmbeddedAws, name: str, *principals: dict[str, str]) -> str:
 
 
 def settle(aws: EmbeddedAws) -> None:
-    """Return when all that was answered until now is on the disk."""
+    """Return when all acknowledged writes are on disk."""
     name = f"settled-{uuid4().hex}"
     client(aws, "secretsmanager").create_secret(Name=name, SecretString="x")
     file = aws.state / "aws" / "state.json"
@@ -180,7 +180,7 @@ def test_writes_are_refused_from_a_failed_save_to_the_next_one_that_succeeds(tmp
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Return a folder on a file system of its own, of 16 MiB."""
+    """Return a folder on a separate file system of 16 MiB."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(

@@ -116,7 +116,7 @@ def put(environment: Mapping[str, str], key: str) -> None:
 
 
 class Served:
-    """`deltaic serve` in a process of its own."""
+    """`deltaic serve` in a separate process."""
 
     def __init__(self, state: Path, environment: Mapping[str, str]) -> None:
         variables = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}

@@ -1,4 +1,4 @@
-"""A server's port opens when everything is ready, and whoever meets it before that waits for it."""
+"""A server's port opens when the server is ready, and earlier clients wait."""
 
 import http.client
 import json
@@ -46,7 +46,7 @@ class StateFolder:
         return [share["name"] for share in json.loads(body)["items"]]
 
     def log(self) -> str:
-        """Return what stands in the lock."""
+        """Return the content of the lock."""
         lock = self.state / LOCK
         return lock.read_text() if lock.exists() else ""
 
@@ -326,7 +326,7 @@ def test_a_server_that_is_killed_at_its_start_releases_the_folder(state_folder: 
 
 
 def answers(pid: str) -> bool:
-    """Tell whether a process is an embedded AWS that can be reached."""
+    """Return whether a process is an embedded AWS that accepts connections."""
     variables = dict(pair.split("=", 1) for pair in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in pair)
     if "GATEWAY_PORT" not in variables:
         return False

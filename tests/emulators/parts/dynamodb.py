@@ -1,6 +1,6 @@
-"""DynamoDB: LocalStack's own provider over a DynamoDB Local that runs already; DYNAMODB_LOCAL_PORT names its port.
+"""DynamoDB: LocalStack's provider with a running DynamoDB Local, on the port DYNAMODB_LOCAL_PORT.
 
-LocalStack would fetch one from places that a machine without its image may not reach. LocalEmu has a DynamoDB inside.
+LocalStack would download one from hosts that may be unreachable without its image. LocalEmu has a DynamoDB inside.
 """
 
 import os

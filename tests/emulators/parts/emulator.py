@@ -1,4 +1,4 @@
-"""The emulator's own modules, by name: LocalEmu is a fork of LocalStack whose packages have another name.
+"""Import the emulator's modules by name: LocalEmu is a fork of LocalStack with renamed packages.
 
 They are looked up and not imported, because only the emulator's own environment has them.
 """

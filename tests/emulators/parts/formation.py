@@ -1,8 +1,8 @@
-"""CloudFormation: the template is transformed before its references are followed, and not the other way round.
+"""CloudFormation: transform the template before its references are resolved, as AWS does.
 
-The emulators follow every reference of a template first, in search of macros inside resources, and refuse those that
-only SAM's transform makes, such as `!Ref Authorizer.Alias`. AWS transforms first. Where a template has no macro inside
-a resource, there is nothing to search for.
+The emulators first resolve every reference of a template to find macros inside resources, and refuse references to
+resources that only SAM's transform creates, such as `!Ref Authorizer.Alias`. If a template has no macro inside a
+resource, this search is skipped.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""API Gateway: the authorizer with its cache, the template's own answers to errors, and streamed answers.
+"""API Gateway: the authorizer with its cache, the template's gateway responses, and streamed responses.
 
-LocalStack's open source calls no authorizer; LocalEmu's keeps no verdict and answers a refusal with 401. Both drop the
-GatewayResponses of a template and know no `responseTransferMode`.
+LocalStack's open source calls no authorizer. LocalEmu does not cache policies and returns 401 for a denial. Both ignore
+the GatewayResponses of a template and `responseTransferMode`.
 """
 
 import json
@@ -28,7 +28,7 @@ BAD_GATEWAY = 502
 
 
 def install(emulator: Emulator, streams: Streams) -> None:
-    """Put all three in their places."""
+    """Install all three parts."""
     authorizers = _Authorizers(emulator)
     before = emulator.module(f"{EXECUTE_API}.handlers").preprocess_request
     before.handlers[:] = [
@@ -52,7 +52,7 @@ class _Authorizers:
         self._known: dict[tuple[str, str, str], TokenAuthorizer] = {}
 
     def __call__(self, chain: Any, context: Any, response: Any) -> None:  # noqa: ARG002 -- the emulator's signature
-        """Let the request pass, with what the authorizer says of it, or raise the gateway's own error."""
+        """Accept the request with the authorizer's context, or raise the gateway's error."""
         method = context.resource_method
         if method.get("authorizationType", "NONE") == "NONE":
             return
@@ -88,7 +88,7 @@ class _Authorizers:
 
 
 def token_authorizer(description: Mapping[str, Any]) -> Authorizer:
-    """Return API Gateway's own description of a TOKEN authorizer as the product reads it from a template."""
+    """Return a TOKEN authorizer, read from its description in API Gateway."""
     ttl = description.get("authorizerResultTtlInSeconds")
     return Authorizer(
         function=description["authorizerUri"],
@@ -105,7 +105,7 @@ def _method_arn(context: Any) -> str:
 
 
 def _call(emulator: Emulator, uri: str, event: Mapping[str, Any], source_arn: str) -> bytes:
-    """Call the function of an integration's or authorizer's URI as API Gateway, which its permission must allow."""
+    """Call the function of an integration's or authorizer's URI as API Gateway; its permission must allow that."""
     match = _FUNCTION.search(uri)
     if match is None:
         raise GatewayRefusal("API_CONFIGURATION_ERROR")
@@ -117,7 +117,7 @@ def _call(emulator: Emulator, uri: str, event: Mapping[str, Any], source_arn: st
 
 # -------------------------------------------------------------------------------------------------- gateway responses
 def _importing(emulator: Emulator, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an import of an API's body that keeps its GatewayResponses too."""
+    """Return an import of an API's body that also keeps its GatewayResponses."""
 
     def run(rest_api: Any, context: Any, open_api_spec: Mapping[str, Any], mode: Any) -> Any:
         imported = original(rest_api, context=context, open_api_spec=open_api_spec, mode=mode)
@@ -137,7 +137,7 @@ def _importing(emulator: Emulator, original: Callable[..., Any]) -> Callable[...
 
 
 def _gateway_error(emulator: Emulator, kind: str) -> Exception:
-    """Return the emulator's own exception for one of the gateway's error types."""
+    """Return the emulator's exception for a gateway error type."""
     kinds = vars(emulator.module(f"{EXECUTE_API}.gateway_response")).values()
     raised = next(each for each in kinds if isinstance(each, type) and getattr(each, "type", None) == kind)
     error: Exception = raised(None)
@@ -145,7 +145,7 @@ def _gateway_error(emulator: Emulator, kind: str) -> Exception:
 
 
 def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
-    """Return what renders the gateway's own errors as the API says."""
+    """Return a handler that renders gateway errors as the API defines them."""
     find = emulator.module(f"{EXECUTE_API}.gateway_response").get_gateway_response_or_default
 
     def answer(_: Any, exception: Any, context: Any) -> Any:
@@ -166,7 +166,7 @@ def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
 
 
 def rendered(template: str, variables: Mapping[str, Any]) -> str:
-    """Return a response template with its `$context.x.y`; API Gateway evaluates nothing else in these."""
+    """Render `$context.x.y` in a response template; API Gateway evaluates nothing else in them."""
 
     def value(match: re.Match[str]) -> str:
         result: Any = variables
@@ -179,7 +179,7 @@ def rendered(template: str, variables: Mapping[str, Any]) -> str:
 
 # ---------------------------------------------------------------------------------------------------- streamed answers
 def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams: Streams) -> Callable[[Any, Any], Any]:
-    """Return an integration that hands on chunks where the route streams."""
+    """Return an integration that passes on chunks for routes that stream."""
     helpers = emulator.module(f"{EXECUTE_API}.helpers")
 
     def invoke(self: Any, context: Any) -> Any:
@@ -193,7 +193,7 @@ def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams:
         def call() -> None:
             try:
                 _call(emulator, uri, event, source)
-            except Exception:  # noqa: BLE001 -- whatever it is, the reader is told
+            except Exception:  # noqa: BLE001 -- any failure must reach the client
                 stream.end(failed=True)
             finally:
                 streams.close(request_id)
@@ -213,7 +213,7 @@ def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams:
 
 
 def read_head(stream: Stream) -> tuple[int, list[tuple[str, str]], Iterator[bytes]]:
-    """Return status, headers and the rest of a streamed answer; raises Broken or MalformedAnswer."""
+    """Return status, headers and the rest of a streamed response; raises Broken or MalformedResponse."""
     chunks, received = iter(stream), b""
     for chunk in chunks:
         received += chunk

@@ -1,7 +1,7 @@
-"""Functions as processes of this machine: AWS's own client in each, the Runtime API between, layers on its path.
+"""Run functions as processes of this machine: AWS's client in each, the Runtime API between, layers on its path.
 
-The emulator asks for an executor of a function's version: one environment, which takes one event at a time.
-`FUNCTIONS_PYTHON` names the Python that runs them (with awslambdaric), `FUNCTIONS_LOGS` the folder of what they print.
+The emulator requests an executor for a version of a function: one environment, which processes one event at a time.
+`FUNCTIONS_PYTHON` is the Python that runs functions (with awslambdaric), `FUNCTIONS_LOGS` the folder of their output.
 """
 
 import json
@@ -53,7 +53,7 @@ class Executor:
         self._process.close()
 
     def invoke(self, payload: dict[str, str], function_timeout: int | None = None) -> Any:
-        """Hand an event to the process and return the emulator's form of what it answered."""
+        """Pass an event to the process and return its result in the emulator's format."""
         api = self._api or self._run()
         event = json.loads(payload["payload"] or "null")
         stream = self.streams.stream_of(event)
@@ -62,7 +62,7 @@ class Executor:
         seconds = float(function_timeout or self._version.config.timeout)
         outcome = api.invoke(event, sink=stream.take if stream else pieces.append, seconds=seconds)
         if api.init_error is not None or outcome.error_type == "Sandbox.Timedout":
-            self.stop()  # as on Lambda, the next event starts anew
+            self.stop()  # as on Lambda, the next event starts a new process
         if stream is not None:
             if outcome.mode == "whole":
                 stream.take(outcome.body)
@@ -77,17 +77,17 @@ class Executor:
         )
 
     def get_address(self) -> str:
-        """Return where the process is."""
+        """Return the address of the process."""
         return "127.0.0.1"
 
     get_endpoint_from_executor = get_address
 
     def get_runtime_endpoint(self) -> str:
-        """Return where its Runtime API is."""
+        """Return the address of its Runtime API."""
         return f"http://{self._api.address}" if self._api else ""
 
     def get_logs(self) -> str:
-        """Return what it has printed."""
+        """Return its printed output."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     @classmethod
@@ -100,11 +100,11 @@ class Executor:
 
     @classmethod
     def cleanup_version(cls, function_version: Any) -> None:
-        """Leave what others may run."""
+        """Keep the unpacked code, which other processes may use."""
 
     @classmethod
     def validate_environment(cls) -> bool:
-        """Say that functions can be run here."""
+        """Return that functions can run here."""
         return True
 
     def _run(self) -> RuntimeApi:
@@ -123,7 +123,7 @@ class Executor:
 
 
 def limited(outcome: Outcome, streamed: bytes) -> Outcome:
-    """Return a whole answer, or Lambda's refusal of one that is longer than 6 MB."""
+    """Return a buffered response, or Lambda's error for one over 6 MB."""
     if outcome.mode == "stream":
         return Outcome("whole", streamed)
     if outcome.mode == "whole" and len(outcome.body) > ANSWER_LIMIT:
@@ -144,10 +144,10 @@ class _Plugin:
 
 
 class _Register:
-    """Stands for the emulator's register of executors: whichever is asked for, it has this one."""
+    """Register of executors that returns this executor for every name."""
 
     def exists(self, name: str) -> bool:
-        """Say that there is one of this name."""
+        """Return that the name is registered."""
         return bool(name)
 
     def load(self, name: str) -> _Plugin:  # noqa: ARG002 -- the register's signature
@@ -156,9 +156,9 @@ class _Register:
 
 
 def install(emulator: Emulator, streams: Streams) -> None:
-    """Have functions run here, and not in Docker."""
+    """Run functions here instead of in Docker."""
     Executor.emulator, Executor.streams = emulator, streams
     emulator.module("services.lambda_.invocation.runtime_executor").EXECUTOR_PLUGIN_MANAGER = _Register()
-    # Two calls of CloudWatch for each event cost half the time of a request, and nobody asks for them here.
+    # Two calls of CloudWatch per event take half the time of a request, and no test reads them.
     manager = emulator.module("services.lambda_.invocation.version_manager")
     manager.record_cw_metric_invocation = manager.record_cw_metric_error = lambda **_: None

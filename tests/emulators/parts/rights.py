@@ -1,8 +1,8 @@
-"""IAM: what AWS knows of a request when it evaluates policies, and LocalEmu does not.
+"""IAM: facts about a request that AWS uses to evaluate policies, and that LocalEmu does not determine.
 
-LocalEmu enforces roles but says nothing of the keys that a request names (`dynamodb:LeadingKeys`), of the tables of a
-batch and of the six letters at the end of a secret's ARN. It then refuses what AWS allows. Nothing is allowed here that
-the policy does not: the condition gets its values, the statement its resource.
+LocalEmu enforces roles, but does not set the keys of a request (`dynamodb:LeadingKeys`), the tables of a batch and the
+six characters at the end of a secret's ARN. It then denies what AWS allows. These parts allow nothing that the policy
+does not allow: they set the condition's values and the statement's resource.
 """
 
 import re
@@ -15,7 +15,7 @@ _EQUALS = re.compile(r"(?P<name>#?\w+)\s*=\s*(?P<value>:\w+)")
 
 
 def install(emulator: Emulator) -> None:
-    """Complete the context and the resource of each request; LocalStack's open source enforces nothing at all."""
+    """Complete the context and the resource of each request; LocalStack's open source enforces no policies."""
     if not emulator.has("services.iam_enforcement"):
         return
     enforcer = emulator.module("services.iam_enforcement.enforcer")
@@ -45,7 +45,7 @@ def install(emulator: Emulator) -> None:
 
 
 def leading_keys(parameters: Mapping[str, Any], partition_key_of: Callable[[str], str]) -> Iterator[str]:
-    """Yield the values of the partition key that a request to DynamoDB names; a scan names none."""
+    """Yield the values of the partition key in a request to DynamoDB; a scan has none."""
     for table, part in _parts(parameters):
         name = partition_key_of(table)
         for key in (part.get("Key"), part.get("Item"), *part.get("Keys", ())):
@@ -57,7 +57,7 @@ def leading_keys(parameters: Mapping[str, Any], partition_key_of: Callable[[str]
 
 
 def tables_of(request: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the table that each part of a request to DynamoDB is about."""
+    """Yield the table of each part of a request to DynamoDB."""
     for table, _ in _parts(request):
         yield table
 
@@ -83,7 +83,7 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def partition_key(client: Any, table: str) -> str:
-    """Return the name of a table's partition key; empty if there is no such table."""
+    """Return the name of a table's partition key; empty if the table does not exist."""
     try:
         schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
     except client.exceptions.ResourceNotFoundException:
@@ -92,7 +92,7 @@ def partition_key(client: Any, table: str) -> str:
 
 
 def secret_arn(client: Any, name: str) -> str:
-    """Return a secret's whole ARN, by which policies name it; what was asked for if there is no such secret."""
+    """Return the complete ARN of a secret, as policies contain it; the requested id if it does not exist."""
     try:
         return str(client.describe_secret(SecretId=name)["ARN"])
     except client.exceptions.ResourceNotFoundException:

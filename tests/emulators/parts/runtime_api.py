@@ -1,9 +1,9 @@
 """Lambda's Runtime API on this machine: the same contract and states, for one function at a time.
 
-A runtime (`python -m awslambdaric app.handler`) asks `/next`, and answers with `/response`, whole or as a chunked
-stream, or with `/error`. What Lambda refuses is refused here: an answer to another invocation (400), a second answer
-and a `/next` before the answer was taken (403). A stream is handed on chunk by chunk; the 202 comes when the last one
-has been taken, so a slow reader holds the runtime back, and a reader that leaves resets its connection.
+A runtime (`python -m awslambdaric app.handler`) requests `/next`, and responds with `/response`, buffered or as a
+chunked stream, or with `/error`. As on Lambda, a response to another invocation is refused (400), and so are a second
+response and a `/next` before the response (403). A stream is passed on chunk by chunk. The 202 follows after the last
+one, so a slow client slows the runtime down, and a client that disconnects resets the runtime's connection.
 """
 
 import base64
@@ -30,7 +30,7 @@ ROOT = "/2018-06-01/runtime/"
 ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
 
 Sink = Callable[[bytes], None]
-"""Takes the bytes of a stream; may block (a slow reader) and raises OSError where the reader has left."""
+"""Receives the bytes of a stream; may block for a slow client and raises OSError if it has disconnected."""
 
 
 @dataclass(slots=True)
@@ -40,13 +40,13 @@ class Outcome:
     mode: str = ""
     """`stream`, `whole` or `error`."""
     body: bytes = b""
-    """The whole answer, or the error document; of a stream nothing, for the sink has it."""
+    """The complete response or the error document; empty for a stream, which the sink receives."""
     content_type: str = ""
     error_type: str = ""
-    """Why the function failed, or its stream (the trailer); empty if neither did."""
+    """Why the function or its stream failed (the trailer); empty if neither failed."""
     headers: Mapping[str, str] = field(default_factory=dict)
     fault: Exception | None = None
-    """What ended the stream from this side: the sink's exception, or a runtime that broke off."""
+    """What ended the stream early: the sink's exception, or a runtime that stopped sending."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +63,7 @@ class Invocation:
     done: threading.Event = field(default_factory=threading.Event)
 
     def end(self, outcome: Outcome) -> None:
-        """Say how it ended, unless that is known."""
+        """Set the result, unless it is set."""
         if not self.done.is_set():
             self.outcome = outcome
             self.done.set()
@@ -83,7 +83,7 @@ class RuntimeApi:
 
     @property
     def address(self) -> str:
-        """The value of AWS_LAMBDA_RUNTIME_API."""
+        """Value of AWS_LAMBDA_RUNTIME_API."""
         return f"127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
@@ -96,7 +96,7 @@ class RuntimeApi:
         self._server.server_close()
 
     def invoke(self, event: Any, *, sink: Sink, seconds: float = 30.0) -> Outcome:
-        """Hand an event to the runtime and return how it ended; the next one waits until this one has."""
+        """Pass an event to the runtime and return its result; the next call waits for it."""
         with self._lock:
             if self.init_error is not None:
                 return self.init_error
@@ -108,14 +108,14 @@ class RuntimeApi:
             return invocation.outcome
 
     def next(self) -> Invocation | None:
-        """Return the next invocation, or None when the environment shuts down or its answer is still owed."""
+        """Return the next invocation, or None at shutdown or if the current response is still missing."""
         if self.current is not None and not self.current.done.is_set():
             return None
         self.current = self._events.get()
         return self.current
 
     def failed(self, outcome: Outcome) -> None:
-        """Note that the runtime is gone or could not start; whoever waits is told."""
+        """Record that the runtime has ended or could not start, and report it to waiting callers."""
         self.init_error = self.init_error or outcome
         if self.current is not None:
             self.current.end(outcome)
@@ -196,12 +196,12 @@ class _Exchange(BaseHTTPRequestHandler):
             try:
                 for chunk in self._chunks(outcome):
                     invocation.sink(chunk)
-            except Exception as error:  # noqa: BLE001 -- whoever invoked is told
+            except Exception as error:  # noqa: BLE001 -- any failure must reach the caller of the function
                 outcome.error_type, outcome.fault = f"Lost.{type(error).__name__}", error
                 self._reset()
                 invocation.end(outcome)
                 return
-        # Done before the 202, for the runtime asks for the next invocation as soon as it has seen it.
+        # Set before the 202, because the runtime requests the next invocation as soon as it receives it.
         invocation.end(outcome)
         self._answer(HTTPStatus.ACCEPTED, b'{"status":"OK"}\n')
 
@@ -211,7 +211,7 @@ class _Exchange(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers.get("Content-Length", "0")))
 
     def _chunks(self, outcome: Outcome) -> Iterator[bytes]:
-        """Yield the chunks as they come, then read the trailers; raises ValueError if the runtime breaks off."""
+        """Yield the chunks as they arrive, then read the trailers; raises ValueError if the runtime stops sending."""
         while size := int(self.rfile.readline() or b"broken off", 16):
             data = self.rfile.read(size)
             if len(data) < size or self.rfile.readline() != b"\r\n":
@@ -225,7 +225,7 @@ class _Exchange(BaseHTTPRequestHandler):
                 outcome.body = base64.b64decode(value.strip())
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Note what is not HTTP, such as bytes after the end of a stream."""
+        """Ignore bytes that are not HTTP, such as those after the end of a stream."""
         self.server.api.refused.append(f"{code} {message} {explain or ''}")
         self.close_connection = True
 
@@ -244,7 +244,7 @@ class _Exchange(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _reset(self) -> None:
-        """Close the connection as one whose peer has gone: with a reset, whatever is still under way."""
+        """Close the connection with a reset, whatever is still being sent."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()

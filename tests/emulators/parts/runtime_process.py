@@ -1,4 +1,4 @@
-"""A function's process as Lambda runs it: AWS's own client with the handler, under the Runtime API."""
+"""Run a function's process as Lambda does: AWS's client with the handler, under the Runtime API."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def runtime_process(
     inherited: Mapping[str, str] = os.environ,
     output: IO[bytes] | None = None,
 ) -> Iterator[RuntimeApi]:
-    """Run a handler as Lambda does, under AWS's own client in a process of its own; yields its Runtime API.
+    """Run a handler as Lambda does, under AWS's client in a separate process; yield its Runtime API.
 
     `environment` goes before `inherited`; what the process prints goes to `output`, or where this one's does.
     """

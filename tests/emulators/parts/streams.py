@@ -1,7 +1,7 @@
-"""The way of a streamed answer from the process of its function to the gateway, in the emulator's process.
+"""Pass a streamed response from the function's process to the gateway, in the emulator's process.
 
-The emulator calls functions by an API of its own that knows whole answers only. Both ends know the request's id: the
-gateway opens a stream under it before it calls, and whoever runs the function looks for it.
+The emulator calls functions by an API that has only buffered responses. Both sides know the request's id: the gateway
+opens a stream with it before the call, and the process of the function looks it up.
 """
 
 import queue
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 CHUNKS = 32
-"""How many may wait for the reader; then the function does."""
+"""Number of chunks that can wait for the client; then the function waits."""
 WAIT_SECONDS = 60.0
-"""How long a full stream is waited for before its reader counts as gone."""
+"""Time to wait for a full stream before its client counts as disconnected."""
 
 
 class Broken(Exception):
-    """The function ended its stream as failed, or never began one."""
+    """The function ended its stream as failed, or never started one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -28,11 +28,11 @@ class Stream:
     _failed: bool = False
 
     def take(self, chunk: bytes) -> None:
-        """Hand on bytes, when there is room; raises ConnectionError where the reader has left."""
+        """Add bytes when there is room; raises ConnectionError if the client has disconnected."""
         self._put(chunk)
 
     def end(self, *, failed: bool) -> None:
-        """Say that nothing follows, and whether something should have."""
+        """End the stream, as complete or failed."""
         self._failed = failed
         try:
             self._put(None)
@@ -40,11 +40,11 @@ class Stream:
             return
 
     def leave(self) -> None:
-        """Say that nobody reads any more."""
+        """Record that the client has disconnected."""
         self._disconnected.set()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the bytes as they come; raises Broken at the end of one that failed."""
+        """Yield the bytes as they arrive; raises Broken at the end of a failed stream."""
         while (chunk := self._chunks.get()) is not None:
             yield chunk
         if self._failed:
@@ -63,20 +63,20 @@ class Stream:
 
 
 class Streams:
-    """The streams that are open, by the id of their request."""
+    """Open streams by the id of their request."""
 
     def __init__(self) -> None:
         self._open: dict[str, Stream] = {}
 
     def open(self, request_id: str) -> Stream:
-        """Open one, for the function that will answer this request."""
+        """Open a stream for the function of this request."""
         return self._open.setdefault(request_id, Stream())
 
     def stream_of(self, event: object) -> Stream | None:
-        """Return the stream that waits for the answer to an event; None if a whole answer is expected."""
+        """Return the stream for the response to an event; None if a buffered response is expected."""
         context = event.get("requestContext") if isinstance(event, dict) else None
         return self._open.get(str(context.get("requestId"))) if isinstance(context, dict) else None
 
     def close(self, request_id: str) -> None:
-        """Forget one."""
+        """Remove a stream."""
         self._open.pop(request_id, None)

@@ -1,4 +1,4 @@
-"""An authorizer whose token says what it answers; its context counts its calls."""
+"""An authorizer that returns what its token contains, with a count of its calls in the context."""
 
 from itertools import count
 from typing import Any
