@@ -1,4 +1,4 @@
-"""Pass a streamed response from the function's process to the gateway, in the emulator's process.
+"""Forward a streamed response from the function's process to the gateway, in the emulator's process.
 
 The emulator calls functions by an API that has only buffered responses. Both sides know the request's id: the gateway
 opens a stream with it before the call, and the process of the function looks it up.
