@@ -53,7 +53,7 @@ class Executor:
         self._process.close()
 
     def invoke(self, payload: dict[str, str], function_timeout: int | None = None) -> Any:
-        """Pass an event to the process and return its result in the emulator's format."""
+        """Send an event to the process and return its result in the emulator's format."""
         api = self._api or self._run()
         event = json.loads(payload["payload"] or "null")
         stream = self.streams.stream_of(event)

@@ -96,7 +96,7 @@ class RuntimeApi:
         self._server.server_close()
 
     def invoke(self, event: Any, *, sink: Sink, seconds: float = 30.0) -> Outcome:
-        """Pass an event to the runtime and return its result; the next call waits for it."""
+        """Send an event to the runtime and return its result; the next call waits for it."""
         with self._lock:
             if self.init_error is not None:
                 return self.init_error
