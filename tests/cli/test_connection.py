@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import boto3
 from catalog import schema
-from deltaic_ops.cli.aws_selection import Wishes, connection
+from deltaic_ops.cli.aws_selection import GlobalOptions, connection
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.state_folder import announce_server, lock_state
 
@@ -144,7 +144,7 @@ def test_without_a_stack_the_tables_have_default_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(Wishes(state=tmp_path)) as actual:
+    with connection(GlobalOptions(state=tmp_path)) as actual:
         assert (actual.catalog_table, actual.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
         assert actual.sharing_endpoint == ""
 

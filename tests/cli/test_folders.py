@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from deltaic.storage.locations import access_point
-from deltaic_ops.cli.aws_selection import Connection, Wishes
+from deltaic_ops.cli.aws_selection import Connection, GlobalOptions
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
@@ -165,7 +165,7 @@ def test_the_bucket_of_an_access_point_is_read_from_s3(
     control: Any = session.client("s3control", endpoint_url=embedded_aws.endpoint)
     control.create_access_point(AccountId=account, Name="partner", Bucket="behind-a-point")
     connection = Connection(
-        Wishes(catalog="c", tokens="t"), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session
+        GlobalOptions(catalog="c", tokens="t"), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session
     )
     for name, bucket in (("partner", "behind-a-point"), ("unknown", "")):
         point = access_point(f"arn:aws:s3:us-east-1:{account}:accesspoint/{name}")

@@ -11,7 +11,7 @@ import pytest
 from deltaic.catalog.items import Share, now
 from deltaic.errors import Unavailable
 from deltaic_ops.cli.list_output import PAGE, print_array
-from deltaic_ops.cli.operator import Operator, Wishes
+from deltaic_ops.cli.operator import GlobalOptions, Operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def shares(count: int, numbers: list[int]) -> Iterator[Share]:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_page_is_printed_before_the_next_one_is_requested(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    operator, numbers = Operator(Wishes()), list[int]()
+    operator, numbers = Operator(GlobalOptions()), list[int]()
     operator.as_json = as_json
 
     def looking() -> Iterator[Share]:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from deltaic.errors import Conflict
 from deltaic_ops.cli import app
-from deltaic_ops.cli.aws_selection import Wishes, connection
+from deltaic_ops.cli.aws_selection import GlobalOptions, connection
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.sam import translated
@@ -83,7 +83,7 @@ def test_commands_use_the_running_emulator_until_it_ends(tmp_path: Path, monkeyp
             write_record(state, here(sleeper.pid))
             write_record(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
         assert instance.running_emulator(state) == here(sleeper.pid)
-        with connection(Wishes(state=state)) as meant:
+        with connection(GlobalOptions(state=state)) as meant:
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         repeated = deltaic(state, "localstack", "up", "--json")
         assert (repeated.exit_code, json.loads(repeated.stdout)["pid"]) == (0, sleeper.pid)

@@ -269,7 +269,7 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
 ) -> None:
     """Keep the global options until a command needs them."""
     # Imported here: help needs none of it.
-    from deltaic_ops.cli.operator import Operator, Wishes
+    from deltaic_ops.cli.operator import GlobalOptions, Operator
 
     def typed(name: str, value: str | None) -> str | None:
         source = ctx.get_parameter_source(name)
@@ -278,7 +278,7 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     # A stack on the command line overrides tables in environment variables, which may belong to another account.
     only_typed = bool(typed("stack", stack))
     ctx.obj = Operator(
-        Wishes(
+        GlobalOptions(
             catalog=typed("catalog", catalog) if only_typed else catalog,
             tokens=typed("tokens", tokens) if only_typed else tokens,
             stack=stack or None,

@@ -32,7 +32,7 @@ _DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class GlobalOptions:
     """The global options, as typed."""
 
     catalog: str | None = None
@@ -75,13 +75,13 @@ class Connection:
 
     def __init__(
         self,
-        wishes: Wishes,
+        options: GlobalOptions,
         variables: Mapping[str, str],
         session: "Callable[[], boto3.Session]",
         keys: "Credentials | None" = None,
     ) -> None:
         """Keep the parts; `keys` are the credentials of an AWS that variables describe completely."""
-        self._wishes = wishes
+        self._options = options
         self._variables = variables
         self._session = session
         self._keys = keys
@@ -89,38 +89,38 @@ class Connection:
     @cached_property
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
-        return self._named_tables[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
+        return self._table_names[0] or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
-        return self._named_tables[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
+        return self._table_names[1] or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
         """The name of the selected stack."""
-        return self._wishes.stack_name
+        return self._options.stack_name
 
     @property
     def region(self) -> str:
         """The selected region."""
-        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
+        return self._options.region or self._variables.get("AWS_REGION") or str(self._session().region_name)
 
     @property
-    def tables_are_told(self) -> bool:
+    def has_table_names(self) -> bool:
         """Return whether options or variables name both tables, so that no stack is needed."""
-        return all(self._named_tables)
+        return all(self._table_names)
 
     @property
-    def _named_tables(self) -> tuple[str | None, str | None]:
-        wishes = self._wishes
-        return wishes.catalog or self._variable("CATALOG_TABLE"), wishes.tokens or self._variable("TOKENS_TABLE")
+    def _table_names(self) -> tuple[str | None, str | None]:
+        options = self._options
+        return options.catalog or self._variable("CATALOG_TABLE"), options.tokens or self._variable("TOKENS_TABLE")
 
     @cached_property
     def sharing_endpoint(self) -> str:
         """The endpoint for profiles; empty if it is unknown."""
         variable = self._variable("DELTAIC_ENDPOINT")
-        aws = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
+        aws = self._options.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
         return variable or (reachable(self.outputs.endpoint, aws) if self.outputs else "")
 
     @property
@@ -148,7 +148,7 @@ class Connection:
     def environment(self) -> dict[str, str]:
         """The environment variables that connect another program to the same AWS and tables."""
         tables = {"CATALOG_TABLE": self.catalog_table, "TOKENS_TABLE": self.tokens_table}
-        return {**self._variables, **self._wishes.variables, "AWS_REGION": self.region, **tables}
+        return {**self._variables, **self._options.variables, "AWS_REGION": self.region, **tables}
 
     def client(self, service: Any) -> Any:
         """Return a boto3 client for a service."""
@@ -216,7 +216,7 @@ class Connection:
             return self._keys
         credentials = self._session().get_credentials()
         if credentials is None:  # they existed when the connection was opened
-            raise Unavailable("the AWS credentials are gone: set AWS_PROFILE or the AWS variables")
+            raise Unavailable("the AWS credentials no longer exist: set AWS_PROFILE or the AWS variables")
         try:
             keys = credentials.get_frozen_credentials()
         except Exception as error:
@@ -225,8 +225,8 @@ class Connection:
 
     def _endpoint(self, service: str) -> str | None:
         """Return the endpoint URL of a service; None for AWS, or for that of the profile."""
-        name = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
-        return self._wishes.endpoint_url or self._variables.get(name) or self._variables.get("AWS_ENDPOINT_URL") or None
+        name, variables = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}", self._variables
+        return self._options.endpoint_url or variables.get(name) or variables.get("AWS_ENDPOINT_URL") or None
 
     @cached_property
     def outputs(self) -> StackOutputs | None:
@@ -239,17 +239,17 @@ class Connection:
         try:
             return stack_outputs(self.client("cloudformation"), self.stack)
         except (NotFound, BotoCoreError, ClientError) as error:
-            if not self._wishes.stack_first:
+            if not self._options.stack_first:
                 return None
             raise (error if isinstance(error, NotFound) else to_operator_error(error)) from error
 
     def _variable(self, name: str) -> str | None:
         """Return a variable that names a part of a stack; None if the command line names a stack."""
-        return None if self._wishes.stack_first else self._variables.get(name)
+        return None if self._options.stack_first else self._variables.get(name)
 
 
 @contextmanager
-def connection(wishes: Wishes) -> Iterator[Connection]:
+def connection(options: GlobalOptions) -> Iterator[Connection]:
     """Connect to the selected AWS; an embedded AWS that this command starts stops with the block.
 
     Waits for a server that starts in the state folder, and for other commands there. Raises NotFound if no AWS is
@@ -258,31 +258,31 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
     """
     process = dict(os.environ)
     with ExitStack() as parts:
-        environment = _embedded(wishes, process, parts)
+        environment = _local_variables(options, process, parts)
         variables = {**process, **environment}
-        if not environment and (endpoint := wishes.endpoint_url or process.get("AWS_ENDPOINT_URL")):
+        if not environment and (endpoint := options.endpoint_url or process.get("AWS_ENDPOINT_URL")):
             remedy = 'start it, for example with `deltaic serve`, and reload its variables: eval "$(deltaic env)"'
             check_reachable(endpoint, remedy)
-        keys = _keys(wishes, environment or process)
-        session = cache(partial(_session, wishes, environment, process))
+        keys = _keys(options, environment or process)
+        session = cache(partial(_session, options, environment, process))
         if keys is None:
             session()  # raises errors now, not when a client is needed
-        yield Connection(wishes, variables, session, keys)
+        yield Connection(options, variables, session, keys)
 
 
-def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
+def _local_variables(options: GlobalOptions, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
     """Return the variables of the local AWS, if it is selected: running, or started until `parts` close."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state_folder import LOCK, StateInUse, lock_state
     from deltaic_ops.localstack.instance import running_emulator
 
-    state = wishes.state
+    state = options.state
     folder = state / "aws"
-    if wishes.profile or wishes.endpoint_url or selects_aws(variables):
+    if options.profile or options.endpoint_url or selects_aws(variables):
         return {}
     if (localstack := running_emulator(state)) is not None:
         return localstack.environment
-    if wishes.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
+    if options.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
         return {}  # the embedded AWS has no stacks
     try:
         lock = parts.enter_context(lock_state(state))
@@ -292,10 +292,10 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
         return error.environment
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
-    return _started(state, lock, parts) if folder.is_dir() else {}
+    return _start_embedded(state, lock, parts) if folder.is_dir() else {}
 
 
-def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
+def _start_embedded(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     if remedy := missing_extra("local"):
         raise Unavailable(remedy)
     from deltaic_ops.deploy.sam_template import load_template
@@ -313,7 +313,7 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     return {**aws.environment, **tables}
 
 
-def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
+def _keys(options: GlobalOptions, variables: Mapping[str, str]) -> "Credentials | None":
     """Return the keys of a local AWS that variables describe completely; otherwise None.
 
     With them, the catalog is read without boto3, whose import takes most of a command's time. Profiles, proxies and
@@ -321,21 +321,21 @@ def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
     """
     from deltaic.storage.aws_credentials import Credentials
 
-    address = parse_endpoint(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
-    region = wishes.region or variables.get("AWS_REGION")
+    address = parse_endpoint(options.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
+    region = options.region or variables.get("AWS_REGION")
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
-    if address.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
+    if address.hostname not in THIS_MACHINE or options.profile or variables.get("AWS_PROFILE"):
         return None
     return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
 
 
-def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[str, str]) -> "boto3.Session":
+def _session(options: GlobalOptions, environment: Mapping[str, str], variables: Mapping[str, str]) -> "boto3.Session":
     import boto3
 
     try:
         session = boto3.Session(
-            profile_name=wishes.profile,
-            region_name=wishes.region or {**variables, **environment}.get("AWS_REGION"),
+            profile_name=options.profile,
+            region_name=options.region or {**variables, **environment}.get("AWS_REGION"),
             aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
         )
@@ -344,7 +344,7 @@ def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[
         raise to_operator_error(error) from error
     if not has_credentials:
         raise NotFound(
-            f"no AWS account is configured and no local server is running in {wishes.state.absolute()}: set "
+            f"no AWS account is configured and no local server is running in {options.state.absolute()}: set "
             "AWS_PROFILE or the AWS variables, select a running server with --state, or start one: `deltaic serve`"
         )
     if session.region_name is None:

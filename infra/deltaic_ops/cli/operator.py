@@ -23,7 +23,7 @@ from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
-from deltaic_ops.cli.aws_selection import Connection, Wishes, connection
+from deltaic_ops.cli.aws_selection import Connection, GlobalOptions, connection
 from deltaic_ops.cli.list_output import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
 from deltaic_ops.declared.file_errors import Mistakes
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
 
-__all__ = ["ID", "VERDICTS", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
+__all__ = ["ID", "VERDICTS", "Column", "GlobalOptions", "Ids", "Operator", "Yes", "operator"]
 
 Ids = Annotated[bool, typer.Option("--ids", help="Show ids, which appear in logs.")]
 PORT_HELP = "Port on 127.0.0.1; 0 selects a free port."
@@ -56,15 +56,15 @@ VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked
 class Operator:
     """A run of a command, which connects to AWS at first use."""
 
-    def __init__(self, wishes: Wishes) -> None:
-        self.wishes = wishes
+    def __init__(self, options: GlobalOptions) -> None:
+        self.options = options
         self._open = ExitStack()
         self.as_json = False
 
     @cached_property
     def connection(self) -> Connection:
         """The connection to the selected AWS account, or to the local server."""
-        return self._open.enter_context(connection(self.wishes))
+        return self._open.enter_context(connection(self.options))
 
     @cached_property
     def admin(self) -> CatalogAdmin:

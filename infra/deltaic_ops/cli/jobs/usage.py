@@ -28,7 +28,7 @@ def collect(ctx: typer.Context) -> None:
     """Collect access logs into the usage table."""
     line = job_line(ctx.args, "usage")
     cli = operator(ctx, line.options.json)
-    folder = cli.wishes.state.absolute() / FOLDER
+    folder = cli.options.state.absolute() / FOLDER
     if not (line.options.requests or line.options.fetches) and (folder / REQUESTS).exists():
         logs = [f"--requests={folder / REQUESTS}*", f"--fetches={folder / FETCHES}*"]
         line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")

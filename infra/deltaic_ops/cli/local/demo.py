@@ -56,7 +56,7 @@ def demo(
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
-    folder, progress = state or ctx.obj.wishes.state, terminal()
+    folder, progress = state or ctx.obj.options.state, terminal()
     with stoppable(console, (*FAILURES, DeltaicError, DeltaError)) as stop, ExitStack() as parts:
         with step(progress, "Starting the embedded AWS and the gateway") as update:
             stack = parts.enter_context(local_stack(folder, port))

@@ -24,7 +24,7 @@ def env(
     eval "$(deltaic env)"
     aws s3 ls
     """
-    folder = state or ctx.obj.wishes.state
+    folder = state or ctx.obj.options.state
     command = f"deltaic serve --state {shlex.quote(str(folder))}"
     try:
         environment = wait_for_environment(folder, appear_seconds=APPEAR_SECONDS)

@@ -37,18 +37,18 @@ def up(
     deltaic localstack up --port 0
     """
     with _exclusive(cli) as folder:
-        emulator = instance.running_emulator(cli.wishes.state)
+        emulator = instance.running_emulator(cli.options.state)
         if emulator is not None:
             _report(cli, f"{emulator.engine} is already up at {emulator.endpoint}")
             return
         containers.check_port(port)
         if not containers.docker_answers():
             raise Unavailable("Docker with Compose is not available: start Docker, or use `deltaic serve`")
-        instance.delete_records(cli.wishes.state)
+        instance.delete_records(cli.options.state)
         with step(_progress(cli), "Starting LocalStack in Docker") as update:
             emulator = containers.start(folder, port)
             update(emulator.endpoint)
-        instance.write_record(cli.wishes.state, emulator)
+        instance.write_record(cli.options.state, emulator)
         _report(cli, "deploy the template there: `deltaic localstack deploy`")
 
 
@@ -70,10 +70,10 @@ def deploy(
     from deltaic_ops.localstack import deployment
 
     with _exclusive(cli):
-        emulator = instance.running_emulator(cli.wishes.state)
+        emulator = instance.running_emulator(cli.options.state)
         if emulator is None:
-            raise NotFound(f"no LocalStack is up in {cli.wishes.state}: start it with `deltaic localstack up`")
-        deployment.deploy_sample(cli.wishes.state, cli.wishes.stack_name, emulator, pairs(parameter), _progress(cli))
+            raise NotFound(f"no LocalStack is up in {cli.options.state}: start it with `deltaic localstack up`")
+        deployment.deploy_sample(cli.options.state, cli.options.stack_name, emulator, pairs(parameter), _progress(cli))
         _report(cli, "check it as its recipient would: `deltaic verify`")
 
 
@@ -86,7 +86,7 @@ def status(cli: Operator) -> None:
     deltaic localstack status --json
     """
     _show(cli)
-    if instance.running_emulator(cli.wishes.state) is None:
+    if instance.running_emulator(cli.options.state) is None:
         raise typer.Exit(1)
 
 
@@ -98,13 +98,13 @@ def down(cli: Operator) -> None:
     deltaic localstack down
     """
     with _exclusive(cli) as folder:
-        emulator = instance.running_emulator(cli.wishes.state)
+        emulator = instance.running_emulator(cli.options.state)
         if emulator is not None:
             if not emulator.containers:
                 raise Conflict(f"{emulator.engine} does not run in Docker: stop it with the tool that started it")
             with step(_progress(cli), f"Stopping LocalStack at {emulator.endpoint}"):
                 containers.end(emulator.containers)
-        instance.delete_records(cli.wishes.state)
+        instance.delete_records(cli.options.state)
         shutil.rmtree(folder / "run", ignore_errors=True)
         _report(cli, f"{'stopped' if emulator else 'nothing was up'}; the build stays in {folder}")
 
@@ -114,7 +114,7 @@ def _exclusive(cli: Operator) -> Iterator[Path]:
     """Lock LocalStack's folder for one command; SIGTERM ends the command in order, as Ctrl-C does."""
     StopFlag(interrupts=True).handle_signals()
     try:
-        with instance.lock_folder(cli.wishes.state) as folder:
+        with instance.lock_folder(cli.options.state) as folder:
             yield folder
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
@@ -134,7 +134,7 @@ def _report(cli: Operator, text: str) -> None:
 
 
 def _show(cli: Operator) -> None:
-    engine, stack = instance.running_emulator(cli.wishes.state), instance.deployed_stack(cli.wishes.state)
+    engine, stack = instance.running_emulator(cli.options.state), instance.deployed_stack(cli.options.state)
     status: dict[str, object] = {"up": engine is not None}
     if engine is not None:
         status |= {"engine": engine.engine, "version": engine.version, "endpoint": engine.endpoint, "pid": engine.pid}

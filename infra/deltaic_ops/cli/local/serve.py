@@ -10,7 +10,7 @@ import typer
 from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_terminal.printing import text_console
 
-from deltaic_ops.cli.aws_selection import Wishes
+from deltaic_ops.cli.aws_selection import GlobalOptions
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
@@ -70,9 +70,9 @@ def serve(
     deltaic serve --limits aws                     # with the response limits of Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = text_console(stderr=True)
-    wishes: Wishes = ctx.obj.wishes
-    folder = state or wishes.state
-    variables = {**os.environ, **wishes.variables}
+    options: GlobalOptions = ctx.obj.options
+    folder = state or options.state
+    variables = {**os.environ, **options.variables}
     if variables.get("AWS_ENDPOINT_URL"):
         remedy = "start it, or use the embedded AWS: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
         check_reachable(variables["AWS_ENDPOINT_URL"], remedy)

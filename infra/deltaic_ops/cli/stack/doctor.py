@@ -45,5 +45,5 @@ def check_context(cli: Operator, endpoint: str) -> CheckContext:
         catalog_table=connection.catalog_table,
         tokens_table=connection.tokens_table,
         endpoint=(endpoint or connection.sharing_endpoint).rstrip("/"),
-        deployed=not connection.tables_are_told,
+        deployed=not connection.has_table_names,
     )

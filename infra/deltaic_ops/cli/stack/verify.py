@@ -39,8 +39,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- options of the check
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
-    local = deployed_stack(cli.wishes.state)
-    if not (as_recipient or profile or endpoint) and local is not None and local.stack == cli.wishes.stack_name:
+    local = deployed_stack(cli.options.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == cli.options.stack_name:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("missing recipient: use --as RECIPIENT or --profile FILE")
