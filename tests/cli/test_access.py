@@ -192,12 +192,12 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     view = admin.views.create(*path, "s3://deltaic-lake/mine", source=ORDERS, sql=sql, properties=["country"])
     [mine] = [table for table in shared.json("recipient show alice")["tables"] if table["table"] == "sales.europe.mine"]
     assert (mine["ownRows"], mine["refreshedAt"]) == (True, None)
-    assert "not there yet" in mine["refused"]
-    assert "not there yet" in shared.done("recipient show alice")
-    assert "not there yet" in rule(shared, "alice sales.europe.mine")
+    assert "has no rows for you yet" in mine["refused"]
+    assert "has no rows for you yet" in shared.done("recipient show alice")
+    assert "has no rows for you yet" in rule(shared, "alice sales.europe.mine")
     admin.grants.create("bob", "sales")
     # Before the first refresh, no recipient has rows, even one who lacks the property.
-    assert "not there yet" in shared.done("recipient show bob")
+    assert "has no rows for you yet" in shared.done("recipient show bob")
     admin.views.record_refresh(view, {"version": 0}, keep_request=False)
     result = shared.json("access bob sales.europe.mine")
     assert (result["rowFilters"], result["lackedProperties"]) == ([], ["country"])
@@ -205,7 +205,7 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     admin.grants.revoke("bob", "sales")
     [mine] = [table for table in shared.json("recipient show alice")["tables"] if table["table"] == "sales.europe.mine"]
     assert mine["refreshedAt"] is not None
-    assert "not there yet" in mine["refused"]  # whoever came since has no rows, however fresh the others' are
+    assert "has no rows for you yet" in mine["refused"]  # new recipients wait for the next refresh
 
 
 def test_a_hidden_table_shows_its_reason(shared: Deltaic, admin: CatalogAdmin) -> None:

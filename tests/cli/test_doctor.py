@@ -297,7 +297,7 @@ def test_the_doctor_finds_missing_folders_and_iceberg_metadata(
         assert findings[f"finds the volume {name}.empty"][1] == f"s3://{DATA_BUCKET}/volumes/empty is empty"
         assert "differ: description" in findings[f"finds the skill {name}.changed"][1]
         assert "has no SKILL.md" in findings[f"finds the skill {name}.gone"][1]
-        assert "name the metadata file" in findings[f"finds the metadata of {name}.visits"][1]
+        assert "set the metadata file" in findings[f"finds the metadata of {name}.visits"][1]
         assert findings["finds shared folders and Iceberg tables"][1] == "3 of 8"
     finally:
         for name in ("there", "empty"):

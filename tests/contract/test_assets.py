@@ -241,7 +241,7 @@ def test_a_models_credentials_have_two_names(erik: Recipient) -> None:
     ("path", "text"),
     [
         pytest.param(f"{SCHEMA}/volumes/by-url", "shared by pre-signed URLs only", id="by_url"),
-        pytest.param(f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed", "need a role", id="static_keys"),
+        pytest.param(f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed", "needs a role", id="static_keys"),
     ],
 )
 def test_a_folder_without_directory_access_returns_no_credentials(erik: Recipient, path: str, text: str) -> None:

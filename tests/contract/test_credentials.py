@@ -215,7 +215,7 @@ def test_an_invalid_body_is_refused(folder: Callable[[str], Table], body: bytes)
         pytest.param("by_url", "UNSUPPORTED_OPERATION", "shared by pre-signed URLs only", id="url_only"),
         pytest.param("without_history", "INVALID_PARAMETER_VALUE", NO_HISTORY, id="no_history"),
         pytest.param("with_late_history", "INVALID_PARAMETER_VALUE", "only since version 1", id="part_of_the_history"),
-        pytest.param("with_static_keys", "UNSUPPORTED_OPERATION", "need a role", id="static_keys"),
+        pytest.param("with_static_keys", "UNSUPPORTED_OPERATION", "needs a role", id="static_keys"),
         pytest.param("with_a_long_name", "UNSUPPORTED_OPERATION", "path is too long", id="path_too_long"),
     ],
 )

@@ -382,7 +382,7 @@ def test_a_hidden_column_is_not_returned(shared: FilteredShare, capabilities: st
 def test_directory_access_is_refused_with_the_reason(shared: FilteredShare) -> None:
     table = shared.table()
     reply = table.recipient.post(f"{table.path}/temporary-table-credentials", {})
-    reply.refused(*UNSUPPORTED, "Not all of the table", "Read it with a query")
+    reply.refused(*UNSUPPORTED, "Only a part of the table", "Read it with a query")
 
 
 def test_tokens_become_invalid_when_rights_change(shared: FilteredShare) -> None:

@@ -1,4 +1,4 @@
-"""Asks Iceberg's REST catalog by plain HTTP, and reads the store with what it answers."""
+"""Client of Iceberg's REST catalog by plain HTTP, which also reads files from the store."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 @dataclass(frozen=True)
 class Catalog:
-    """The catalog of one share, as one recipient asks it."""
+    """Client for the catalog of one share, as one recipient."""
 
     recipient: Recipient
     share: str
@@ -26,21 +26,21 @@ class Catalog:
         return f"{self.namespaces}/default/tables/{name}"
 
     def load(self, name: str, **headers: str) -> "Loaded":
-        """Load a table; it must be there."""
+        """Load a table, which must exist."""
         reply = self.recipient.get(self.table(name), **headers)
         assert reply.status == 200, reply.body
         return Loaded(self, json.loads(reply.body), reply)
 
     def sign(self, loaded: "Loaded", uri: str, method: str = "GET", **headers: str) -> Reply:
-        """Ask for a signature as clients do, at the endpoint that a loaded table names."""
+        """Request a signature as clients do, at the endpoint of a loaded table."""
         sent = {name: [value] for name, value in headers.items()}
-        asked = {"method": method, "region": "us-east-1", "uri": uri, "headers": sent}
-        return self.recipient.post(f"/{loaded.config['s3.signer.endpoint']}", asked)
+        body = {"method": method, "region": "us-east-1", "uri": uri, "headers": sent}
+        return self.recipient.post(f"/{loaded.config['s3.signer.endpoint']}", body)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A table as it was loaded."""
+    """Loaded table."""
 
     catalog: Catalog
     document: dict[str, Any]
@@ -48,24 +48,23 @@ class Loaded:
 
     @property
     def config(self) -> dict[str, str]:
-        found: dict[str, str] = self.document["config"]
-        return found
+        config: dict[str, str] = self.document["config"]
+        return config
 
     @property
     def metadata(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.document["metadata"]
-        return found
+        metadata: dict[str, Any] = self.document["metadata"]
+        return metadata
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """The current one."""
-        return next(
-            one for one in self.metadata["snapshots"] if one["snapshot-id"] == self.metadata["current-snapshot-id"]
-        )
+        """Current snapshot."""
+        current = self.metadata["current-snapshot-id"]
+        return next(snapshot for snapshot in self.metadata["snapshots"] if snapshot["snapshot-id"] == current)
 
     @property
     def s3(self) -> Any:
-        """The store, with the credentials that came along."""
+        """Create an S3 client with the vended credentials."""
         key, secret, token = (
             self.config[f"s3.{name}"] for name in ("access-key-id", "secret-access-key", "session-token")
         )
@@ -73,18 +72,18 @@ class Loaded:
         return session.client("s3", endpoint_url=self.config["s3.endpoint"])
 
     def url(self, uri: str) -> str:
-        """Return where a client asks for an object, before it is signed."""
+        """Return the URL of an object before it is signed."""
         return f"{self.config['s3.endpoint']}/{uri.removeprefix('s3://')}"
 
     def read(self, uri: str) -> bytes:
-        """Read an object by a signed request."""
+        """Read an object with a signed request."""
         reply = self.catalog.sign(self, self.url(uri))
         assert reply.status == 200, reply.body
         return follow(json.loads(reply.body)).body
 
 
 class SignedFiles(PyArrowFileIO):
-    """The files of pyiceberg's own reader, each fetched by a signed request: PyArrow itself knows none."""
+    """File IO of pyiceberg that reads each file with a signed request, which PyArrow does not support."""
 
     def __init__(self, loaded: Loaded, folder: Path) -> None:
         super().__init__()
@@ -92,21 +91,21 @@ class SignedFiles(PyArrowFileIO):
         self._folder = folder
 
     def new_input(self, location: str) -> PyArrowFile:
-        """Fetch a file, and return the copy."""
+        """Download a file, and return the copy."""
         path = self._folder / location.removeprefix("s3://").replace("/", "_")
         path.write_bytes(self._loaded.read(location))
         return super().new_input(str(path))
 
 
 def follow(signed: dict[str, Any], method: str = "GET", **headers: str) -> Reply:
-    """Send what was signed."""
-    place = urlsplit(signed["uri"])
+    """Send a signed request."""
+    url = urlsplit(signed["uri"])
     sent = {name: ", ".join(values) for name, values in signed["headers"].items()} | headers
-    return fetch(place.netloc, method, place.path, None, sent)
+    return fetch(url.netloc, method, url.path, None, sent)
 
 
 def refused(reply: Reply, status: int, kind: str, text: str = "") -> None:
-    """Assert that this is a refusal in Iceberg's shape."""
+    """Assert that a reply is an error in Iceberg's format."""
     assert reply.status == status, (reply.status, reply.body)
     assert reply.headers["content-type"] == "application/json"
     error = json.loads(reply.body)["error"]

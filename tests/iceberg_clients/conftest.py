@@ -1,4 +1,4 @@
-"""One server with tables that are open to Iceberg's clients in every way, and recipients who see different parts."""
+"""Server with tables for Iceberg clients, and recipients with different rights."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,5 +29,5 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
 
 @pytest.fixture(scope="session")
 def catalog(server: FilledServer) -> Callable[..., Catalog]:
-    """Return what asks as a recipient, by plain HTTP."""
+    """Return a function that creates a recipient's catalog client."""
     return lambda name="alice": Catalog(Recipient(f"{server.endpoint}/iceberg", server.recipient(name).token), SHARE)

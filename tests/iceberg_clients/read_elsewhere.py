@@ -1,6 +1,6 @@
-"""Reads shared tables with clients that do not fit into this project's environment, in one of their own.
+"""Read shared tables with clients that need a separate environment.
 
-Run by `test_clients.py`; prints what each of them read, as JSON, or why not.
+`test_clients.py` runs this script, which prints the result or error of each client as JSON.
 """
 
 import importlib
@@ -18,17 +18,17 @@ FSSPEC = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 
 
 def main() -> None:
-    """Read what standard input names."""
-    told, daft = json.load(sys.stdin), importlib.import_module("daft")
+    """Read the tables of the server in standard input."""
+    server, daft = json.load(sys.stdin), importlib.import_module("daft")
 
-    def table(name: str, recipient: str = "alice", **how: str) -> Any:
-        catalog = RestCatalog("lent", uri=told["uri"], token=told["tokens"][recipient], warehouse="lent", **how)
+    def table(name: str, recipient: str = "alice", **options: str) -> Any:
+        catalog = RestCatalog("lent", uri=server["uri"], token=server["tokens"][recipient], warehouse="lent", **options)
         return catalog.load_table(f"default.{name}")
 
-    def ids(found: Any) -> list[int]:
-        return sorted(found["id"].to_pylist() if hasattr(found["id"], "to_pylist") else found["id"])
+    def ids(rows: Any) -> list[int]:
+        return sorted(rows["id"].to_pylist() if hasattr(rows["id"], "to_pylist") else rows["id"])
 
-    asked: dict[str, Callable[[], Any]] = {
+    reads: dict[str, Callable[[], Any]] = {
         "fsspec vended": lambda: ids(table("vended", **FSSPEC).scan().to_arrow()),
         "fsspec signed": lambda: ids(table("signed").scan().to_arrow()),
         "fsspec counted": lambda: ids(table("signed", "dave").scan().to_arrow()),
@@ -40,9 +40,9 @@ def main() -> None:
         "daft vended": lambda: ids(daft.from_arrow(table("vended").scan().to_arrow()).to_pydict()),
         "daft signed": lambda: ids(daft.from_arrow(table("signed").scan().to_arrow()).to_pydict()),
         "daft alone": lambda: ids(daft.read_iceberg(table("vended")).to_pydict()),
-        **_duckdb(told["uri"], told["tokens"]["alice"]),
+        **_duckdb(server["uri"], server["tokens"]["alice"]),
     }
-    sys.stdout.write(json.dumps({what: _tried(read) for what, read in asked.items()}) + "\n")
+    sys.stdout.write(json.dumps({name: _try(read) for name, read in reads.items()}) + "\n")
 
 
 def _duckdb(uri: str, token: str) -> dict[str, Callable[[], Any]]:
@@ -68,7 +68,7 @@ def _duckdb(uri: str, token: str) -> dict[str, Callable[[], Any]]:
     }
 
 
-def _tried(read: Callable[[], Any]) -> Any:
+def _try(read: Callable[[], Any]) -> Any:
     try:
         return read()
     except Exception as error:  # noqa: BLE001 -- whatever a client raises

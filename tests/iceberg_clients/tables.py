@@ -1,4 +1,4 @@
-"""Which tables Iceberg's clients are tried on, and who may read them."""
+"""Tables for tests of Iceberg clients, and the recipients who may read them."""
 
 from typing import Any, Final
 
@@ -27,12 +27,14 @@ ORDERS: Final = pa.table({
 })  # fmt: skip
 
 
-def write(server: FilledServer, name: str, rows: pa.Table, **how: Any) -> None:
+def write(server: FilledServer, name: str, rows: pa.Table, **arguments: Any) -> None:
     """Append to a table of the bucket."""
-    deltalake.write_deltalake(f"s3://{DATA_BUCKET}/{name}", rows, mode="append", storage_options=options(server), **how)
+    deltalake.write_deltalake(
+        f"s3://{DATA_BUCKET}/{name}", rows, mode="append", storage_options=options(server), **arguments
+    )
 
 
 def options(server: FilledServer) -> dict[str, str]:
-    """Return how `deltalake` reaches the bucket."""
-    told = {name: value for name, value in server.environment.items() if name.startswith("AWS_")}
-    return {**told, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
+    """Return the storage options of `deltalake` for the bucket."""
+    variables = {name: value for name, value in server.environment.items() if name.startswith("AWS_")}
+    return {**variables, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}

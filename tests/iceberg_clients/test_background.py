@@ -1,4 +1,4 @@
-"""Tables of more files than are listed while a client waits: refused for the moment, made meanwhile, then served."""
+"""Metadata of tables with many files is generated in the background; clients get 503 until it is ready."""
 
 import io
 import json
@@ -34,7 +34,7 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
-    """A server that lists two files at once."""
+    """Start a server that lists at most two files while a client waits."""
     entries = [Entry(SHARE, "default", name, name, how) for name, how in TABLES.items()]
     with pytest.MonkeyPatch.context() as variables:
         variables.setenv("ICEBERG_FILES_AT_ONCE", str(AT_ONCE))
@@ -46,48 +46,48 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
 
 
 @pytest.fixture
-def asked(large: FilledServer) -> Callable[..., Catalog]:
-    """Return what asks as a recipient, by plain HTTP."""
+def catalog_client(large: FilledServer) -> Callable[..., Catalog]:
+    """Return a function that creates a recipient's catalog client."""
     return lambda name="alice": Catalog(Recipient(f"{large.endpoint}/iceberg", large.readers[name].token), SHARE)
 
 
 @pytest.fixture
-def opened(large: FilledServer) -> Callable[[], Table]:
-    """Return what opens the table that is read."""
+def open_table(large: FilledServer) -> Callable[[], Table]:
+    """Return a function that opens the table `read`."""
     token = large.readers["alice"].token
     catalog = RestCatalog("large", uri=f"{large.endpoint}/iceberg", token=token, warehouse=SHARE)
     return lambda: catalog.load_table("default.read")
 
 
 def notes(server: FilledServer, name: str) -> list[str]:
-    """Return the keys of what says how metadata of a table is made."""
+    """Return the keys of the notes about the generation for a table."""
     table = server.admin.tables.get(SHARE, "default", name)
     bucket = server.environment["ICEBERG_BUCKET"]
-    found = server.client("s3").list_objects_v2(Bucket=bucket).get("Contents", [])
-    return [one["Key"] for one in found if f"/{table.id}/" in one["Key"] and "/b/" in one["Key"]]
+    objects = server.client("s3").list_objects_v2(Bucket=bucket).get("Contents", [])
+    return [item["Key"] for item in objects if f"/{table.id}/" in item["Key"] and "/b/" in item["Key"]]
 
 
-def note(server: FilledServer, key: str, seconds_ago: int, **more: object) -> None:
-    """Write down that something of version 0 has begun or ended."""
-    body = json.dumps({"version": 0, "time": time.time() - seconds_ago, **more}).encode()
+def note(server: FilledServer, key: str, seconds_ago: int, **fields: object) -> None:
+    """Write a note that the generation of version 0 began or ended."""
+    body = json.dumps({"version": 0, "time": time.time() - seconds_ago, **fields}).encode()
     server.client("s3").put_object(Bucket=server.environment["ICEBERG_BUCKET"], Key=key, Body=body)
 
 
-def ended(server: FilledServer, name: str) -> None:
-    """Wait until what has begun has ended."""
+def wait_until_ended(server: FilledServer, name: str) -> None:
+    """Wait until the generation has ended."""
     wait_for(server, name, ".ended")
 
 
 def wait_for(server: FilledServer, name: str, ending: str) -> None:
-    """Wait until the last note of a table has a key that ends so."""
+    """Wait until the key of a table's last note has this ending."""
     deadline = time.monotonic() + 60
-    while not (found := notes(server, name)) or not found[-1].endswith(ending):
-        assert time.monotonic() < deadline, found
+    while not (keys := notes(server, name)) or not keys[-1].endswith(ending):
+        assert time.monotonic() < deadline, keys
         time.sleep(0.1)
 
 
-def not_yet(reply: Reply) -> None:
-    refused(reply, 503, "ServiceUnavailableException", "load it again")
+def check_unfinished(reply: Reply) -> None:
+    refused(reply, 503, "ServiceUnavailableException", "load the table again")
     assert reply.headers["retry-after"] == "60"
 
 
@@ -95,106 +95,115 @@ def rows(table: pa.Table) -> list[dict[str, object]]:
     return sorted(table.to_pylist(), key=lambda row: int(row["id"]))
 
 
-def test_a_client_is_told_to_ask_again_and_then_reads_every_row(
-    large: FilledServer, opened: Callable[[], Table]
-) -> None:
-    with pytest.raises(ServiceUnavailableError, match="being made"):
-        opened()
-    ended(large, "read")
-    assert rows(opened().scan().to_arrow()) == rows(ORDERS)
-    assert len(list(opened().scan(row_filter="country = 'PL'").plan_files())) == 1
+def test_client_gets_503_and_then_reads_all_rows(large: FilledServer, open_table: Callable[[], Table]) -> None:
+    with pytest.raises(ServiceUnavailableError, match="the server is generating"):
+        open_table()
+    wait_until_ended(large, "read")
+    assert rows(open_table().scan().to_arrow()) == rows(ORDERS)
+    assert len(list(open_table().scan(row_filter="country = 'PL'").plan_files())) == 1
     write(large, "read", pa.table({"id": [100], "country": ["NO"], "note": ["later"]}))
-    with pytest.raises(ServiceUnavailableError, match="being made"):
-        opened()
-    ended(large, "read")
-    table = opened()
-    assert [one.snapshot_id - 10**12 for one in table.snapshots()] == [0, 1]
+    with pytest.raises(ServiceUnavailableError, match="the server is generating"):
+        open_table()
+    wait_until_ended(large, "read")
+    table = open_table()
+    assert [snapshot.snapshot_id - 10**12 for snapshot in table.snapshots()] == [0, 1]
     assert rows(table.scan().to_arrow())[-1]["id"] == 100
 
 
-def test_a_crowd_has_it_made_once(large: FilledServer, asked: Callable[..., Catalog]) -> None:
+def test_parallel_requests_start_one_generation(large: FilledServer, catalog_client: Callable[..., Catalog]) -> None:
     def load(name: str) -> Reply:
-        return asked(name).recipient.get(asked(name).table("crowd"))
+        return catalog_client(name).recipient.get(catalog_client(name).table("crowd"))
 
     with ThreadPoolExecutor(8) as threads:
         replies = list(threads.map(load, ["alice", "bob"] * 4))
     for reply in replies:
-        if reply.status != 200:  # who asked last may have been served already
-            not_yet(reply)
-    ended(large, "crowd")
+        if reply.status != 200:  # the last requests may have succeeded already
+            check_unfinished(reply)
+    wait_until_ended(large, "crowd")
     assert [key[-10:] for key in notes(large, "crowd")] == ["0000.begun", "0000.ended"]
     assert {load(name).status for name in ("alice", "bob")} == {200}
 
 
-def test_what_counts_are_the_files_that_a_recipient_sees(large: FilledServer, asked: Callable[..., Catalog]) -> None:
-    loaded = asked().load("by_country")
+def test_only_visible_files_count_against_the_limit(
+    large: FilledServer, catalog_client: Callable[..., Catalog]
+) -> None:
+    loaded = catalog_client().load("by_country")
     assert loaded.snapshot["summary"]["total-data-files"] == "1"
     assert notes(large, "by_country") == []
 
 
-def test_what_cannot_be_made_is_refused_for_good(large: FilledServer, asked: Callable[..., Catalog]) -> None:
-    """A column in other case, which nothing but the files tells: clients would read nulls."""
-    s3, held = large.client("s3"), io.BytesIO()
-    pq.write_table(ORDERS.rename_columns(["ID", "country", "note"]), held)
-    for one in s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="misread/country=")["Contents"]:
-        s3.put_object(Bucket=DATA_BUCKET, Key=one["Key"], Body=held.getvalue())
-    catalog = asked()
-    not_yet(catalog.recipient.get(catalog.table("misread")))
-    ended(large, "misread")
+def test_failed_generation_is_refused_permanently(large: FilledServer, catalog_client: Callable[..., Catalog]) -> None:
+    """The files have a column in another case, so clients would read nulls."""
+    s3, buffer = large.client("s3"), io.BytesIO()
+    pq.write_table(ORDERS.rename_columns(["ID", "country", "note"]), buffer)
+    for item in s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="misread/country=")["Contents"]:
+        s3.put_object(Bucket=DATA_BUCKET, Key=item["Key"], Body=buffer.getvalue())
+    catalog = catalog_client()
+    check_unfinished(catalog.recipient.get(catalog.table("misread")))
+    wait_until_ended(large, "misread")
     refused(catalog.recipient.get(catalog.table("misread")), 406, "UnsupportedOperationException", "'ID'")
     assert len(notes(large, "misread")) == 2
 
 
-def test_what_has_died_is_begun_again_once_an_hour_at_most(large: FilledServer, asked: Callable[..., Catalog]) -> None:
-    catalog = asked()
+def test_lost_generation_is_restarted_at_most_once_an_hour(
+    large: FilledServer, catalog_client: Callable[..., Catalog]
+) -> None:
+    catalog = catalog_client()
     path = catalog.table("died")
 
     def load() -> Reply:
         return catalog.recipient.get(path)
 
-    not_yet(load())
-    ended(large, "died")
-    [begun, done] = notes(large, "died")
-    index = begun.replace("/b/0000.begun", f"/i/{0:020d}.index")
+    check_unfinished(load())
+    wait_until_ended(large, "died")
+    [first, end_note] = notes(large, "died")
+    index = first.replace("/b/0000.begun", f"/i/{0:020d}.index")
     s3, bucket = large.client("s3"), large.environment["ICEBERG_BUCKET"]
-    for key in (index, done):  # as if it had ended without a word
+    for key in (index, end_note):  # as if the function had failed without a note
         s3.delete_object(Bucket=bucket, Key=key)
     write(large, "died", ORDERS)
-    again, later = (begun.replace("0000.begun", name) for name in ("0001.begun", "0002.begun"))
-    note(large, begun, 899, version=1)
-    not_yet(load())
-    assert notes(large, "died") == [begun]  # it may still be at work
-    note(large, begun, 901, version=1)
-    note(large, again, 901, version=1)
+    second, third = (first.replace("0000.begun", name) for name in ("0001.begun", "0002.begun"))
+    note(large, first, 899, version=1)
+    check_unfinished(load())
+    assert notes(large, "died") == [first]  # the function may still run
+    note(large, first, 901, version=1)
+    note(large, second, 901, version=1)
     refused(load(), 406, "UnsupportedOperationException", "compact")
-    assert notes(large, "died") == [begun, again]
-    note(large, again, 3601, version=1)
-    not_yet(load())
-    ended(large, "died")
-    assert notes(large, "died") == [begun, again, later, later.replace("begun", "ended")]
+    assert notes(large, "died") == [first, second]
+    note(large, second, 3601, version=1)
+    check_unfinished(load())
+    wait_until_ended(large, "died")
+    assert notes(large, "died") == [first, second, third, third.replace("begun", "ended")]
     assert load().status == 200
 
 
-def test_why_one_recipient_is_refused_is_not_told_to_others(large: FilledServer, asked: Callable[..., Catalog]) -> None:
-    """Such as one whose grant has ended before the function has begun."""
-    catalog = asked()
+def test_refusal_of_one_recipient_does_not_affect_others(
+    large: FilledServer, catalog_client: Callable[..., Catalog]
+) -> None:
+    """The grant may be revoked before the function starts."""
+    catalog = catalog_client()
     assert catalog.recipient.get(catalog.table("crowd")).status in {200, 503}
     [folder] = {key.rpartition("/b/")[0] for key in notes(large, "crowd")}
-    who = {"recipient_id": large.readers["carol"].id, "token_id": "t", "recipient": "carol", "source_ip": "127.0.0.1"}
+    recipient = {
+        "recipient_id": large.readers["carol"].id,
+        "token_id": "t",
+        "recipient": "carol",
+        "source_ip": "127.0.0.1",
+    }
     table = {"share": SHARE, "schema": "default", "table": "crowd"}
-    told = {"table": table, **who, "version": 0, "note": f"{folder}/b/9999"}
-    place = urlsplit(large.endpoint)
-    maker = load_template(parameters=PARAMETERS).functions["MakeIcebergMetadata"].arn
-    gateway = client_of("lambda", {**large.environment, "AWS_ENDPOINT_URL": f"{place.scheme}://{place.netloc}"})
-    invoked = gateway.invoke(FunctionName=maker, InvocationType="Event", Payload=json.dumps(told).encode())
-    assert invoked["StatusCode"] == 202
+    event = {"table": table, **recipient, "version": 0, "note": f"{folder}/b/9999"}
+    address = urlsplit(large.endpoint)
+    function = load_template(parameters=PARAMETERS).functions["MakeIcebergMetadata"].arn
+    gateway = client_of("lambda", {**large.environment, "AWS_ENDPOINT_URL": f"{address.scheme}://{address.netloc}"})
+    response = gateway.invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event).encode())
+    assert response["StatusCode"] == 202
     wait_for(large, "crowd", f"{folder}/b/9999.ended")
     body = large.client("s3").get_object(Bucket=large.environment["ICEBERG_BUCKET"], Key=f"{folder}/b/9999.ended")
     assert json.loads(body["Body"].read())["refusal"] == ""
-    unknown = {"FunctionName": maker.replace("make", "no"), "Payload": b"{}"}
+    unknown = {"FunctionName": function.replace("make", "no"), "Payload": b"{}"}
     with pytest.raises(ClientError, match="404"):
         gateway.invoke(**unknown, InvocationType="Event")
     with pytest.raises(ClientError, match="403"):
-        gateway.invoke(FunctionName=maker, Payload=b"{}")
-    unsigned = fetch(place.netloc, "POST", f"/2015-03-31/functions/{maker}/invocations", b"{}", {})
+        gateway.invoke(FunctionName=function, Payload=b"{}")
+    unsigned = fetch(address.netloc, "POST", f"/2015-03-31/functions/{function}/invocations", b"{}", {})
     assert unsigned.status == 403

@@ -1,4 +1,4 @@
-"""Iceberg's REST catalog, but for the tables themselves: what is listed, and how what is not there is told."""
+"""Iceberg's REST catalog: listings, and errors for missing shares, namespaces and tables."""
 
 import json
 from collections.abc import Callable
@@ -12,24 +12,24 @@ from iceberg_clients.catalog import Catalog, refused
 Catalogs = Callable[..., Catalog]
 
 
-def test_a_share_is_a_warehouse_with_a_prefix_of_its_own(catalog: Catalogs) -> None:
+def test_share_is_a_warehouse_with_a_prefix(catalog: Catalogs) -> None:
     reply = catalog().recipient.get("/v1/config?warehouse=LENT")
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
-    found = json.loads(reply.body)
-    assert (found["defaults"], found["overrides"]) == ({}, {"prefix": "shares/lent"})
-    assert "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}" in found["endpoints"]
-    assert not [one for one in found["endpoints"] if not one.startswith(("GET ", "HEAD "))]
+    config = json.loads(reply.body)
+    assert (config["defaults"], config["overrides"]) == ({}, {"prefix": "shares/lent"})
+    assert "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}" in config["endpoints"]
+    assert not [route for route in config["endpoints"] if not route.startswith(("GET ", "HEAD "))]
 
 
 @pytest.mark.parametrize("share", ["p%2Fx", "q?x=1", "\u00fc"])
-def test_a_prefix_leads_to_its_share_as_it_stands(catalog: Catalogs, server: FilledServer, share: str) -> None:
+def test_prefix_leads_to_its_share(catalog: Catalogs, server: FilledServer, share: str) -> None:
     server.admin.shares.create(share)
     server.admin.schemas.create(share, "s")
     server.admin.grants.create("alice", share)
     try:
-        asked = catalog().recipient
-        config = json.loads(asked.get(f"/v1/config?warehouse={quote(share, safe='')}").body)
-        reply = asked.get(f"/v1/{config['overrides']['prefix']}/namespaces")
+        client = catalog().recipient
+        config = json.loads(client.get(f"/v1/config?warehouse={quote(share, safe='')}").body)
+        reply = client.get(f"/v1/{config['overrides']['prefix']}/namespaces")
         assert (reply.status, json.loads(reply.body)) == (200, {"namespaces": [["s"]]})
     finally:
         server.admin.shares.delete(share, force=True)
@@ -37,30 +37,30 @@ def test_a_prefix_leads_to_its_share_as_it_stands(catalog: Catalogs, server: Fil
 
 @pytest.mark.parametrize("name", ["alice", "carol"])
 @pytest.mark.parametrize("query", ["", "?warehouse=", "?warehouse=secret"])
-def test_a_warehouse_that_is_not_granted_is_not_there(catalog: Catalogs, name: str, query: str) -> None:
+def test_warehouse_without_grant_is_not_found(catalog: Catalogs, name: str, query: str) -> None:
     refused(catalog(name).recipient.get(f"/v1/config{query}"), 404, "NoSuchWarehouseException")
 
 
 def test_schemas_are_namespaces_of_one_level(catalog: Catalogs) -> None:
-    asked = catalog()
-    listed = json.loads(asked.recipient.get(asked.namespaces).body)
-    assert listed == {"namespaces": [["default"], ["empty"]]}
-    assert json.loads(asked.recipient.get(f"{asked.namespaces}?parent=default").body) == {"namespaces": []}
-    assert catalog("carol").recipient.get(f"{asked.namespaces}?parent=default").status == 404
-    refused(asked.recipient.get(f"{asked.namespaces}?parent=nope"), 404, "NoSuchNamespaceException")
-    assert json.loads(asked.recipient.get(f"{asked.namespaces}/default").body)["namespace"] == ["default"]
-    assert asked.recipient.ask("HEAD", f"{asked.namespaces}/default").status == 204
-    assert asked.recipient.ask("HEAD", f"{asked.namespaces}/other").status == 404
-    refused(asked.recipient.get(f"{asked.namespaces}/other"), 404, "NoSuchNamespaceException")
-    refused(asked.recipient.get(f"{asked.namespaces}/default%1Forders"), 404, "NoSuchNamespaceException")
+    client = catalog()
+    namespaces = json.loads(client.recipient.get(client.namespaces).body)
+    assert namespaces == {"namespaces": [["default"], ["empty"]]}
+    assert json.loads(client.recipient.get(f"{client.namespaces}?parent=default").body) == {"namespaces": []}
+    assert catalog("carol").recipient.get(f"{client.namespaces}?parent=default").status == 404
+    refused(client.recipient.get(f"{client.namespaces}?parent=nope"), 404, "NoSuchNamespaceException")
+    assert json.loads(client.recipient.get(f"{client.namespaces}/default").body)["namespace"] == ["default"]
+    assert client.recipient.ask("HEAD", f"{client.namespaces}/default").status == 204
+    assert client.recipient.ask("HEAD", f"{client.namespaces}/other").status == 404
+    refused(client.recipient.get(f"{client.namespaces}/other"), 404, "NoSuchNamespaceException")
+    refused(client.recipient.get(f"{client.namespaces}/default%1Forders"), 404, "NoSuchNamespaceException")
 
 
 def test_namespace_has_no_views(catalog: Catalogs) -> None:
-    asked = catalog()
-    reply = asked.recipient.get(f"{asked.namespaces}/default/views")
+    client = catalog()
+    reply = client.recipient.get(f"{client.namespaces}/default/views")
     assert (reply.status, json.loads(reply.body)) == (200, {"identifiers": []})
-    assert asked.recipient.get(f"{asked.namespaces}/nope/views").status == 404
-    assert catalog("carol").recipient.get(f"{asked.namespaces}/default/views").status == 404
+    assert client.recipient.get(f"{client.namespaces}/nope/views").status == 404
+    assert catalog("carol").recipient.get(f"{client.namespaces}/default/views").status == 404
 
 
 def test_path_without_a_share_is_refused_with_the_remedy(catalog: Catalogs) -> None:
@@ -82,45 +82,45 @@ def test_path_without_a_share_is_refused_with_the_remedy(catalog: Catalogs) -> N
         ("DELETE", "namespaces/default/tables/signed", 406),
     ],
 )
-def test_prefix_with_an_encoded_slash_leads_to_the_same(
+def test_prefix_with_an_encoded_slash_is_redirected(
     catalog: Catalogs, slash: str, method: str, path: str, status: int
 ) -> None:
-    """As clients send it that encode the prefix as one segment of the path; they follow the redirect themselves."""
-    asked = catalog()
-    place, token = asked.recipient.endpoint, asked.recipient.token
+    """Some clients encode the prefix as one segment of the path. They follow the redirect."""
+    client = catalog()
+    endpoint, token = client.recipient.endpoint, client.recipient.token
     replies = [
         httpx.request(
-            method, f"{place}/v1/{prefix}/{path}", headers={"Authorization": f"Bearer {token}"}, trust_env=False,
+            method, f"{endpoint}/v1/{prefix}/{path}", headers={"Authorization": f"Bearer {token}"}, trust_env=False,
             follow_redirects=True,
         )
         for prefix in ("shares/lent", f"shares{slash}lent")
     ]  # fmt: skip
     assert [reply.status_code for reply in replies] == [status] * 2
     assert replies[0].url == replies[1].url
-    assert [one.status_code for one in replies[1].history] == [308]
+    assert [redirect.status_code for redirect in replies[1].history] == [308]
 
 
-def test_tables_that_are_open_are_listed(catalog: Catalogs) -> None:
-    asked = catalog()
-    listed = json.loads(asked.recipient.get(f"{asked.namespaces}/default/tables").body)["identifiers"]
-    assert {one["name"] for one in listed} == {
+def test_open_tables_are_listed(catalog: Catalogs) -> None:
+    client = catalog()
+    identifiers = json.loads(client.recipient.get(f"{client.namespaces}/default/tables").body)["identifiers"]
+    assert {table["name"] for table in identifiers} == {
         "vended", "signed", "with_history", "with_late_history", "of_country", "without_country",
     }  # fmt: skip
-    assert {tuple(one["namespace"]) for one in listed} == {("default",)}
-    assert asked.recipient.ask("HEAD", asked.table("signed")).status == 204
-    assert asked.recipient.ask("HEAD", asked.table("closed")).status == 404
+    assert {tuple(table["namespace"]) for table in identifiers} == {("default",)}
+    assert client.recipient.ask("HEAD", client.table("signed")).status == 204
+    assert client.recipient.ask("HEAD", client.table("closed")).status == 404
 
 
 @pytest.mark.parametrize("name", ["closed", "unknown"])
-def test_a_table_that_is_not_open_is_not_there(catalog: Catalogs, name: str) -> None:
+def test_closed_table_is_not_found(catalog: Catalogs, name: str) -> None:
     refused(catalog().recipient.get(catalog().table(name)), 404, "NoSuchTableException")
 
 
-def test_whatever_of_a_tables_name_is_unknown_it_is_the_table_that_is_told(catalog: Catalogs) -> None:
-    """Spark asks for `schema%1Ftable` before it takes a table's name for a name of its metadata."""
-    asked = catalog()
-    for path in (f"{asked.namespaces}/default%1Fsigned/tables/files", "/v1/shares/x/namespaces/y/tables/z"):
-        refused(asked.recipient.get(path), 404, "NoSuchTableException")
+def test_unknown_namespace_in_a_table_path_is_no_such_table(catalog: Catalogs) -> None:
+    """Spark requests `schema%1Ftable` before it tries the name as one of a table's metadata tables."""
+    client = catalog()
+    for path in (f"{client.namespaces}/default%1Fsigned/tables/files", "/v1/shares/x/namespaces/y/tables/z"):
+        refused(client.recipient.get(path), 404, "NoSuchTableException")
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_whatever_of_a_tables_name_is_unknown_it_is_the_table_that_is_told(catal
         pytest.param("POST", "/default/views", id="create_view"),
     ],
 )
-def test_all_else_is_refused_as_what_cannot_be_done(catalog: Catalogs, method: str, path: str) -> None:
-    asked = catalog()
-    reply = asked.recipient.ask(method, f"{asked.namespaces}{path}", b"{}" if method != "GET" else None)
+def test_writes_are_unsupported_operations(catalog: Catalogs, method: str, path: str) -> None:
+    client = catalog()
+    reply = client.recipient.ask(method, f"{client.namespaces}{path}", b"{}" if method != "GET" else None)
     refused(reply, 406, "UnsupportedOperationException", "read only")
 
 
@@ -150,21 +150,23 @@ def test_transactions_and_renames_are_refused_too(catalog: Catalogs) -> None:
         refused(catalog().recipient.post(path, {}), 406, "UnsupportedOperationException")
 
 
-def test_metrics_are_taken_and_dropped(catalog: Catalogs) -> None:
-    asked = catalog()
-    assert asked.recipient.post(f"{asked.table('signed')}/metrics", {}).status == 204
+def test_metrics_are_accepted_and_ignored(catalog: Catalogs) -> None:
+    client = catalog()
+    assert client.recipient.post(f"{client.table('signed')}/metrics", {}).status == 204
 
 
-def test_nobody_is_answered_without_a_token(catalog: Catalogs) -> None:
-    asked = catalog()
+def test_missing_or_unknown_token_is_unauthorized(catalog: Catalogs) -> None:
+    client = catalog()
     for token in (None, "nobody"):
-        reply = Catalog(type(asked.recipient)(asked.recipient.endpoint, token), "lent").recipient.get(asked.namespaces)
+        reply = Catalog(type(client.recipient)(client.recipient.endpoint, token), "lent").recipient.get(
+            client.namespaces
+        )
         assert reply.status == 401
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("signed", "delta,iceberg"), ("vended", "delta,iceberg"), ("closed", "delta")]
+    ("name", "formats"), [("signed", "delta,iceberg"), ("vended", "delta,iceberg"), ("closed", "delta")]
 )
-def test_delta_sharing_tells_in_which_formats_a_table_may_be_read(server: FilledServer, name: str, told: str) -> None:
+def test_delta_sharing_lists_the_formats_of_a_table(server: FilledServer, name: str, formats: str) -> None:
     reply = server.recipient("alice").get(f"/shares/lent/schemas/default/tables/{name}")
-    assert reply.json["format"] == told
+    assert reply.json["format"] == formats

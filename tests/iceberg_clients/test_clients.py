@@ -1,4 +1,4 @@
-"""Clients that do not fit into this environment: pyiceberg with fsspec's files, polars, daft, DuckDB."""
+"""Test clients that need a separate environment: pyiceberg with fsspec, polars, daft, DuckDB."""
 
 import json
 import os
@@ -25,30 +25,33 @@ ALL: Final = [*range(12), 100, 101]
 
 @pytest.fixture(scope="module")
 def read(server: FilledServer) -> dict[str, Any]:
-    """Return what each client read."""
-    told = {"uri": f"{server.endpoint}/iceberg", "tokens": {name: one.token for name, one in server.readers.items()}}
+    """Return the results of all clients."""
+    tables_server = {
+        "uri": f"{server.endpoint}/iceberg",
+        "tokens": {name: reader.token for name, reader in server.readers.items()},
+    }
     packages = [part for package in PACKAGES for part in ("--with", package)]
     script = Path(__file__).with_name("read_elsewhere.py")
-    done = subprocess.run(
+    process = subprocess.run(
         ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *packages, "python", script],
-        input=json.dumps(told),
+        input=json.dumps(tables_server),
         capture_output=True,
         text=True,
         timeout=500,
         check=False,
-        env={**os.environ, "PYICEBERG_MAX_WORKERS": "1"},  # s3fs leaves requests of several threads unsigned by chance
+        env={**os.environ, "PYICEBERG_MAX_WORKERS": "1"},  # s3fs sometimes does not sign requests of several threads
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    assert process.returncode == 0, process.stderr[-3000:]
+    results: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    return results
 
 
 READ: Final = [f"{client} {access}" for client in ("fsspec", "polars", "daft") for access in ("vended", "signed")]
 
 
-@pytest.mark.parametrize("what", [*READ, "fsspec counted", "duckdb vended"])
-def test_all_rows_are_read(read: dict[str, Any], what: str) -> None:
-    assert read[what] == ALL
+@pytest.mark.parametrize("client", [*READ, "fsspec counted", "duckdb vended"])
+def test_all_rows_are_read(read: dict[str, Any], client: str) -> None:
+    assert read[client] == ALL
 
 
 def test_a_recipient_reads_its_rows_and_visible_columns(read: dict[str, Any]) -> None:
@@ -57,13 +60,13 @@ def test_a_recipient_reads_its_rows_and_visible_columns(read: dict[str, Any]) ->
     assert read["fsspec hidden"] == ["id", "note"]
 
 
-def test_duckdb_filters_travels_and_writes_nothing(read: dict[str, Any]) -> None:
+def test_duckdb_filters_time_travels_and_cannot_write(read: dict[str, Any]) -> None:
     assert (read["duckdb filtered"], read["duckdb first version"]) == (4, 12)
-    for what in ("create", "drop"):
-        assert "shared tables are read only" in read[f"duckdb {what}"]
+    for statement in ("create", "drop"):
+        assert "shared tables are read only" in read[f"duckdb {statement}"]
     assert "AccessDenied" in read["duckdb insert"]
 
 
-def test_daft_by_itself_reads_no_file_without_ids_of_its_columns(read: dict[str, Any]) -> None:
-    """Such are all files of a Delta table whose columns are not mapped; `docs/recipients.md` has its other way."""
+def test_daft_cannot_read_files_without_column_ids(read: dict[str, Any]) -> None:
+    """Files of Delta tables without column mapping have no ids; `docs/recipients.md` shows another way."""
     assert "`schema.name-mapping.default` property, which Daft does not apply yet" in read["daft alone"]

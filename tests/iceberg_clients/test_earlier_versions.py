@@ -1,4 +1,4 @@
-"""Earlier versions for which a client would wait too long: listed meanwhile, and their files signed from then on."""
+"""Earlier versions are added in the background, and their files are signed afterwards."""
 
 import json
 import time
@@ -33,84 +33,92 @@ NO_TIME, TIME = Bounds(files=10, earlier_seconds=0.0), Bounds(files=10, earlier_
 
 @pytest.fixture
 def process(server: FilledServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sharing]:
-    """Return what makes the means of a process, which remembers for itself, at a time."""
-    known = server.environment
-    for name, value in known.items():
+    """Return a function that creates the context of a process with its own caches and clock."""
+    environment = server.environment
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    region, endpoint = known["AWS_REGION"], known["AWS_ENDPOINT_URL"]
-    home, table, dynamo = StorageConfig(region, endpoint, path_style=True), known["CATALOG_TABLE"], dynamo_of(known)
+    region, endpoint = environment["AWS_REGION"], environment["AWS_ENDPOINT_URL"]
+    home, table, dynamo = (
+        StorageConfig(region, endpoint, path_style=True),
+        environment["CATALOG_TABLE"],
+        dynamo_of(environment),
+    )
     return lambda clock: sharing(
         catalog=CatalogReader(table, dynamo),
         counters=LimitCounters(table, dynamo),
         sessions=SigningSessions(region=region, endpoint=endpoint),
         home=home,
-        iceberg_bucket=lambda: ServerBucket(known["ICEBERG_BUCKET"], home),
+        iceberg_bucket=lambda: ServerBucket(environment["ICEBERG_BUCKET"], home),
         clock=clock,
     )
 
 
-def test_what_is_missing_is_listed_meanwhile(server: FilledServer, process: Callable[..., Sharing]) -> None:
-    place = f"s3://{DATA_BUCKET}/{NAME.table}"
-    server.admin.tables.create(SHARE, "default", NAME.table, place, iceberg="signed", history=True)
+def test_missing_versions_are_added_in_the_background(server: FilledServer, process: Callable[..., Sharing]) -> None:
+    location = f"s3://{DATA_BUCKET}/{NAME.table}"
+    server.admin.tables.create(SHARE, "default", NAME.table, location, iceberg="signed", history=True)
     write(server, NAME.table, ORDERS)
-    [first] = DeltaTable(place, storage_options=options(server)).file_uris()
+    [first] = DeltaTable(location, storage_options=options(server)).file_uris()
     write(server, NAME.table, ORDERS)
-    DeltaTable(place, storage_options=options(server)).optimize.compact()
+    DeltaTable(location, storage_options=options(server)).optimize.compact()
     caller = Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1")
-    now, begun = 1_800_000_000.0, list[int]()
-    one, other = process(lambda: now), process(lambda: now)
+    now, started = 1_800_000_000.0, list[int]()
+    first_process, second_process = process(lambda: now), process(lambda: now)
 
-    def beyond(folder: str, version: int) -> DeltaicError:
+    def postpone(folder: str, version: int) -> DeltaicError:
         assert folder
-        begun.append(version)
-        return Unavailable("it is being made")
+        started.append(version)
+        return Unavailable("the metadata is not ready")
 
     def table() -> SharedTable:
-        return one.table(caller, NAME)
+        return first_process.table(caller, NAME)
 
-    def sign(made: GeneratedMetadata) -> bytes:
-        token = seal_set(one, table(), SignedSet(made.folder, made.version, made.index_key, made.listed))
+    def sign(generated: GeneratedMetadata) -> bytes:
+        token = seal_set(
+            first_process,
+            table(),
+            SignedSet(generated.folder, generated.version, generated.index_key, generated.listed),
+        )
         uri = f"{server.environment['AWS_ENDPOINT_URL']}/{first.removeprefix('s3://')}"
-        return sign_request(one, caller, NAME, token, SigningRequest("GET", uri))
+        return sign_request(first_process, caller, NAME, token, SigningRequest("GET", uri))
 
-    latest = generate_metadata(one, table(), NO_TIME, beyond)
-    assert (latest.version, latest.listed, begun) == (2, 1, [2])
+    latest = generate_metadata(first_process, table(), NO_TIME, postpone)
+    assert (latest.version, latest.listed, started) == (2, 1, [2])
     with pytest.raises(PermissionDenied):
         sign(latest)
-    assert generate_metadata(other, table(), NO_TIME, beyond).listed == 1
-    assert generate_metadata(one, table(), TIME).listed == 3  # in the background
-    assert generate_metadata(other, table(), NO_TIME, beyond).listed == 1  # for a minute
+    assert generate_metadata(second_process, table(), NO_TIME, postpone).listed == 1
+    assert generate_metadata(first_process, table(), TIME).listed == 3  # in the background
+    assert generate_metadata(second_process, table(), NO_TIME, postpone).listed == 1  # for a minute
     now += 61
-    found = generate_metadata(other, table(), NO_TIME, beyond)
-    assert (found.version, found.listed, begun) == (2, 3, [2, 2])
-    assert b"authorization" in sign(found)
+    metadata = generate_metadata(second_process, table(), NO_TIME, postpone)
+    assert (metadata.version, metadata.listed, started) == (2, 3, [2, 2])
+    assert b"authorization" in sign(metadata)
 
 
-def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
+def test_files_after_the_first_readable_version_get_separate_manifests(
     server: FilledServer, process: Callable[..., Sharing]
 ) -> None:
-    """Of a table of many files, whose log begins with a checkpoint."""
+    """The table has many files, and its log starts with a checkpoint."""
     name = RequestedTable(SHARE, "default", "wide")
-    place = f"s3://{DATA_BUCKET}/{name.table}"
-    server.admin.tables.create(SHARE, "default", name.table, place, iceberg="signed", history=True)
-    few = ORDERS.slice(0, 1)
+    location = f"s3://{DATA_BUCKET}/{name.table}"
+    server.admin.tables.create(SHARE, "default", name.table, location, iceberg="signed", history=True)
+    one_row = ORDERS.slice(0, 1)
     many = list(range(FILES_A_MANIFEST))
-    parts = pa.table({"id": many, "country": [str(at) for at in many], "note": ["n" for _ in many]})
+    parts = pa.table({"id": many, "country": [str(number) for number in many], "note": ["n" for _ in many]})
     write(server, name.table, parts.cast(ORDERS.schema), partition_by=["country"])
-    write(server, name.table, few)
-    DeltaTable(place, storage_options=options(server)).create_checkpoint()
-    write(server, name.table, few)
+    write(server, name.table, one_row)
+    DeltaTable(location, storage_options=options(server)).create_checkpoint()
+    write(server, name.table, one_row)
     server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"{name.table}/_delta_log/{0:020d}.json")
-    one = process(time.time)
-    table = one.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
-    made = generate_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
-    index = read_index(one.iceberg_bucket(), made.index_key)
+    context = process(time.time)
+    table = context.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
+    generated = generate_metadata(context, table, Bounds(files=10_000, earlier_seconds=60.0))
+    index = read_index(context.iceberg_bucket(), generated.index_key)
     assert index is not None
     assert index.versions == (1, 2)
     assert [manifest.files for manifest in index.manifests] == [FILES_A_MANIFEST, 1, 1]
 
 
-def test_versions_that_no_answer_can_hold_are_left_out(server: FilledServer, catalog: Callable[..., Catalog]) -> None:
+def test_versions_that_exceed_an_answer_are_omitted(server: FilledServer, catalog: Callable[..., Catalog]) -> None:
     s3, columns = server.client("s3"), 12_000
     for version in range(4):
         names = [f"c{number}" for number in range(columns + version)]
@@ -122,10 +130,10 @@ def test_versions_that_no_answer_can_hold_are_left_out(server: FilledServer, cat
         SHARE, "default", "many_columns", f"s3://{DATA_BUCKET}/many_columns", iceberg="signed", history=True
     )
     try:
-        found = catalog().load("many_columns").metadata
+        loaded = catalog().load("many_columns").metadata
     finally:
         server.admin.tables.delete(SHARE, "default", "many_columns")
-    numbers = [one["snapshot-id"] - 10**12 for one in found["snapshots"]]
+    numbers = [snapshot["snapshot-id"] - 10**12 for snapshot in loaded["snapshots"]]
     assert numbers == list(range(4))[-len(numbers) :]
     assert 1 <= len(numbers) < 4
-    assert len(found["schemas"][-1]["fields"]) == columns + 3
+    assert len(loaded["schemas"][-1]["fields"]) == columns + 3

@@ -1,4 +1,4 @@
-"""Iceberg tables of the provider's own: handed on as they are, with all that lies in their folder."""
+"""Native Iceberg tables are shared unchanged, with all files in their folder."""
 
 import json
 from collections.abc import Callable
@@ -17,17 +17,22 @@ from pyiceberg.catalog.glue import GlueCatalog
 from pyiceberg.catalog.rest import RestCatalog
 
 SHARE: Final = "iced"
-OWN: Final[dict[str, Any]] = {"format": "iceberg", "access_modes": ("dir",), "history": True}
+NATIVE: Final[dict[str, Any]] = {"format": "iceberg", "access_modes": ("dir",), "history": True}
 ROOT: Final = f"s3://{DATA_BUCKET}/iced/orders"
 
 
 @pytest.fixture(scope="module")
 def metadata(server: FilledServer) -> str:
-    """Write an Iceberg table with two snapshots, by way of AWS Glue; returns where its metadata is."""
-    known = server.environment
-    keys = {"access-key-id": known["AWS_ACCESS_KEY_ID"], "secret-access-key": known["AWS_SECRET_ACCESS_KEY"]}
-    told = {**keys, "endpoint": known["AWS_ENDPOINT_URL"], "region": known["AWS_REGION"]}
-    writer = GlueCatalog("writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in told.items()})
+    """Write an Iceberg table with two snapshots in AWS Glue; return its metadata location."""
+    environment = server.environment
+    keys = {
+        "access-key-id": environment["AWS_ACCESS_KEY_ID"],
+        "secret-access-key": environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    options = {**keys, "endpoint": environment["AWS_ENDPOINT_URL"], "region": environment["AWS_REGION"]}
+    writer = GlueCatalog(
+        "writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in options.items()}
+    )
     writer.create_namespace("sales")
     table = writer.create_table("sales.orders", ORDERS.schema, location=ROOT)
     table.append(ORDERS)
@@ -36,14 +41,14 @@ def metadata(server: FilledServer) -> str:
 
 
 @pytest.fixture(scope="module")
-def iced(server: FilledServer, metadata: str) -> Callable[..., Catalog]:
+def iceberg_catalog(server: FilledServer, metadata: str) -> Callable[..., Catalog]:
     admin, s3, glue = server.admin, server.client("s3"), server.client("glue")
     hinted = metadata.rpartition("/")[2].removesuffix(".metadata.json")
     s3.put_object(Bucket=DATA_BUCKET, Key="iced/orders/metadata/version-hint.text", Body=hinted.encode())
     glue.create_table(DatabaseName="sales", TableInput={"Name": "plain", "StorageDescriptor": {"Location": ROOT}})
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "default")
-    for name, named in {
+    for name, reference in {
         "signed": metadata,
         "vended": metadata,
         "hinted": "",
@@ -53,17 +58,17 @@ def iced(server: FilledServer, metadata: str) -> Callable[..., Catalog]:
         "gone": f"{ROOT}/metadata/00009-x.metadata.json",
     }.items():
         access = "vended" if name == "vended" else "signed"
-        admin.tables.create(SHARE, "default", name, ROOT, iceberg=access, metadata_location=named, **OWN)
+        admin.tables.create(SHARE, "default", name, ROOT, iceberg=access, metadata_location=reference, **NATIVE)
     inside = f"{ROOT}/metadata"
-    admin.tables.create(SHARE, "default", "elsewhere", inside, iceberg="signed", metadata_location=metadata, **OWN)
+    admin.tables.create(SHARE, "default", "elsewhere", inside, iceberg="signed", metadata_location=metadata, **NATIVE)
     admin.grants.create("alice", SHARE)
     token = server.readers["alice"].token
     return lambda: Catalog(Recipient(f"{server.endpoint}/iceberg", token), SHARE)
 
 
 @pytest.mark.parametrize("name", ["signed", "vended", "hinted", "of_glue"])
-def test_the_metadata_is_the_writers_own(iced: Callable[..., Catalog], metadata: str, name: str) -> None:
-    loaded = iced().load(name)
+def test_metadata_is_unchanged(iceberg_catalog: Callable[..., Catalog], metadata: str, name: str) -> None:
+    loaded = iceberg_catalog().load(name)
     assert loaded.document["metadata-location"] == metadata
     assert len(loaded.metadata["snapshots"]) == 2
     assert ("s3.access-key-id" in loaded.config) == (name == "vended")
@@ -71,20 +76,20 @@ def test_the_metadata_is_the_writers_own(iced: Callable[..., Catalog], metadata:
     assert loaded.catalog.recipient.get(loaded.catalog.table(name), if_none_match=etag).status == 304
 
 
-def test_all_snapshots_are_read(server: FilledServer, iced: Callable[..., Catalog], tmp_path: Path) -> None:
+def test_all_snapshots_are_read(server: FilledServer, iceberg_catalog: Callable[..., Catalog], tmp_path: Path) -> None:
     for name in ("signed", "vended"):
         token = server.readers["alice"].token
         catalog = RestCatalog("own", uri=f"{server.endpoint}/iceberg", token=token, warehouse=SHARE)
         table: Any = catalog.load_table(f"default.{name}")
         if name == "signed":
-            table.io = SignedFiles(iced().load(name), tmp_path)
-        first, last = (one.snapshot_id for one in table.metadata.snapshots)
+            table.io = SignedFiles(iceberg_catalog().load(name), tmp_path)
+        first, last = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
         assert table.scan(snapshot_id=first).to_arrow().num_rows == 12
         assert table.scan(snapshot_id=last).to_arrow().num_rows == 14
 
 
-def test_what_is_signed_is_the_tables_folder(iced: Callable[..., Catalog]) -> None:
-    loaded = iced().load("signed")
+def test_only_files_in_the_folder_are_signed(iceberg_catalog: Callable[..., Catalog]) -> None:
+    loaded = iceberg_catalog().load("signed")
     url = loaded.url(ROOT)
     for path in (
         f"{url}/../../vended/x",
@@ -93,36 +98,40 @@ def test_what_is_signed_is_the_tables_folder(iced: Callable[..., Catalog]) -> No
         f"{url}/a/../../x",
         loaded.url("s3://other/iced/orders/x"),
     ):
-        refused(iced().sign(loaded, path), 403, "ForbiddenException")
-    refused(iced().sign(loaded, f"{url}/metadata/x", "PUT"), 403, "ForbiddenException")
+        refused(iceberg_catalog().sign(loaded, path), 403, "ForbiddenException")
+    refused(iceberg_catalog().sign(loaded, f"{url}/metadata/x", "PUT"), 403, "ForbiddenException")
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("gone", "not where it is looked for"),
-        ("gone_from_glue", "not in the catalog that names it"),
-        ("none_of_icebergs", "none of Iceberg's"),
+        ("gone", "Iceberg metadata does not exist"),
+        ("gone_from_glue", "AWS Glue does not have this table"),
+        ("none_of_icebergs", "no Iceberg table in AWS Glue"),
         ("elsewhere", "outside"),
     ],
 )
-def test_what_cannot_be_handed_on_is_told(iced: Callable[..., Catalog], name: str, text: str) -> None:
-    refused(iced().recipient.get(iced().table(name)), 406, "UnsupportedOperationException", text)
+def test_unreadable_metadata_has_a_clear_error(iceberg_catalog: Callable[..., Catalog], name: str, text: str) -> None:
+    refused(iceberg_catalog().recipient.get(iceberg_catalog().table(name)), 406, "UnsupportedOperationException", text)
 
 
-def test_delta_clients_are_told_where_to_read_it(server: FilledServer, iced: Callable[..., Catalog]) -> None:
-    assert iced()
+def test_delta_clients_get_the_iceberg_endpoint(server: FilledServer, iceberg_catalog: Callable[..., Catalog]) -> None:
+    assert iceberg_catalog()
     table = Table(server.recipient("alice"), SHARE, "default", "signed")
     credentials = table.recipient.post(f"{table.path}/temporary-table-credentials", {})
     for reply in (table.at(), table.metadata(), table.query(), table.changes("?startingVersion=0"), credentials):
         reply.refused(400, "UNSUPPORTED_OPERATION", "is an Iceberg table", "icebergEndpoint")
-    listed = {one["name"] for one in json.loads(table.recipient.get(f"/shares/{SHARE}/all-tables").body)["items"]}
-    assert "signed" in listed
+    names = {item["name"] for item in json.loads(table.recipient.get(f"/shares/{SHARE}/all-tables").body)["items"]}
+    assert "signed" in names
     assert table.recipient.get(table.path).json["format"] == "iceberg"
 
 
-def test_whose_grant_has_a_filter_is_not_given_the_folder(server: FilledServer, iced: Callable[..., Catalog]) -> None:
-    carol = replace(iced(), recipient=replace(iced().recipient, token=server.readers["carol"].token))
+def test_filtered_grant_of_a_native_table_is_refused(
+    server: FilledServer, iceberg_catalog: Callable[..., Catalog]
+) -> None:
+    carol = replace(
+        iceberg_catalog(), recipient=replace(iceberg_catalog().recipient, token=server.readers["carol"].token)
+    )
     server.admin.grants.create("carol", SHARE)
     assert carol.load("hinted")
     server.admin.grants.revoke("carol", SHARE)
@@ -147,9 +156,9 @@ def test_whose_grant_has_a_filter_is_not_given_the_folder(server: FilledServer, 
         ({"format": "delta", "metadata_location": "glue://a/b"}, "cannot have an Iceberg metadata location"),
     ],
 )
-def test_an_entry_that_cannot_be_is_refused(
-    server: FilledServer, iced: Callable[..., Catalog], changes: dict[str, Any], text: str
+def test_invalid_entry_is_refused(
+    server: FilledServer, iceberg_catalog: Callable[..., Catalog], changes: dict[str, Any], text: str
 ) -> None:
-    assert iced()
+    assert iceberg_catalog()
     with pytest.raises(InvalidParameter, match=text):
-        server.admin.tables.create(SHARE, "default", "wrong", ROOT, **{**OWN, "iceberg": "signed", **changes})
+        server.admin.tables.create(SHARE, "default", "wrong", ROOT, **{**NATIVE, "iceberg": "signed", **changes})

@@ -1,4 +1,4 @@
-"""Remote signing: a reader gets reads of its own files signed, and nothing else of anybody's."""
+"""Remote signing: clients get only reads of their own files signed."""
 
 import json
 import time
@@ -23,7 +23,7 @@ Catalogs = Callable[..., Catalog]
 
 
 def files_of(loaded: Loaded, folder: Path) -> list[str]:
-    """Return the data files that a loaded table names, by Iceberg's own library over signed requests."""
+    """Return the data files of a loaded table, read by Iceberg's library with signed requests."""
     io = SignedFiles(loaded, folder)
     return [
         entry.data_file.file_path
@@ -32,7 +32,7 @@ def files_of(loaded: Loaded, folder: Path) -> list[str]:
     ]
 
 
-def test_a_reader_gets_its_files_and_its_metadata(catalog: Catalogs, tmp_path: Path) -> None:
+def test_client_reads_its_files_and_metadata(catalog: Catalogs, tmp_path: Path) -> None:
     loaded = catalog().load("signed")
     files = files_of(loaded, tmp_path)
     assert len(files) == 5
@@ -44,7 +44,7 @@ def test_a_reader_gets_its_files_and_its_metadata(catalog: Catalogs, tmp_path: P
     assert "s3.access-key-id" not in loaded.config
 
 
-def test_what_a_client_sends_of_s3s_own_is_signed_with_it(catalog: Catalogs, tmp_path: Path) -> None:
+def test_s3_headers_of_the_client_are_signed(catalog: Catalogs, tmp_path: Path) -> None:
     loaded = catalog().load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
     signed = json.loads(loaded.catalog.sign(loaded, loaded.url(uri), **{"x-amz-checksum-mode": "ENABLED"}).body)
@@ -52,20 +52,20 @@ def test_what_a_client_sends_of_s3s_own_is_signed_with_it(catalog: Catalogs, tmp
     assert follow(signed, **{"x-amz-checksum-mode": "ENABLED"}).status == 200
 
 
-def test_the_bucket_may_stand_before_the_host(catalog: Catalogs, tmp_path: Path) -> None:
+def test_bucket_may_be_in_the_host(catalog: Catalogs, tmp_path: Path) -> None:
     loaded = catalog().load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
     key = uri.removeprefix(f"s3://{DATA_BUCKET}/")
     for host in (f"{DATA_BUCKET}.s3.us-east-1.amazonaws.com", f"{DATA_BUCKET}.localhost:1"):
         signed = json.loads(loaded.catalog.sign(loaded, f"https://{host}/{quote(key)}").body)
-        # It goes where the file lies, whatever host was named.
+        # The signed URL has the host of the storage, whichever host the client named.
         assert signed["uri"].startswith(loaded.config["s3.endpoint"])
         assert follow(signed).body.startswith(b"PAR1")
 
 
 @pytest.fixture(scope="module")
 def other_file(server: FilledServer) -> Callable[[str], str]:
-    """Return a file that another recipient is given, by Delta Sharing."""
+    """Return a function that finds a file of another recipient with Delta Sharing."""
 
     def find(recipient: str, table: str = "of_country") -> str:
         [line, *_] = Table(server.recipient(recipient), "lent", "default", table).query().only("file")
@@ -74,30 +74,30 @@ def other_file(server: FilledServer) -> Callable[[str], str]:
     return find
 
 
-def test_a_filtered_reader_gets_its_rows_and_no_file_of_others(
+def test_filtered_client_gets_no_files_of_others(
     catalog: Catalogs, other_file: Callable[[str], str], tmp_path: Path
 ) -> None:
     loaded = catalog().load("of_country")
     files = files_of(loaded, tmp_path)
     assert ["country=PL" in uri for uri in files] == [True]
     assert loaded.read(files[0]).startswith(b"PAR1")
-    refused(loaded.catalog.sign(loaded, other_file("bob")), 403, "ForbiddenException", "not one of this table's files")
+    refused(loaded.catalog.sign(loaded, other_file("bob")), 403, "ForbiddenException", "is not a file of the table")
     bob = catalog("bob").load("of_country")
     refused(bob.catalog.sign(bob, bob.url(files[0])), 403, "ForbiddenException")
-    # Nor the metadata that names others' files, whose place bob may have been told by somebody.
+    # The same applies to metadata of other recipients, even if bob knows its location.
     refused(bob.catalog.sign(bob, bob.url(loaded.snapshot["manifest-list"])), 403, "ForbiddenException")
     assert bob.read(bob.snapshot["manifest-list"]).startswith(b"Obj\x01")
 
 
-def test_a_set_of_another_recipient_opens_nothing(catalog: Catalogs, tmp_path: Path) -> None:
+def test_token_of_another_recipient_is_refused(catalog: Catalogs, tmp_path: Path) -> None:
     alice, bob = catalog().load("of_country"), catalog("bob").load("of_country")
-    [mine] = files_of(alice, tmp_path)
+    [file] = files_of(alice, tmp_path)
     stolen = replace(bob, document={**bob.document, "config": alice.config})
-    refused(bob.catalog.sign(stolen, bob.url(mine)), 403, "ForbiddenException", "load it again")
+    refused(bob.catalog.sign(stolen, bob.url(file)), 403, "ForbiddenException", "load it again")
 
 
-def of(uri: str, loaded: Loaded) -> Mapping[str, str]:
-    """Return requests that no reader of a file may have signed, by what they would do."""
+def forbidden_urls(uri: str, loaded: Loaded) -> Mapping[str, str]:
+    """Return URLs that must not be signed, by the action that they would allow."""
     url, folder = loaded.url(uri), loaded.snapshot["manifest-list"].rpartition("/l/")[0]
     table = url.rpartition("/country=")[0]
     return {
@@ -118,24 +118,24 @@ def of(uri: str, loaded: Loaded) -> Mapping[str, str]:
     }
 
 
-def test_nothing_but_the_files_of_the_set_is_signed(catalog: Catalogs, tmp_path: Path) -> None:
+def test_only_files_of_the_set_are_signed(catalog: Catalogs, tmp_path: Path) -> None:
     loaded = catalog().load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
-    for what, url in of(uri, loaded).items():
+    for action, url in forbidden_urls(uri, loaded).items():
         reply = loaded.catalog.sign(loaded, url)
-        assert reply.status == 403, (what, reply.body)
+        assert reply.status == 403, (action, reply.body)
         refused(reply, 403, "ForbiddenException")
 
 
 def test_object_outside_the_table_s_locations_is_never_signed(catalog: Catalogs, server: FilledServer) -> None:
-    """Not even one that the index lists, as it would list an object whose name has a file's digest."""
+    """This applies even if the index lists the digest of the object."""
     server.admin.tables.create("lent", "default", "listing", f"s3://{DATA_BUCKET}/listing", iceberg="signed")
     write(server, "listing", ORDERS)
     loaded = catalog().load("listing")
     s3, (bucket, _, folder) = server.client("s3"), loaded.snapshot["manifest-list"].removeprefix("s3://").partition("/")
     folder = folder.rpartition("/l/")[0]
-    [found] = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/i/")["Contents"]
-    index_key = found["Key"]
+    [index_object] = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/i/")["Contents"]
+    index_key = index_object["Key"]
     index = FileIndex.decode(s3.get_object(Bucket=bucket, Key=index_key)["Body"].read())
     inside, outside = f"s3://{DATA_BUCKET}/listing/x.parquet", f"s3://{DATA_BUCKET}/vended/x.parquet"
     [manifest] = index.manifests
@@ -157,81 +157,81 @@ def test_no_other_method_is_signed(catalog: Catalogs, method: str) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b'{"method": 1, "uri": "x"}', b'{"method": "GET"}', b"\xff", b'{"a":' * 9_999]
 )
-def test_a_body_that_cannot_be_read_gets_nothing(catalog: Catalogs, body: bytes) -> None:
+def test_invalid_body_is_refused(catalog: Catalogs, body: bytes) -> None:
     loaded = catalog().load("signed")
     reply = loaded.catalog.recipient.post(f"/{loaded.config['s3.signer.endpoint']}", body)
     refused(reply, 400, "BadRequestException")
 
 
-def test_no_uri_is_a_bad_request_of_its_own(catalog: Catalogs) -> None:
+def test_invalid_uri_is_a_bad_request(catalog: Catalogs) -> None:
     loaded = catalog().load("signed")
     refused(loaded.catalog.sign(loaded, "http://[::1/x"), 400, "BadRequestException")
 
 
-def test_a_table_that_is_read_with_credentials_is_not_signed_for(catalog: Catalogs) -> None:
+def test_requests_for_tables_with_credentials_are_not_signed(catalog: Catalogs) -> None:
     vended, signed = catalog().load("vended"), catalog().load("signed")
     path = signed.config["s3.signer.endpoint"].replace("/signed/sign", "/vended/sign")
-    asked = {"method": "GET", "uri": vended.url(vended.snapshot["manifest-list"])}
-    refused(vended.catalog.recipient.post(f"/{path}", asked), 403, "ForbiddenException", "with credentials")
+    body = {"method": "GET", "uri": vended.url(vended.snapshot["manifest-list"])}
+    refused(vended.catalog.recipient.post(f"/{path}", body), 403, "ForbiddenException", "with credentials")
 
 
-def test_a_set_serves_its_own_table_alone(catalog: Catalogs, tmp_path: Path) -> None:
+def test_token_is_valid_only_for_its_table(catalog: Catalogs, tmp_path: Path) -> None:
     signed, history = catalog().load("signed"), catalog().load("with_history")
     [uri, *_] = files_of(history, tmp_path)
     path = signed.config["s3.signer.endpoint"].replace("/signed/sign", "/with_history/sign")
-    asked = {"method": "GET", "uri": history.url(uri)}
-    refused(signed.catalog.recipient.post(f"/{path}", asked), 403, "ForbiddenException", "load it again")
+    body = {"method": "GET", "uri": history.url(uri)}
+    refused(signed.catalog.recipient.post(f"/{path}", body), 403, "ForbiddenException", "load it again")
     for token in ("", "x"):
-        reply = signed.catalog.recipient.post(f"{history.catalog.table('with_history')}/sign?set={token}", asked)
+        reply = signed.catalog.recipient.post(f"{history.catalog.table('with_history')}/sign?set={token}", body)
         refused(reply, 403, "ForbiddenException", "load it again")
 
 
-def test_a_revoked_grant_ends_signing_at_once(catalog: Catalogs, server: FilledServer, tmp_path: Path) -> None:
+def test_revoked_grant_ends_signing_immediately(catalog: Catalogs, server: FilledServer, tmp_path: Path) -> None:
     dora = server.admin.recipients.create("dora")
     server.admin.grants.create("dora", "lent")
-    asked = catalog()
-    asked = replace(asked, recipient=replace(asked.recipient, token=server.admin.tokens.create(dora).secret))
-    loaded = asked.load("signed")
+    client = catalog()
+    client = replace(client, recipient=replace(client.recipient, token=server.admin.tokens.create(dora).secret))
+    loaded = client.load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
     server.admin.grants.revoke("dora", "lent")
-    refused(asked.sign(loaded, loaded.url(uri)), 404, "NoSuchTableException")
+    refused(client.sign(loaded, loaded.url(uri)), 404, "NoSuchTableException")
 
 
 @pytest.fixture
 def limited(catalog: Catalogs, server: FilledServer) -> Iterator[tuple[Catalog, Callable[[], int]]]:
-    """Return what asks as a recipient whose bytes are counted, and how many have been."""
-    person = server.admin.recipients.create("limited")
+    """Return the catalog of a recipient with a limit of bytes, and a function that returns the counted bytes."""
+    recipient = server.admin.recipients.create("limited")
     server.admin.grants.create("limited", "lent")
     server.admin.recipients.update("limited", bytes_per_day=5_000)
-    token = server.admin.tokens.create(person).secret
-    asked = catalog()
+    token = server.admin.tokens.create(recipient).secret
+    client = catalog()
     counters = LimitCounters(server.environment["CATALOG_TABLE"], dynamo_of(server.environment))
     yield (
-        replace(asked, recipient=replace(asked.recipient, token=token)),
-        lambda: counters.usage(person.id, time.time()).bytes,
+        replace(client, recipient=replace(client.recipient, token=token)),
+        lambda: counters.usage(recipient.id, time.time()).bytes,
     )
     server.admin.recipients.delete("limited")
 
 
-def test_of_who_has_a_limit_by_bytes_what_can_be_read_is_counted(
+def test_signed_bytes_count_against_the_limit(
     limited: tuple[Catalog, Callable[[], int]], server: FilledServer, tmp_path: Path
 ) -> None:
-    asked, counted = limited
-    refused(asked.recipient.get(asked.table("vended")), 406, "UnsupportedOperationException", "a day")
-    loaded = asked.load("signed")
+    client, counted_bytes = limited
+    refused(client.recipient.get(client.table("vended")), 406, "UnsupportedOperationException", "a day")
+    loaded = client.load("signed")
     [uri, *_] = files_of(loaded, tmp_path)
     size = server.client("s3").head_object(Bucket=DATA_BUCKET, Key=uri.removeprefix(f"s3://{DATA_BUCKET}/"))
-    asked.sign(loaded, loaded.url(uri), "HEAD")
-    assert counted() == 0  # nor is metadata
-    signed = json.loads(asked.sign(loaded, loaded.url(uri), range="bytes=0-3").body)
+    client.sign(loaded, loaded.url(uri), "HEAD")
+    assert counted_bytes() == 0  # metadata is not counted, either
+    signed = json.loads(client.sign(loaded, loaded.url(uri), range="bytes=0-3").body)
     assert follow(signed, range="bytes=0-3").body == b"PAR1"
-    for other in ({"range": "bytes=0-99"}, {}):
-        assert follow(signed, **other).status == 403
-    assert counted() == 4
-    # A store takes a range that it cannot read for none; digits of other scripts are none to it.
+    for headers in ({"range": "bytes=0-99"}, {}):
+        assert follow(signed, **headers).status == 403
+    assert counted_bytes() == 4
+    # Stores ignore invalid ranges, for example with digits of other scripts, and return the complete file.
     for open_ended in ({"range": "bytes=4-"}, {"range": "bytes=\u0660-\u0663"}, {}):
-        assert asked.sign(loaded, loaded.url(uri), **open_ended).status == 200
-    assert counted() == 4 + 3 * size["ContentLength"]
-    while counted() < 5_000:
-        assert asked.sign(loaded, loaded.url(uri)).status == 200
-    refused(asked.sign(loaded, loaded.url(uri)), 429, "TooManyRequestsException", "a day")
+        assert client.sign(loaded, loaded.url(uri), **open_ended).status == 200
+    assert counted_bytes() == 4 + 3 * size["ContentLength"]
+    while counted_bytes() < 5_000:
+        assert client.sign(loaded, loaded.url(uri)).status == 200
+    refused(client.sign(loaded, loaded.url(uri)), 429, "TooManyRequestsException", "a day")

@@ -1,4 +1,4 @@
-"""Spark with Iceberg's own runtime reads shared tables, golden ones row for row as Spark read them with Delta."""
+"""Spark with Iceberg's runtime reads shared tables, and golden tables with the same rows as with Delta."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -33,49 +33,49 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
-    """Start a session of this module's own, whose class path has Iceberg's jars."""
+    """Start a session for this module with Iceberg's jars."""
     with spark_with(RUNTIME, AWS) as started:
         yield started
 
 
-def opened(spark: "SparkSession", server: FilledServer, recipient: str, share: str) -> str:
-    """Have Spark know a recipient's share as a catalog; returns its name."""
+def add_catalog(spark: "SparkSession", server: FilledServer, recipient: str, share: str) -> str:
+    """Configure a recipient's share as a catalog; return its name."""
     name = f"c_{recipient}_{share}".lower()
-    told = {
+    options = {
         "": "org.apache.iceberg.spark.SparkCatalog",
         ".type": "rest",
         ".uri": f"{server.endpoint}/iceberg",
         ".token": server.readers[recipient].token,
         ".warehouse": share,
     }
-    for key, value in told.items():
+    for key, value in options.items():
         spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
     return name
 
 
-def rows_of(found: pa.Table) -> list[str]:
-    return sorted(repr(row) for row in found.to_pylist())
+def rows_of(table: pa.Table) -> list[str]:
+    return sorted(repr(row) for row in table.to_pylist())
 
 
 @pytest.mark.parametrize("access", ["vended", "signed"])
-def test_the_rows_are_those_that_the_recipient_sees(spark: "SparkSession", server: FilledServer, access: str) -> None:
-    catalog = opened(spark, server, "alice", "lent")
-    counted = spark.table(f"{catalog}.default.{access}").groupBy("country").count().collect()
-    assert {tuple(row) for row in counted} == {("FI", 4), ("NO", 2), ("PL", 4), ("SE", 4)}
+def test_recipients_read_their_visible_rows(spark: "SparkSession", server: FilledServer, access: str) -> None:
+    catalog = add_catalog(spark, server, "alice", "lent")
+    counts = spark.table(f"{catalog}.default.{access}").groupBy("country").count().collect()
+    assert {tuple(row) for row in counts} == {("FI", 4), ("NO", 2), ("PL", 4), ("SE", 4)}
     for recipient, country in (("alice", "PL"), ("bob", "FI")):
-        own = opened(spark, server, recipient, "lent")
-        assert {row.country for row in spark.table(f"{own}.default.of_country").collect()} == {country}
+        filtered_catalog = add_catalog(spark, server, recipient, "lent")
+        assert {row.country for row in spark.table(f"{filtered_catalog}.default.of_country").collect()} == {country}
 
 
 def test_versions_are_read_by_their_tags(spark: "SparkSession", server: FilledServer) -> None:
-    table = f"{opened(spark, server, 'alice', 'lent')}.default.with_history"
+    table = f"{add_catalog(spark, server, 'alice', 'lent')}.default.with_history"
     counts = [spark.read.option("versionAsOf", f"v{version}").table(table).count() for version in range(3)]
     assert counts == [12, 13, 14]
     assert spark.table(f"{table}.snapshots").count() == 3
 
 
-def test_nothing_is_written(spark: "SparkSession", server: FilledServer) -> None:
-    table = f"{opened(spark, server, 'alice', 'lent')}.default.vended"
+def test_writes_are_refused(spark: "SparkSession", server: FilledServer) -> None:
+    table = f"{add_catalog(spark, server, 'alice', 'lent')}.default.vended"
     with pytest.raises(Exception, match="Server does not support endpoint: DELETE"):
         spark.sql(f"DROP TABLE {table}")
     with pytest.raises(Exception, match="not authorized to perform: s3:PutObject"):
@@ -83,17 +83,17 @@ def test_nothing_is_written(spark: "SparkSession", server: FilledServer) -> None
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_golden_table_has_spark_s_rows(
+def test_golden_table_has_the_rows_of_spark(
     spark: "SparkSession", provider: Provider, tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
     golden = load(name)
     share(provider, golden, tmp_path_factory.mktemp(name))
     provider.admin.tables.update(SHARE, SCHEMA, f"golden_{name}", iceberg="signed")
-    table = f"{opened(spark, provider, 'reader', SHARE)}.{SCHEMA}.golden_{name}"
+    table = f"{add_catalog(spark, provider, 'reader', SHARE)}.{SCHEMA}.golden_{name}"
     for version in golden.versions[-2:]:
-        found = spark.read.option("versionAsOf", f"v{version}").table(table).toArrow()
+        actual = spark.read.option("versionAsOf", f"v{version}").table(table).toArrow()
         expected = golden.rows(version)
         for column in PADDED.get(name, ()):
-            at = expected.column_names.index(column)
-            expected = expected.set_column(at, column, pc.utf8_rtrim(expected[column], " "))
-        assert rows_of(found) == rows_of(expected), version
+            index = expected.column_names.index(column)
+            expected = expected.set_column(index, column, pc.utf8_rtrim(expected[column], " "))
+        assert rows_of(actual) == rows_of(expected), version

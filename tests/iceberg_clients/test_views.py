@@ -1,4 +1,4 @@
-"""A view, which has rows for each audience in a partition of its own, read by the recipients of two of them."""
+"""Recipients of a view read only the partition of their audience."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,33 +19,33 @@ from pyiceberg.table import StaticTable
 COUNTRIES: Final = ("PL", "FI")
 
 
-def of(country: str) -> str:
-    found = audience(["country"], {"country": country})
-    assert found is not None
-    return found
+def audience_of(country: str) -> str:
+    name = audience(["country"], {"country": country})
+    assert name is not None
+    return name
 
 
 @pytest.fixture(scope="module")
 def view(server: FilledServer) -> str:
-    """Make a view as its refresh leaves it, with rows of all who hold the share, of whom one has none yet."""
+    """Create a refreshed view with rows for two countries."""
     sql = "SELECT id, note FROM source WHERE country = current_recipient('country')"
-    source, place = f"{SHARE}.default.of_country", f"s3://{DATA_BUCKET}/of_each"
-    made = server.admin.views.create(
-        SHARE, "default", "of_each", place, source=source, sql=sql, properties=["country"], history=True
+    source, location = f"{SHARE}.default.of_country", f"s3://{DATA_BUCKET}/of_each"
+    created = server.admin.views.create(
+        SHARE, "default", "of_each", location, source=source, sql=sql, properties=["country"], history=True
     )
-    rows = {"id": [1, 2], "note": ["PL", "FI"], "_deltaic_policy": [of(country) for country in COUNTRIES]}
+    rows = {"id": [1, 2], "note": ["PL", "FI"], "_deltaic_policy": [audience_of(country) for country in COUNTRIES]}
     write(server, "of_each", pa.table(rows), partition_by=["_deltaic_policy"])
     partitions = [
         ViewPartition(
-            table_id=made.table_id,
-            audience=of(country),
+            table_id=created.table_id,
+            audience=audience_of(country),
             since_version=0,
             values={"country": country},
             created_at=datetime.now(UTC),
         )
         for country in COUNTRIES
     ]
-    server.admin.views.partitions.put(made, partitions)
+    server.admin.views.partitions.put(created, partitions)
     server.admin.tables.update(SHARE, "default", "of_each", iceberg="signed")
     return "of_each"
 
@@ -58,19 +58,19 @@ def test_each_recipient_reads_the_rows_of_its_audience(
     (tmp_path / "document.metadata.json").write_bytes(loaded.read(loaded.document["metadata-location"]))
     table = StaticTable.from_metadata(str(tmp_path / "document.metadata.json"))
     table.io = SignedFiles(loaded, tmp_path)
-    assert [one["note"] for one in table.scan().to_arrow().to_pylist()] == [country]
-    assert [one.name for one in table.schema().fields] == ["id", "note"]
+    assert [row["note"] for row in table.scan().to_arrow().to_pylist()] == [country]
+    assert [field.name for field in table.schema().fields] == ["id", "note"]
     other = catalog("bob" if recipient == "alice" else "alice").load(view)
     [task] = table.scan().plan_files()
     refused(other.catalog.sign(other, other.url(task.file.file_path)), 403, "ForbiddenException")
 
 
-def test_whose_rows_are_not_there_yet_is_told_so(
+def test_recipient_without_rows_is_told_to_wait_for_the_refresh(
     catalog: Callable[..., Catalog], view: str, server: FilledServer
 ) -> None:
-    person = server.admin.recipients.create("erin", properties={"country": "SE"})
+    recipient = server.admin.recipients.create("erin", properties={"country": "SE"})
     server.admin.grants.create("erin", SHARE)
-    asked = catalog()
-    asked = Catalog(Recipient(asked.recipient.endpoint, server.admin.tokens.create(person).secret), SHARE)
-    reply = asked.recipient.get(asked.table(view))
-    refused(reply, 406, "UnsupportedOperationException", "not there yet")
+    client = catalog()
+    client = Catalog(Recipient(client.recipient.endpoint, server.admin.tokens.create(recipient).secret), SHARE)
+    reply = client.recipient.get(client.table(view))
+    refused(reply, 406, "UnsupportedOperationException", "has no rows for you yet")

@@ -1,4 +1,4 @@
-"""Trino for tests: the server from Maven Central, fetched once, with its plugin for Iceberg, on a loopback port."""
+"""Trino for tests: the server from Maven Central, downloaded once, with its Iceberg plugin."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from deltaic_ops.local.embedded import free_port
 from deltaic_terminal.environment import machine
 
 VERSION: Final = "476"
-"""The newest that Maven Central has."""
+"""Newest version in Maven Central."""
 JAVA: Final = 24
 ARCHIVE: Final = machine().cache / f"trino-server-{VERSION}.tar.gz"
 PLUGINS: Final = ("geospatial", "iceberg")
@@ -33,36 +33,36 @@ _JVM: Final = """
 
 
 class TrinoRefused(Exception):
-    """A query that has failed; the message is Trino's."""
+    """Error of a failed query, with Trino's message."""
 
 
 @dataclass(frozen=True)
 class Trino:
-    """A running server with one catalog."""
+    """Running server with one catalog."""
 
     url: str
 
     def rows(self, query: str) -> list[list[Any]]:
-        """Return what a query gives (Trino's client protocol: pages, each with the address of the next)."""
+        """Return the rows of a query, page by page (Trino's client protocol)."""
         sent = {"X-Trino-User": "test", "X-Trino-Catalog": "lent", "X-Trino-Schema": "default"}
-        said, found = httpx.post(f"{self.url}/v1/statement", content=query, headers=sent, timeout=60).json(), []
+        page, rows = httpx.post(f"{self.url}/v1/statement", content=query, headers=sent, timeout=60).json(), []
         while True:
-            if "error" in said:
-                raise TrinoRefused(said["error"]["message"])
-            found += said.get("data", [])
-            if "nextUri" not in said:
-                return found
-            said = httpx.get(said["nextUri"], timeout=60).json()
+            if "error" in page:
+                raise TrinoRefused(page["error"]["message"])
+            rows += page.get("data", [])
+            if "nextUri" not in page:
+                return rows
+            page = httpx.get(page["nextUri"], timeout=60).json()
 
 
 @contextmanager
-def started(folder: Path, catalog: dict[str, str]) -> Iterator[Trino]:
-    """Run it until the block ends, with a catalog of these properties. Skips the test where it cannot be had."""
+def run_trino(folder: Path, catalog: dict[str, str]) -> Iterator[Trino]:
+    """Run Trino with a catalog until the block ends; skip the test if Trino is unavailable."""
     java, maven = _java(), shutil.which("mvn")
     if java is None or (maven is None and not ARCHIVE.is_file()):
         unavailable(f"Trino needs Java {JAVA} in /usr/lib/jvm, and Maven on the first run")
     if not ARCHIVE.is_file():
-        _fetch(str(maven))
+        _download(str(maven))
     home, port = folder / f"trino-server-{VERSION}", free_port()
     subprocess.run(["tar", "-xzf", ARCHIVE, "-C", folder], check=True)
     for plugin in (home / "plugin").iterdir():
@@ -86,10 +86,10 @@ def started(folder: Path, catalog: dict[str, str]) -> Iterator[Trino]:
 
 
 def _java() -> str | None:
-    """Return a Java that is new enough."""
+    """Return the path of a Java that is new enough, or None."""
     for release in Path("/usr/lib/jvm").glob("*/release"):
-        told = re.search(r'JAVA_VERSION="(\d+)', release.read_text(encoding="utf-8"))
-        if told and int(told[1]) >= JAVA:
+        match = re.search(r'JAVA_VERSION="(\d+)', release.read_text(encoding="utf-8"))
+        if match and int(match[1]) >= JAVA:
             return str(release.parent / "bin" / "java")
     return None
 
@@ -105,34 +105,34 @@ def _configure(home: Path, port: int, catalog: dict[str, str]) -> None:
         "memory.heap-headroom-per-node": "200MB",
     }
     files: dict[str, Mapping[str, Any]] = {"config": config, "catalog/lent": catalog}
-    for name, said in files.items():
+    for name, properties in files.items():
         path = home / "etc" / f"{name}.properties"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
 
-def _fetch(maven: str) -> None:
-    """Copy the distribution (0.8 GB) to the cache, whole or not at all."""
+def _download(maven: str) -> None:
+    """Download the distribution (0.8 GB) to the cache atomically."""
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     partial = ARCHIVE.with_name(f"{ARCHIVE.name}.{uuid4().hex}")
     artifact = f"-Dartifact=io.trino:trino-server:{VERSION}:tar.gz"
     try:
         command = [maven, "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={partial}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-        if done.returncode != 0:
-            unavailable(f"Trino could not be fetched from Maven Central:\n{done.stdout[-2000:]}")
+        process = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        if process.returncode != 0:
+            unavailable(f"Trino could not be downloaded from Maven Central:\n{process.stdout[-2000:]}")
         (partial / ARCHIVE.name).replace(ARCHIVE)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
-    until = time.monotonic() + 180
-    while time.monotonic() < until:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()[-3000:]
         with suppress(httpx.HTTPError, TrinoRefused):
             if httpx.get(f"{url}/v1/info").json()["starting"] is False:
-                # It has no node for a moment more, until its own discovery knows it.
+                # Queries fail until the discovery service has registered the node.
                 Trino(url).rows("SELECT count(*) FROM system.runtime.nodes")
                 return
         time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Decides what use cases are tested with: a table in a folder, its means without a catalog, answers as lines."""
+"""Fixtures for tests of use cases: a table in a folder, a context without a catalog, and answers as lines."""
 
 import json
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping
 
 
 class Keys:
-    """The AWS client that gives a storage's keys."""
+    """AWS client that returns the keys of a storage."""
 
     def get_secret_value(self, SecretId: str) -> Mapping[str, str]:  # noqa: N803 -- AWS's name
         assert SecretId == "keys"
@@ -49,8 +49,8 @@ class Keys:
 
 
 def sharing(**changed: Any) -> Sharing:
-    """Return means that need no network."""
-    made = Sharing(
+    """Return a context that needs no network."""
+    context = Sharing(
         catalog=CatalogReader("unused"),
         counters=LimitCounters("unused"),
         token_key=lambda: TokenSigner(b"k" * 32),
@@ -63,7 +63,7 @@ def sharing(**changed: Any) -> Sharing:
         start_iceberg_generation=lambda _: None,
         iceberg_files_at_once=400_000,
     )
-    return replace(made, **changed)
+    return replace(context, **changed)
 
 
 def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS, *, is_view: bool = False) -> SharedTable:
@@ -85,24 +85,24 @@ def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS, *, is_view
 
 @dataclass
 class Feed:
-    """The changes of a table in a folder, asked page by page."""
+    """Client of a table in a folder, which requests changes page by page."""
 
     root: Path
     capabilities: str | None = None
     max_files: int | None = None
     start_version: int = 0
-    """The first version that is shared."""
+    """First shared version."""
     rights: Rights = ALL_RIGHTS
     historical_metadata: bool = False
     is_view: bool = False
 
     def __post_init__(self) -> None:
-        """Start with nothing read."""
+        """Create an empty cache."""
         self.store = FolderStore(self.root)
         self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
         self.sharing = sharing()
         self.access = AuditRecord()
-        """What the last answer told the access log."""
+        """Audit record of the last answer."""
 
     def answer(self, first: int, last: int, page: PageClaims | None = None, *, feed: bool = True) -> Answer:
         table = shared_table(self.start_version, self.rights, is_view=self.is_view)
@@ -120,7 +120,7 @@ class Feed:
         ).answer()
 
     def query(self, **body: Any) -> Answer:
-        """Ask for a snapshot."""
+        """Query a snapshot."""
         request = QueryRequest.parse(json.dumps(body).encode())
         options = ResponseOptions(Capabilities.parse(self.capabilities), None)
         return SnapshotQuery(self.sharing, shared_table(rights=self.rights), request, options, self.log).answer()
@@ -130,9 +130,9 @@ def lines(answer: Answer) -> list[dict[str, Any]]:
     return [json.loads(line) for line in b"".join(answer.chunks).splitlines()]
 
 
-def opened(feed: Feed, found: list[dict[str, Any]]) -> PageClaims | None:
-    """Return what the last line's page token holds; None where there is no next page."""
-    token = found[-1]["endStreamAction"].get("nextPageToken")
+def next_page(feed: Feed, answer_lines: list[dict[str, Any]]) -> PageClaims | None:
+    """Return the claims of the page token in the last line; None without a next page."""
+    token = answer_lines[-1]["endStreamAction"].get("nextPageToken")
     options, parameters = ResponseOptions(Capabilities.parse(feed.capabilities), None), ChangesRequest.parse({})
     binding = options.binding(shared_table(), "changes", parameters.fingerprint)
     return open_page_token(feed.sharing.signer, token, binding, now=feed.sharing.clock()) if token else None

@@ -1,4 +1,4 @@
-"""A table whose schemaString is no schema is refused for everyone, at every door, by a message that names its log."""
+"""Tables with an invalid schemaString are refused for all recipients and requests, with a message about the log."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from sharing.means import Feed
 from sharing.test_row_filters import CDF, rights
 
 GOOD: dict[str, Any] = {"name": "p", "type": "string", "nullable": True, "metadata": {}}
-WRONG = {
+INVALID = {
     "no JSON": "{",
     "empty": "",
     "a number": "5",
@@ -49,31 +49,33 @@ WRONG = {
     ),
     "too deep": '{"type":"struct","fields":' + "[" * 100_000,
 }
-EVERYONE = {"all": ALL, "a filter": rights("p = 'a'"), "a hidden column": rights(hidden=["p"])}
+RECIPIENTS = {"all": ALL, "a filter": rights("p = 'a'"), "a hidden column": rights(hidden=["p"])}
 
 
-@pytest.mark.parametrize("who", EVERYONE.values(), ids=EVERYONE)
-@pytest.mark.parametrize("schema_string", WRONG.values(), ids=WRONG)
-def test_every_door_refuses_it_and_names_the_log(tmp_path: Path, schema_string: str, who: Rights) -> None:
+@pytest.mark.parametrize("recipient_rights", RECIPIENTS.values(), ids=RECIPIENTS)
+@pytest.mark.parametrize("schema_string", INVALID.values(), ids=INVALID)
+def test_every_request_refuses_an_invalid_schema_and_names_the_log(
+    tmp_path: Path, schema_string: str, recipient_rights: Rights
+) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(protocol(), metadata(CDF, schema_string or " "), add("f"))
     log.commit(add("g"))
-    asked = Feed(tmp_path, rights=who)
-    doors: list[Callable[[], object]] = [
-        lambda: list(asked.query().chunks),
-        lambda: list(asked.query(predicateHints=["p = 'a'"]).chunks),
-        lambda: list(asked.answer(0, 1).chunks),
-        lambda: list(asked.answer(1, 1, feed=False).chunks),
-        lambda: iceberg_schema(visibility_of(who, asked.log.snapshot().metadata).metadata),
+    client = Feed(tmp_path, rights=recipient_rights)
+    requests: list[Callable[[], object]] = [
+        lambda: list(client.query().chunks),
+        lambda: list(client.query(predicateHints=["p = 'a'"]).chunks),
+        lambda: list(client.answer(0, 1).chunks),
+        lambda: list(client.answer(1, 1, feed=False).chunks),
+        lambda: iceberg_schema(visibility_of(recipient_rights, client.log.snapshot().metadata).metadata),
     ]
-    for door in doors:
+    for request in requests:
         with pytest.raises(TableUnreadable, match=r"the table's log cannot be read: .*schemaString"):
-            door()
+            request()
 
 
 @settings(deadline=None, max_examples=tries(100))
 @given(st.data())
-def test_whatever_stands_in_a_schema_it_is_one_or_refused(data: st.DataObject) -> None:
+def test_any_json_is_read_as_a_schema_or_refused(data: st.DataObject) -> None:
     values: Any = st.recursive(
         st.none() | st.integers() | st.sampled_from(["struct", "string", "p"]),
         lambda inner: (
@@ -91,7 +93,7 @@ def test_whatever_stands_in_a_schema_it_is_one_or_refused(data: st.DataObject) -
     assert all(isinstance(part, dict) for part in nested_parts(schema))
     names = {field["name"].lower() for field in schema["fields"]}
     table = metadata(CDF, text, tuple(names))["metaData"]
-    with suppress(DeltaicError):  # whatever else is wrong has an error of its own
+    with suppress(DeltaicError):  # other mistakes have other errors
         visibility_of(rights("p = 'a'"), parse_metadata(table, "here"))
     with suppress(DeltaicError):
         iceberg_schema(parse_metadata(table, "here"))

@@ -1,4 +1,4 @@
-"""A version checksum counts only where the log says the same: queries follow the log, whatever `N.crc` says."""
+"""Version checksums (`N.crc`) are used only if they match the log."""
 
 import json
 import os
@@ -30,8 +30,8 @@ def long_log(root: Path, head: Any = None) -> HandmadeLog:
     return log
 
 
-def replaced(log: HandmadeLog) -> None:
-    """Leave the checksum of a commit that somebody else has written anew since, as another table."""
+def replace_commit(log: HandmadeLog) -> None:
+    """Keep the checksum of a commit, and replace the commit by one of another table."""
     log.checksum(4)
     for version in (3, 4):
         log.forget(version)
@@ -46,51 +46,54 @@ def set_times(log: HandmadeLog, *, commit: int, checksum: int) -> None:
         os.utime(log.log / f"{4:020d}.{kind}", ns=(time, time))
 
 
-def older(log: HandmadeLog) -> None:
+def write_older_checksum(log: HandmadeLog) -> None:
     log.checksum(4, metadata=metadata({"note": "old"})["metaData"], numFiles=100)
     set_times(log, commit=10**18, checksum=10**18 - 10**9)
 
 
-def make_as_old(log: HandmadeLog) -> None:
-    """Give commit and checksum one time, as within one second of S3's clock."""
-    replaced(log)
+def write_same_time(log: HandmadeLog) -> None:
+    """Give commit and checksum the same time, as within one second in S3."""
+    replace_commit(log)
     set_times(log, commit=10**18, checksum=10**18)
 
 
-def other_schema(log: HandmadeLog) -> None:
+def write_other_schema(log: HandmadeLog) -> None:
     log.commits[4].append(metadata({"note": "newest"}, WIDER))
     (log.log / f"{4:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in log.commits[4]))
     log.checksum(4, metadata=metadata()["metaData"])
 
 
-def too_few_files(log: HandmadeLog) -> None:
+def write_too_few_files(log: HandmadeLog) -> None:
     log.checksum(4, numFiles=1)
 
 
-def no_checkpoint(log: HandmadeLog) -> None:
+def remove_checkpoint(log: HandmadeLog) -> None:
     log.clear_checkpoints()
     log.checksum(4, numFiles=5)
 
 
-WRONG = [replaced, older, make_as_old, other_schema, too_few_files, no_checkpoint]
+CHANGES = [
+    *(replace_commit, write_older_checksum, write_same_time),
+    *(write_other_schema, write_too_few_files, remove_checkpoint),
+]
 
 
-@pytest.mark.parametrize("arrange", WRONG, ids=lambda arrange: arrange.__name__)
-def test_a_query_answers_what_the_log_says(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
+@pytest.mark.parametrize("arrange", CHANGES, ids=lambda arrange: arrange.__name__)
+def test_query_follows_the_log(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
     log = long_log(tmp_path)
     arrange(log)
-    feed, want = Feed(tmp_path), log.state()
-    assert want.metadata is not None
-    for _ in range(2):  # the second time from what is kept
+    feed, expected = Feed(tmp_path), log.state()
+    assert expected.metadata is not None
+    for _ in range(2):  # the second time from the cache
         _, head, *files = [json.loads(line) for line in b"".join(feed.query().chunks).splitlines()]
-        assert head["metaData"]["schemaString"] == want.metadata["schemaString"]
-        assert head["metaData"]["numFiles"] == len(want.files) == len(files)
-        assert head["metaData"]["size"] == sum(action["size"] for action in want.files.values())
-    # Metadata alone is read with the same snapshot afterwards.
-    assert feed.log.snapshot().metadata.configuration == want.metadata["configuration"]
+        assert head["metaData"]["schemaString"] == expected.metadata["schemaString"]
+        assert head["metaData"]["numFiles"] == len(expected.files) == len(files)
+        assert head["metaData"]["size"] == sum(action["size"] for action in expected.files.values())
+    # Metadata requests read the same snapshot.
+    assert feed.log.snapshot().metadata.configuration == expected.metadata["configuration"]
 
 
-@pytest.mark.parametrize("arrange", [replaced, older], ids=lambda arrange: arrange.__name__)
+@pytest.mark.parametrize("arrange", [replace_commit, write_older_checksum], ids=lambda arrange: arrange.__name__)
 def test_a_checksum_older_than_its_commit_is_not_read(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
     log = long_log(tmp_path)
     arrange(log)
@@ -100,7 +103,7 @@ def test_a_checksum_older_than_its_commit_is_not_read(tmp_path: Path, arrange: C
     assert not any(call.endswith(".crc") for call in store.calls)
 
 
-def test_a_checksum_that_the_commits_confirm_is_believed_still(tmp_path: Path) -> None:
+def test_checksum_that_matches_the_commits_is_used(tmp_path: Path) -> None:
     log = long_log(tmp_path)
     log.checksum(4)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()

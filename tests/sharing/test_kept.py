@@ -1,4 +1,4 @@
-"""Lines that a process keeps are the lines that it would make anew, whatever was asked before."""
+"""Cached lines equal new lines, whatever was requested before."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,8 +14,8 @@ from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.line_cache import LineCache
-from deltaic.sharing.lines.prepared_lines import Prepared
-from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
+from deltaic.sharing.lines.prepared_lines import PreparedLines
+from deltaic.sharing.lines.rendering import FileStyle, render, render_prepared
 from deltaic.sharing.page import Page
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
@@ -28,7 +28,7 @@ from laws import tries
 FILES = 40
 VERSIONS = 6
 FORMATS: tuple[ResponseFormat, ...] = ("parquet", "delta")
-ASKED = st.lists(
+REQUESTS = st.lists(
     st.tuples(
         st.integers(1, VERSIONS),
         st.sampled_from(FORMATS),
@@ -42,8 +42,8 @@ ASKED = st.lists(
 
 @pytest.fixture(scope="module")
 def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[ResponseFormat, Path]:
-    """Return a log for each format; the parquet format has no deletion vectors."""
-    return {name: written(tmp_path_factory.mktemp("kept"), name) for name in FORMATS}
+    """Write a log for each format, without deletion vectors for parquet."""
+    return {name: write_log(tmp_path_factory.mktemp("kept"), name) for name in FORMATS}
 
 
 @pytest.fixture
@@ -51,17 +51,17 @@ def root(roots: dict[ResponseFormat, Path]) -> Path:
     return roots["delta"]
 
 
-def written(folder: Path, response_format: ResponseFormat) -> Path:
-    """Write a log whose versions share a checkpoint and differ in what later commits removed, marked and added."""
+def write_log(folder: Path, response_format: ResponseFormat) -> Path:
+    """Write a log whose versions share a checkpoint, with removed, marked and added files after it."""
     hand = HandmadeLog(folder)
     hand.commit(protocol(3, 7, "deletionVectors"), metadata())
     hand.commit(*(add(f"p={'abc'[n % 3]}/f{n:03d}", n + 1, "abc"[n % 3]) for n in range(FILES)))
     hand.classic(1, row_group=16)
     for number in range(2, VERSIONS + 1):
         live = list(hand.state().files.values())
-        gone, marked = live[number], live[number + 5]
+        removed, marked = live[number], live[number + 5]
         hand.commit(
-            remove(gone["path"]),
+            remove(removed["path"]),
             remove(marked["path"]),
             {"add": marked | ({"deletionVector": vector(f"dv{number:018d}")} if response_format == "delta" else {})},
             add(f"p=a/new{number}", 100 + number),
@@ -83,66 +83,73 @@ def lines(
     hint: str | None,
     max_files: int | None,
     *,
-    kept: LineCache | None,
+    cache: LineCache | None,
 ) -> list[bytes]:
-    wanted = parse_sql([hint]) if hint else None
-    keeps = Skipper(wanted, snapshot.metadata) if wanted is not None else None
-    known = kept.of(("t", response_format), snapshot) if kept is not None else None
+    predicate = parse_sql([hint]) if hint else None
+    file_filter = Skipper(predicate, snapshot.metadata) if predicate is not None else None
+    version_lines = cache.for_snapshot(("t", response_format), snapshot) if cache is not None else None
     style = FileStyle(response_format, response_format)
-    if known is not None and keeps is None and max_files is None:
-        metrics, blocks = ResponseMetrics(), known.whole()
+    if version_lines is not None and file_filter is None and max_files is None:
+        metrics, blocks = ResponseMetrics(), version_lines.all_lines()
         if blocks is not None:
-            found = list(render_kept(blocks, urls(), style, metrics))
+            chunks = list(render_prepared(blocks, urls(), style, metrics))
         else:
-            found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, metrics, known)]
-            known.keep_whole()
+            chunks = [
+                chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, metrics, version_lines)
+            ]
+            version_lines.mark_complete()
         assert (metrics.files or 0, metrics.bytes) == snapshot.totals()
-        return b"".join(found).splitlines()
-    page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
+        return b"".join(chunks).splitlines()
+    page = Page(snapshot.scan(file_filter, batch_rows=7), limit=None, max_files=max_files)
     return b"".join(
-        chunk for batch in page for chunk in render(batch, urls(), style, ResponseMetrics(), known)
+        chunk for batch in page for chunk in render(batch, urls(), style, ResponseMetrics(), version_lines)
     ).splitlines()
 
 
-def known_whole(kept: LineCache, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
-    lines = kept.of(("t", response_format), snapshot)
+def cached_lines(cache: LineCache, snapshot: Snapshot, response_format: ResponseFormat) -> list[PreparedLines] | None:
+    lines = cache.for_snapshot(("t", response_format), snapshot)
     assert lines is not None
-    return lines.whole()
+    return lines.all_lines()
 
 
 @settings(deadline=None, max_examples=tries(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(asked=ASKED, room=st.sampled_from([0, 60_000, 1 << 24]))
-def test_kept_lines_are_those_made_anew(
-    roots: dict[ResponseFormat, Path], asked: list[tuple[int, ResponseFormat, str | None, int | None]], room: int
+@given(requests=REQUESTS, max_bytes=st.sampled_from([0, 60_000, 1 << 24]))
+def test_cached_lines_equal_new_lines(
+    roots: dict[ResponseFormat, Path],
+    requests: list[tuple[int, ResponseFormat, str | None, int | None]],
+    max_bytes: int,
 ) -> None:
-    cache = SnapshotCache(1 << 24)
-    logs = {name: DeltaLog(FolderStore(root), cache, f"t {name}") for name, root in roots.items()}
-    plain = {name: DeltaLog(FolderStore(root)) for name, root in roots.items()}
-    kept = LineCache(room)
-    for version, response_format, hint, max_files in asked:
-        found = lines(logs[response_format].snapshot(version), response_format, hint, max_files, kept=kept)
-        fresh = plain[response_format].snapshot(version)
-        assert found == lines(fresh, response_format, hint, max_files, kept=None)
-        assert kept._room.nbytes <= room
+    snapshot_cache = SnapshotCache(1 << 24)
+    logs = {name: DeltaLog(FolderStore(root), snapshot_cache, f"t {name}") for name, root in roots.items()}
+    logs_without_cache = {name: DeltaLog(FolderStore(root)) for name, root in roots.items()}
+    cache = LineCache(max_bytes)
+    for version, response_format, hint, max_files in requests:
+        actual = lines(logs[response_format].snapshot(version), response_format, hint, max_files, cache=cache)
+        snapshot = logs_without_cache[response_format].snapshot(version)
+        assert actual == lines(snapshot, response_format, hint, max_files, cache=None)
+        assert cache._room.nbytes <= max_bytes
 
 
 @pytest.mark.parametrize("version", [1, VERSIONS - 1])
-def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Path, version: int) -> None:
+def test_completely_answered_version_is_cached(root: Path, version: int) -> None:
     snapshot = DeltaLog(FolderStore(root)).snapshot(version)
-    kept = LineCache(1 << 24)
-    assert known_whole(kept, snapshot, "delta") is None
-    found = lines(snapshot, "delta", None, None, kept=kept)
-    blocks = known_whole(kept, snapshot, "delta")
+    cache = LineCache(1 << 24)
+    assert cached_lines(cache, snapshot, "delta") is None
+    expected = lines(snapshot, "delta", None, None, cache=cache)
+    blocks = cached_lines(cache, snapshot, "delta")
     assert blocks is not None
-    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"), ResponseMetrics())).splitlines() == found
-    assert known_whole(kept, snapshot, "parquet") is None
+    assert (
+        b"".join(render_prepared(blocks, urls(), FileStyle("delta", "delta"), ResponseMetrics())).splitlines()
+        == expected
+    )
+    assert cached_lines(cache, snapshot, "parquet") is None
 
 
-def test_blocks_that_another_version_made_anew_are_not_taken(roots: dict[ResponseFormat, Path]) -> None:
-    kept = LineCache(1 << 24)
+def test_blocks_that_another_version_replaced_are_not_used(roots: dict[ResponseFormat, Path]) -> None:
+    cache = LineCache(1 << 24)
     older, newer = (DeltaLog(FolderStore(roots["parquet"])).snapshot(version) for version in (2, 1))
     for snapshot in (older, newer):
-        lines(snapshot, "parquet", None, None, kept=kept)
+        lines(snapshot, "parquet", None, None, cache=cache)
     assert older.base == newer.base
-    assert known_whole(kept, older, "parquet") is None
-    assert known_whole(kept, newer, "parquet") is not None
+    assert cached_lines(cache, older, "parquet") is None
+    assert cached_lines(cache, newer, "parquet") is not None

@@ -1,4 +1,4 @@
-"""Proves how shares, schemas and tables are listed."""
+"""JSON of shares, schemas and tables in listings."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from deltaic.catalog.items import Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.sharing import catalog_listing
 
-MADE = datetime(2026, 1, 1, tzinfo=UTC)
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 TABLE = {
     "name": "vaccine_patients",
     "schema": "acme_vaccine_data",
@@ -26,7 +26,7 @@ def table(*access_modes: str) -> Table:
         "location": "s3://deltasharing/vaccine_share/acme_vaccine_data/vaccine_patients",
         "auxiliary_locations": ["s3://deltasharing/more"],
         "access_modes": access_modes,
-        "created_at": MADE,
+        "created_at": CREATED,
     })  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_a_share_with_all_its_fields() -> None:
         display_name="Vaccine Share",
         comment="d\u00e9mo\u2028",
         properties={"owner": "vaccine-team"},
-        created_at=MADE,
+        created_at=CREATED,
     )
     assert json_bodies.encode({"share": catalog_listing._share(share)}) == (
         b'{"share":{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f","displayName":"Vaccine Share",'
@@ -45,15 +45,15 @@ def test_a_share_with_all_its_fields() -> None:
     )
 
 
-def test_absent_fields_are_left_out() -> None:
-    assert catalog_listing._share(Share(name="s", id="", created_at=MADE)) == {"name": "s"}
-    assert catalog_listing._schema(Schema(name="d", share="s", share_id="", created_at=MADE)) == {
+def test_absent_fields_are_omitted() -> None:
+    assert catalog_listing._share(Share(name="s", id="", created_at=CREATED)) == {"name": "s"}
+    assert catalog_listing._schema(Schema(name="d", share="s", share_id="", created_at=CREATED)) == {
         "name": "d",
         "share": "s",
     }
 
 
-def test_a_table_is_the_documents_example() -> None:
+def test_table_equals_the_example_of_the_protocol() -> None:
     assert catalog_listing._table(table("url", "dir")) == {
         **TABLE,
         "location": "s3://deltasharing/vaccine_share/acme_vaccine_data/vaccine_patients",
@@ -62,5 +62,5 @@ def test_a_table_is_the_documents_example() -> None:
     }
 
 
-def test_only_directory_readers_see_where_a_table_lies() -> None:
+def test_only_directory_access_shows_the_location() -> None:
     assert catalog_listing._table(table("url")) == {**TABLE, "accessModes": ["url"]}

@@ -1,4 +1,4 @@
-"""A table that is deleted and written anew at its place is another table, even at the same version, size and second."""
+"""A table that replaces another at its location is read again, even with the same version, size and time."""
 
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,13 @@ BUCKET = "overwritten"
 
 
 @pytest.mark.parametrize("checkpoint", [False, True], ids=["commits", "checkpoint"])
-def test_nothing_of_the_former_table_is_served(
+def test_replaced_table_is_served_without_old_files(
     embedded_aws: EmbeddedAws, aws_session: boto3.Session, tmp_path: Path, checkpoint: bool
 ) -> None:
     client: Any = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     client.create_bucket(Bucket=BUCKET)
-    known = embedded_aws.environment
-    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
+    environment = embedded_aws.environment
+    keys = Credentials(environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
     store = ObjectTableStore(
         TableLocations.parse(f"s3://{BUCKET}/t{checkpoint}"),
         StorageConfig(endpoint=embedded_aws.endpoint, path_style=True),

@@ -1,4 +1,4 @@
-"""Pages of a snapshot: whatever their sizes, and whatever lands meanwhile, they join to the whole."""
+"""The pages of a snapshot join to its complete answer, with any sizes and with new commits in between."""
 
 import json
 import tempfile
@@ -25,7 +25,7 @@ HINTS: tuple[str | None, ...] = (None, "p = 'a'", "x >= 5", "p <> 'b' AND x < 12
 SIZE = st.integers(1, 7)
 
 
-def written(root: Path, plan: "Plan") -> HandmadeLog:
+def write_table(root: Path, plan: "Plan") -> HandmadeLog:
     log = HandmadeLog(root)
     log.commit(protocol(3, 7, "deletionVectors"), metadata())
     for number, (files, removed) in enumerate(plan["commits"], start=1):
@@ -34,8 +34,8 @@ def written(root: Path, plan: "Plan") -> HandmadeLog:
             add(f"p={'abc'[size % 3]}/f{number}-{at}.parquet", size, "abc"[size % 3]) for at, size in enumerate(files)
         ]
         if removed and live:
-            gone = live[0]
-            actions += [remove(gone["path"]), {"add": gone | {"deletionVector": vector(f"dv{number:018d}", 1)}}]
+            file = live[0]
+            actions += [remove(file["path"]), {"add": file | {"deletionVector": vector(f"dv{number:018d}", 1)}}]
         log.commit(*actions)
         if plan["checkpoint"] == number:
             log.classic(number, row_group=plan["row_group"])
@@ -52,12 +52,12 @@ PLANS = st.fixed_dictionaries(
 )
 
 
-def keeps(hint: str | None, log: DeltaLog, version: int) -> FileFilter | None:
+def file_filter_for(hint: str | None, log: DeltaLog, version: int) -> FileFilter | None:
     if hint is None:
         return None
-    wanted = parse_sql([hint])
-    assert wanted is not None
-    return Skipper(wanted, log.snapshot(version).metadata)
+    predicate = parse_sql([hint])
+    assert predicate is not None
+    return Skipper(predicate, log.snapshot(version).metadata)
 
 
 def paths(page: Page) -> list[tuple[str, bool]]:
@@ -66,41 +66,41 @@ def paths(page: Page) -> list[tuple[str, bool]]:
     return [(row["path"], row["deletionVector"] is not None) for row in rows]
 
 
-def whole(log: DeltaLog, version: int, hint: str | None, limit: int | None) -> Page:
-    return Page(log.snapshot(version).scan(keeps(hint, log, version)), limit=limit, max_files=None)
+def unpaged(log: DeltaLog, version: int, hint: str | None, limit: int | None) -> Page:
+    return Page(log.snapshot(version).scan(file_filter_for(hint, log, version)), limit=limit, max_files=None)
 
 
-def paged(
+def read_pages(
     log: DeltaLog, hint: str | None, limit: int | None, sizes: Sequence[int], *, between: Callable[[], None]
 ) -> list[list[tuple[str, bool]]]:
-    """Return all pages, of these sizes in turn, each from a snapshot of its own; `between` runs after each."""
+    """Return all pages, with these sizes in turn, each from a new snapshot; call `between` after each."""
     version = log.latest_version()
-    found: list[list[tuple[str, bool]]] = []
+    pages: list[list[tuple[str, bool]]] = []
     position: ResumePoint | None = None
-    while position is not None or not found:
+    while position is not None or not pages:
         start, rows_before = start_of(position)
         snapshot = log.snapshot(version, at=start)
-        size = sizes[len(found) % len(sizes)]
-        # One row at a time and many: where a batch ends must not show.
-        scan = snapshot.scan(keeps(hint, log, version), batch_rows=1 + len(found) % 3, start=start)
+        size = sizes[len(pages) % len(sizes)]
+        # The result must not depend on the size of batches.
+        scan = snapshot.scan(file_filter_for(hint, log, version), batch_rows=1 + len(pages) % 3, start=start)
         page = Page(scan, limit=limit, max_files=size, rows_before=rows_before)
         files = paths(page)
         assert len(files) == page.files <= size
-        # The token is JSON on its way out and back.
+        # Page tokens contain JSON.
         position = None if page.next is None else tuple(json.loads(json.dumps(page.next)))
         assert position is None or page.files == size
-        found.append(files)
+        pages.append(files)
         between()
-    return found
+    return pages
 
 
 @pytest.mark.parametrize(("limit", "files"), [(1, ["c"]), (6, ["c"]), (7, ["c", "d"]), (100, ["c", "d"])])
-def test_a_limit_counts_only_rows_of_files_that_the_hints_keep(tmp_path: Path, limit: int, files: list[str]) -> None:
-    """Decision 181: two files of five rows each come first, and the hint drops them."""
+def test_limit_counts_only_files_that_match_the_hints(tmp_path: Path, limit: int, files: list[str]) -> None:
+    """Decision 181: the hint excludes the first two files, of five rows each."""
     log = HandmadeLog(tmp_path)
     log.commit(protocol(), metadata())
     log.commit(add("a", 5), add("b", 5), add("c", 6), add("d", 6))
-    page = whole(DeltaLog(FolderStore(tmp_path)), 1, "x >= 16", limit)
+    page = unpaged(DeltaLog(FolderStore(tmp_path)), 1, "x >= 16", limit)
     assert [path for path, _ in paths(page)] == files
 
 
@@ -112,32 +112,32 @@ def test_a_limit_counts_only_rows_of_files_that_the_hints_keep(tmp_path: Path, l
     sizes=st.lists(SIZE, min_size=1, max_size=3),
     grows=st.booleans(),
 )
-def test_pages_join_to_the_whole(
+def test_pages_join_to_the_complete_answer(
     plan: Plan, hint: str | None, limit: int | None, sizes: list[int], *, grows: bool
 ) -> None:
-    """New commits and newer checkpoints may land between two pages."""
+    """Writers may add commits and checkpoints between two pages."""
     with tempfile.TemporaryDirectory() as folder:
-        hand = written(Path(folder), plan)
+        hand = write_table(Path(folder), plan)
         log = DeltaLog(FolderStore(Path(folder)))
         version = log.latest_version()
-        expected = paths(whole(log, version, hint, limit))
+        expected = paths(unpaged(log, version, hint, limit))
 
-        def land() -> None:
+        def write_commit() -> None:
             if grows:
                 newest = hand.commit(add(f"p=a/new-{len(hand.commits)}.parquet", 3))
                 hand.classic(newest)
                 hand.hint(newest)
 
-        found = paged(log, hint, limit, sizes, between=land)
-        assert [file for page in found for file in page] == expected
-        assert paths(whole(log, version, hint, limit)) == expected
+        pages = read_pages(log, hint, limit, sizes, between=write_commit)
+        assert [file for page in pages for file in page] == expected
+        assert paths(unpaged(log, version, hint, limit)) == expected
 
 
 @settings(deadline=None, max_examples=tries(30))
 @given(plan=PLANS, limit=st.integers(0, 60), hint=st.sampled_from(HINTS))
 def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: int, hint: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        hand = written(Path(folder), plan)
+        hand = write_table(Path(folder), plan)
         log = DeltaLog(FolderStore(Path(folder)))
         version = log.latest_version()
         rows: list[int] = []
@@ -145,48 +145,50 @@ def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: i
             deleted = action.get("deletionVector", {"cardinality": 0})["cardinality"]
             rows.append(json.loads(action["stats"])["numRecords"] - deleted)
         counts = [
-            live_rows(batch.files, place)
-            for batch in whole(log, version, hint, limit)
-            for place in range(batch.files.num_rows)
+            live_rows(batch.files, row)
+            for batch in unpaged(log, version, hint, limit)
+            for row in range(batch.files.num_rows)
         ]
         if hint is None:
             assert sum(counts) >= min(limit, sum(rows))
         assert not counts or sum(counts[:-1]) < limit
-        assert paths(whole(log, version, hint, None))[: len(counts)] == paths(whole(log, version, hint, limit))
+        assert paths(unpaged(log, version, hint, None))[: len(counts)] == paths(unpaged(log, version, hint, limit))
 
 
 @settings(deadline=None, max_examples=tries(30))
-@given(plan=PLANS, limit=st.integers(0, 30), wanted=st.sets(st.sampled_from("abc"), min_size=1), size=st.none() | SIZE)
-def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
-    plan: Plan, limit: int, wanted: set[str], size: int | None
+@given(
+    plan=PLANS, limit=st.integers(0, 30), partitions=st.sets(st.sampled_from("abc"), min_size=1), size=st.none() | SIZE
+)
+def test_limit_by_partition_has_enough_rows_in_any_partitions(
+    plan: Plan, limit: int, partitions: set[str], size: int | None
 ) -> None:
-    """A client that drops whole partitions after the limit still finds its rows, on one page or on many."""
+    """A client that drops complete partitions after the limit still gets its rows, on one page or on many."""
     with tempfile.TemporaryDirectory() as folder:
-        hand = written(Path(folder), plan)
+        hand = write_table(Path(folder), plan)
         log = DeltaLog(FolderStore(Path(folder)))
         rows: dict[str, int] = {}
         for action in hand.state().files.values():
             deleted = action.get("deletionVector", {"cardinality": 0})["cardinality"]
             rows[action["path"]] = json.loads(action["stats"])["numRecords"] - deleted
-        everything = paths(whole(log, log.latest_version(), None, None))
-        taken: list[tuple[str, bool]] = []
+        everything = paths(unpaged(log, log.latest_version(), None, None))
+        files: list[tuple[str, bool]] = []
         position: ResumePoint | None = None
-        while position is not None or not taken:
+        while position is not None or not files:
             start, rows_before = start_of(position)
             assert rows_before == 0
             scan = log.snapshot(at=start).scan(None, batch_rows=3, start=start)
             page = Page(scan, limit=limit, max_files=size, by_partition=True)
-            taken += paths(page)
+            files += paths(page)
             position = page.next
             if position is None:
                 break
-        assert taken == [file for file in everything if file in set(taken)]
-        left = [path for path, _ in taken if path[2] in wanted]
-        have = sum(rows[path] for path, _ in everything if path[2] in wanted)
-        assert sum(map(rows.__getitem__, left)) >= min(limit, have)
+        assert files == [file for file in everything if file in set(files)]
+        remaining = [path for path, _ in files if path[2] in partitions]
+        available = sum(rows[path] for path, _ in everything if path[2] in partitions)
+        assert sum(map(rows.__getitem__, remaining)) >= min(limit, available)
         if size is None:
             for partition in "abc":
-                before = [rows[path] for path, _ in taken if path[2] == partition][:-1]
+                before = [rows[path] for path, _ in files if path[2] == partition][:-1]
                 assert sum(before) < limit or not before
 
 
@@ -206,7 +208,7 @@ def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
     ],
 )
 def test_live_rows(stats: str | None, deleted: int | None, rows: int) -> None:
-    """What statistics do not tell counts for nothing, so that too many files leave rather than too few."""
+    """Files without statistics count as 0 rows, so that there are too many files rather than too few."""
     row: dict[str, Any] = {"path": "f", "stats": stats}
     if deleted is not None:
         row["deletionVector"] = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}

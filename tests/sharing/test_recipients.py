@@ -1,4 +1,4 @@
-"""What is kept is shared by all recipients; what is signed never is."""
+"""Cached lines are shared by all recipients, signatures are not."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ SESSION = re.compile(rb"X-Amz-Security-Token=of-([a-z0-9]+)&")
 
 
 def urls(name: str) -> TableUrls:
-    """Return what signs for one recipient."""
+    """Return the signer for one recipient."""
     return TableUrls(
         TableLocations.parse("s3://lake/t"),
         StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True),
@@ -37,28 +37,28 @@ def urls(name: str) -> TableUrls:
 
 
 @pytest.mark.parametrize("response_format", ["parquet", "delta"])
-def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, response_format: ResponseFormat) -> None:
+def test_parallel_recipients_get_their_own_urls(tmp_path: Path, response_format: ResponseFormat) -> None:
     hand = HandmadeLog(tmp_path)
     hand.commit(protocol(3, 7, "deletionVectors"), metadata())
     marked = vector("dv000000000000000001") if response_format == "delta" else None
     hand.commit(*(add(f"p=a/f{n:04d}", n + 1, vector=marked if n % 9 == 0 else None) for n in range(FILES)))
     hand.classic(1, row_group=700)
     hand.commit(add("p=a/late", 7))
-    cache, kept = SnapshotCache(1 << 24), LineCache(1 << 24)
+    cache, line_cache = SnapshotCache(1 << 24), LineCache(1 << 24)
 
-    def ask(name: str) -> bytes:
+    def query(name: str) -> bytes:
         snapshot = DeltaLog(FolderStore(tmp_path), cache, "t").snapshot()
-        lines = kept.of(("t", response_format), snapshot)
+        lines = line_cache.for_snapshot(("t", response_format), snapshot)
         assert lines is not None
         style = FileStyle(response_format, response_format)
         return b"".join(
             chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, ResponseMetrics(), lines)
         )
 
-    alone = {name: ask(name) for name in NAMES}
+    expected = {name: query(name) for name in NAMES}
     with ThreadPoolExecutor(len(NAMES)) as pool:
-        together = list(pool.map(ask, NAMES * 3))
-    for name, answer in zip(NAMES * 3, together, strict=True):
-        assert answer == alone[name]
+        answers = list(pool.map(query, NAMES * 3))
+    for name, answer in zip(NAMES * 3, answers, strict=True):
+        assert answer == expected[name]
         assert answer.count(b"\n") == FILES + 1
         assert set(SIGNER.findall(answer)) == set(SESSION.findall(answer)) == {name.encode()}

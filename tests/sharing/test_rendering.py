@@ -1,4 +1,4 @@
-"""The fast renderer says, line for line, what the plain one of the protocol says."""
+"""The fast renderer returns the same lines as the simple renderer of the protocol."""
 
 import json
 import uuid
@@ -58,14 +58,14 @@ def vectors(draw: st.DrawFn) -> Row:
     """Draw a descriptor of a deletion vector."""
     kind: Literal["u", "p", "i"] = draw(st.sampled_from(["u", "p", "i"]))
     name = uuid.UUID(int=draw(st.integers(0, 2**128 - 1)))
-    place = {
+    path = {
         "u": draw(st.sampled_from(["", "ab", "Xy"])) + z85(name.bytes),
         "p": f"s3://lake/folder/table/deletion_vector_{name}.bin",
         "i": z85(name.bytes),
     }[kind]
     offset = None if kind == "i" else draw(st.none() | COUNT)
     sizes = {"sizeInBytes": draw(COUNT), "cardinality": draw(LONG)}
-    return {"storageType": kind, "pathOrInlineDv": place, "offset": offset, **sizes}
+    return {"storageType": kind, "pathOrInlineDv": path, "offset": offset, **sizes}
 
 
 ROW = st.fixed_dictionaries(
@@ -80,7 +80,7 @@ ROW = st.fixed_dictionaries(
         "defaultRowCommitVersion": st.none() | LONG,
     }
 )
-PLAIN = {
+SIMPLE = {
     "path": "date=2021-04-28/part-00000.parquet",
     "partitionValues": [("date", "2021-04-28")],
     "size": 573,
@@ -100,7 +100,7 @@ def urls() -> TableUrls:
 
 
 def vector_path(vector: Row) -> str | None:
-    """Return the file of a deletion vector (Delta protocol, "Derived Fields"), told apart from the code under test."""
+    """Return the file of a deletion vector (Delta protocol, "Derived Fields"), without the code under test."""
     if vector["storageType"] == "i":
         return None
     text: str = vector["pathOrInlineDv"]
@@ -108,25 +108,25 @@ def vector_path(vector: Row) -> str | None:
         return text
     alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
     blocks = [text[-20:][at : at + 5] for at in range(0, 20, 5)]
-    words = [sum(alphabet.index(char) * 85 ** (4 - place) for place, char in enumerate(block)) for block in blocks]
-    name = uuid.UUID(bytes=b"".join(word.to_bytes(4, "big") for word in words))
+    numbers = [sum(alphabet.index(char) * 85 ** (4 - index) for index, char in enumerate(block)) for block in blocks]
+    name = uuid.UUID(bytes=b"".join(number.to_bytes(4, "big") for number in numbers))
     return f"{text[:-20]}/deletion_vector_{name}.bin".removeprefix("/")
 
 
-def plainly(row: Row, style: FileStyle) -> bytes:
-    """Render one file by the protocol's plain renderer."""
+def render_simply(row: Row, style: FileStyle) -> bytes:
+    """Render one file with the simple renderer of the protocol."""
     signer = urls()
     vector = row.get("deletionVector")
     wire = None
     if vector is not None:
-        place = vector_path(vector)
+        path = vector_path(vector)
         wire = WireDeletionVector(
-            storage_type="i" if place is None else "p",
-            path_or_inline=vector["pathOrInlineDv"] if place is None else signer.url(place),
+            storage_type="i" if path is None else "p",
+            path_or_inline=vector["pathOrInlineDv"] if path is None else signer.url(path),
             size_in_bytes=vector["sizeInBytes"],
             cardinality=vector["cardinality"],
             offset=vector["offset"],
-            file_id=None if place is None else file_id(place, style.scheme),
+            file_id=None if path is None else file_id(path, style.scheme),
         )
     return lines.file(
         style.response_format,
@@ -154,20 +154,20 @@ def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
         with pytest.raises(UnsupportedOperation, match="deletion vector"):
             list(render(batch, urls(), style, metrics))
         with pytest.raises(UnsupportedOperation, match="deletion vector"):
-            _ = [plainly(row, style) for row in rows]
+            _ = [render_simply(row, style) for row in rows]
         return
     chunks = list(render(batch, urls(), style, metrics))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
     assert all(chunk.count(b"\n") <= CHUNK_LINES for chunk in chunks)
-    found = b"".join(chunks).splitlines()
-    assert found == b"".join(chunks).split(b"\n")[:-1]
+    rendered = b"".join(chunks).splitlines()
+    assert rendered == b"".join(chunks).split(b"\n")[:-1]
     vectors = [row["deletionVector"] for row in rows if row.get("deletionVector")]
     assert (metrics.files or 0, metrics.bytes, metrics.deletion_vectors) == (
         len(rows),
         sum(row["size"] for row in rows),
         sum(vector_path(vector) is not None for vector in vectors),
     )
-    assert [json.loads(line) for line in found] == [json.loads(plainly(row, style)) for row in rows]
+    assert [json.loads(line) for line in rendered] == [json.loads(render_simply(row, style)) for row in rows]
 
 
 @settings(deadline=None, max_examples=tries(100))
@@ -175,22 +175,24 @@ def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
     rows=st.lists(ROW, max_size=4),
     response_format=FORMAT,
     scheme=FORMAT,
-    moment=st.none() | st.tuples(LONG, LONG),
-    named=st.lists(TEXT, max_size=2, unique=True).map(tuple),
+    time_travel=st.none() | st.tuples(LONG, LONG),
+    columns=st.lists(TEXT, max_size=2, unique=True).map(tuple),
 )
-@example(rows=[], response_format="parquet", scheme="parquet", moment=None, named=("date",))
-@example(rows=[PLAIN, PLAIN], response_format="parquet", scheme="parquet", moment=None, named=("date", "hour"))
-@example(rows=[PLAIN | {"partitionValues": []}], response_format="delta", scheme="delta", moment=(0, 0), named=())
-def test_lines_equal_those_of_the_plain_renderer(
+@example(rows=[], response_format="parquet", scheme="parquet", time_travel=None, columns=("date",))
+@example(rows=[SIMPLE, SIMPLE], response_format="parquet", scheme="parquet", time_travel=None, columns=("date", "hour"))
+@example(
+    rows=[SIMPLE | {"partitionValues": []}], response_format="delta", scheme="delta", time_travel=(0, 0), columns=()
+)
+def test_lines_equal_those_of_the_simple_renderer(
     rows: list[Row],
     response_format: ResponseFormat,
     scheme: FileIdHash,
-    moment: tuple[int, int] | None,
-    named: tuple[str, ...],
+    time_travel: tuple[int, int] | None,
+    columns: tuple[str, ...],
 ) -> None:
-    version, timestamp = moment if moment is not None else (None, None)
+    version, timestamp = time_travel if time_travel is not None else (None, None)
     full = [{"modificationTime": 0} | row for row in rows]
-    check(batch_of(full), full, FileStyle(response_format, scheme, version, timestamp, named))
+    check(batch_of(full), full, FileStyle(response_format, scheme, version, timestamp, columns))
 
 
 @settings(deadline=None, max_examples=tries(25))
@@ -207,9 +209,9 @@ def test_slices_of_a_batch_render_as_their_rows(
 
 
 @pytest.mark.parametrize("response_format", ["parquet", "delta"])
-def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFormat) -> None:
+def test_large_batches_are_rendered_in_chunks_and_in_order(response_format: ResponseFormat) -> None:
     rows = [
-        PLAIN | {"path": f"date=2021-04-28/part-{number:05d}.parquet", "size": number}
+        SIMPLE | {"path": f"date=2021-04-28/part-{number:05d}.parquet", "size": number}
         for number in range(5 * CHUNK_LINES + 3)
     ]
     style = FileStyle(response_format, response_format)
@@ -218,17 +220,17 @@ def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFor
     assert counts == [CHUNK_LINES] * 5 + [3]
 
 
-def test_statistics_are_left_out_where_nobody_reads_them() -> None:
-    (chunk,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())
-    (short,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet", statistics=False), ResponseMetrics())
+def test_statistics_are_omitted_on_request() -> None:
+    (chunk,) = render(batch_of([SIMPLE]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())
+    (short,) = render(batch_of([SIMPLE]), urls(), FileStyle("parquet", "parquet", statistics=False), ResponseMetrics())
     line = json.loads(chunk)
-    assert line["file"].pop("stats") == PLAIN["stats"]
+    assert line["file"].pop("stats") == SIMPLE["stats"]
     assert json.loads(short) == line
 
 
-def test_the_urls_of_all_lines_end_together() -> None:
+def test_urls_of_all_lines_expire_together() -> None:
     line = json.loads(
-        next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())))
+        next(iter(render(batch_of([SIMPLE]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())))
     )["file"]
     assert line["expirationTimestamp"] == int((NOW + timedelta(hours=1)).timestamp() * 1000)
     assert line["url"].startswith("http://127.0.0.1:9000/lake/folder/table/date%3D2021-04-28/part-00000.parquet?X-Amz-")

@@ -1,6 +1,6 @@
-"""A page or a refresh of a query whose newest commit was replaced meanwhile is refused: it would be of another version.
+"""Later pages and refreshes are refused after the newest commit was replaced.
 
-Such a log comes of a failed writer whose commit is put back, or of a restored backup: version and checkpoint stay.
+This happens if an operator restores a commit or a backup: version and checkpoint stay the same.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
 from deltaic.errors import InvalidParameter
-from sharing.means import Feed, lines, opened
+from sharing.means import Feed, lines, next_page
 
 REWRITTEN = r"^The table's log has been rewritten since this query began\. Please restart the query\.$"
 
@@ -26,7 +26,7 @@ def feed(tmp_path: Path) -> Feed:
 
 
 def replace_newest_commit(feed: Feed) -> None:
-    """Write version 1 anew, with its files in another order: as many bytes, at the same version and checkpoint."""
+    """Replace version 1 by a commit of the same size, with its files in another order."""
     path = feed.root / "_delta_log" / f"{1:020d}.json"
     path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
 
@@ -48,15 +48,15 @@ def test_refresh_of_a_rewritten_version_is_refused(feed: Feed) -> None:
 
 
 def test_next_page_of_a_rewritten_range_is_refused(feed: Feed) -> None:
-    page = opened(feed, lines(feed.answer(0, 1)))
+    page = next_page(feed, lines(feed.answer(0, 1)))
     assert len(lines(feed.answer(0, 1, page))) == 5
     replace_newest_commit(feed)
     with pytest.raises(InvalidParameter, match=REWRITTEN):
         feed.answer(0, 1, page)
 
 
-def test_rewritten_commit_after_the_version_disturbs_no_page(feed: Feed) -> None:
-    page = opened(feed, lines(feed.answer(0, 0)))
+def test_rewritten_commit_after_the_version_is_allowed(feed: Feed) -> None:
+    page = next_page(feed, lines(feed.answer(0, 0)))
     token = lines(feed.query(version=0, maxFiles=2))[-1]["endStreamAction"]["nextPageToken"]
     replace_newest_commit(feed)
     assert len(lines(feed.answer(0, 0, page))) == 4

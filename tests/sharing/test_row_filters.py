@@ -1,4 +1,4 @@
-"""What is kept back stays back where tables change under a filter, and nothing of a recipient's own goes with it."""
+"""Filtered tables never show hidden rows or columns after changes of the table, and always show visible ones."""
 
 import json
 import struct
@@ -32,7 +32,10 @@ def rights(*filters: str, hidden: Sequence[str] = (), **properties: str) -> Righ
 
 
 def schema(*columns: tuple[str, dict[str, Any]]) -> str:
-    fields = [{"name": name, "type": "string", "nullable": True, "metadata": about} for name, about in columns]
+    fields = [
+        {"name": name, "type": "string", "nullable": True, "metadata": column_metadata}
+        for name, column_metadata in columns
+    ]
     return json.dumps({"type": "struct", "fields": fields})
 
 
@@ -40,58 +43,58 @@ def mapped(number: int, physical: str) -> dict[str, Any]:
     return {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical}
 
 
-def actions(found: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """Return kind and action of each file, whatever the format."""
-    told = []
-    for line in found:
+def actions(answer_lines: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return kind and action of each file, in either format."""
+    result = []
+    for line in answer_lines:
         for kind in line.keys() & {"add", "remove", "cdf", "file"}:
-            ((spelled, action),) = line[kind].get("deltaSingleAction", {kind: line[kind]}).items()
-            told.append((spelled, action))
-    return told
+            ((action_name, action),) = line[kind].get("deltaSingleAction", {kind: line[kind]}).items()
+            result.append((action_name, action))
+    return result
 
 
-def names(found: list[dict[str, Any]]) -> set[tuple[str, str]]:
+def names(answer_lines: list[dict[str, Any]]) -> set[tuple[str, str]]:
     return {
         (kind, (action.get("path") or action["url"]).partition("?")[0].rpartition("/")[2])
-        for kind, action in actions(found)
+        for kind, action in actions(answer_lines)
     }
 
 
-def repartitioned(root: Path) -> HandmadeLog:
-    """Write a table whose version 2 is partitioned by `p`, and whose files of before hold anyone's rows."""
+def write_repartitioned(root: Path) -> HandmadeLog:
+    """Write a table that is partitioned by `p` from version 2 on, with unpartitioned files before."""
     log = HandmadeLog(root)
     log.commit(protocol(), metadata(CDF, partitions=("x",)))
     log.commit(add("canary", partitionValues={"x": "1"}))
-    gone = remove("canary", partitionValues={"x": "1"}, size=1, extendedFileMetadata=True)
-    log.commit(metadata(CDF), gone, add("none", p=None), add("eu", p="EU"))
+    removed = remove("canary", partitionValues={"x": "1"}, size=1, extendedFileMetadata=True)
+    log.commit(metadata(CDF), removed, add("none", p=None), add("eu", p="EU"))
     log.commit(add("more", p=None))
     return log
 
 
 @formats
 @pytest.mark.parametrize("feed", [True, False])
-def test_files_of_before_the_column_was_one_do_not_leave_by_their_removal(
+def test_removes_of_files_before_partitioning_are_not_shown(
     tmp_path: Path, capabilities: str | None, *, feed: bool
 ) -> None:
-    repartitioned(tmp_path)
-    asked = Feed(tmp_path, capabilities, rights=rights("p IS NULL"))
+    write_repartitioned(tmp_path)
+    client = Feed(tmp_path, capabilities, rights=rights("p IS NULL"))
     for first in (0, 1, 2):
         with pytest.raises(TableUnreadable, match="does not match the schema"):
-            asked.answer(first, 3, feed=feed)
-    assert names(lines(asked.answer(3, 3, feed=feed))) == {("add", "more")}
-    shared_from_there = Feed(tmp_path, capabilities, start_version=2, rights=rights("p IS NULL"))
-    assert names(lines(shared_from_there.answer(2, 3, feed=feed))) == {("add", "none"), ("add", "more")}
+            client.answer(first, 3, feed=feed)
+    assert names(lines(client.answer(3, 3, feed=feed))) == {("add", "more")}
+    later_client = Feed(tmp_path, capabilities, start_version=2, rights=rights("p IS NULL"))
+    assert names(lines(later_client.answer(2, 3, feed=feed))) == {("add", "none"), ("add", "more")}
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_a_version_whose_files_hold_a_hidden_column_is_refused(tmp_path: Path, version: int) -> None:
-    repartitioned(tmp_path)
-    asked = Feed(tmp_path, rights=rights(hidden=["p"]))
+    write_repartitioned(tmp_path)
+    client = Feed(tmp_path, rights=rights(hidden=["p"]))
     if version >= 2:
-        assert "canary" not in str(lines(asked.query(version=version)))
+        assert "canary" not in str(lines(client.query(version=version)))
         return
     with pytest.raises(TableUnreadable, match="this version of the table is not shared: a column that is hidden"):
-        asked.query(version=version)
+        client.query(version=version)
 
 
 def test_a_hidden_column_that_is_renamed_is_not_shown(tmp_path: Path) -> None:
@@ -101,47 +104,47 @@ def test_a_hidden_column_that_is_renamed_is_not_shown(tmp_path: Path) -> None:
     after = schema(("team", mapped(1, "c1")), ("x", mapped(2, "c2")))
     log.commit(protocol(2, 5), metadata(on, before), add("a", partitionValues={"c1": "canary"}))
     log.commit(metadata(on, after, ("team",)))
-    asked = Feed(tmp_path, DELTA, rights=rights(hidden=["p"]))
-    assert "canary" not in str(lines(asked.query(version=0)))
+    client = Feed(tmp_path, DELTA, rights=rights(hidden=["p"]))
+    assert "canary" not in str(lines(client.query(version=0)))
     with pytest.raises(TableUnreadable, match="a column that is hidden"):
-        asked.query(version=1)
+        client.query(version=1)
     with pytest.raises(TableUnreadable, match="a column that is hidden"):
-        asked.answer(0, 1, feed=False)
+        client.answer(0, 1, feed=False)
 
 
 @pytest.mark.parametrize("feed", [True, False])
-def test_a_table_that_is_replaced_is_followed_by_the_names_that_its_columns_had(tmp_path: Path, *, feed: bool) -> None:
-    """Its columns get other physical names."""
+def test_replaced_table_is_filtered_by_its_earlier_column_names(tmp_path: Path, *, feed: bool) -> None:
+    """The new columns have other physical names."""
     on = {**CDF, "delta.columnMapping.mode": "name"}
     log = HandmadeLog(tmp_path)
     old = schema(("p", mapped(1, "old_p")), ("x", mapped(2, "old_x")))
     new = schema(("p", mapped(3, "new_p")), ("x", mapped(4, "new_x")))
     log.commit(protocol(2, 5), metadata(on, old))
     log.commit(add("a", partitionValues={"old_p": "canary"}))
-    gone = remove("a", partitionValues={"old_p": "canary"}, size=1, extendedFileMetadata=True)
-    log.commit(metadata(on, new), gone, add("b", partitionValues={"new_p": "canary"}))
-    restricted = rights("p = 'canary'", hidden=["p"])
-    asked = Feed(tmp_path, DELTA, rights=restricted, historical_metadata=True)
-    found = lines(asked.answer(1, 2, feed=feed))
-    assert names(found) == {("add", "a"), ("remove", "a"), ("add", "b")}
-    assert all(action["partitionValues"] == {} for _, action in actions(found))
-    assert "canary" not in str(found)
+    removed = remove("a", partitionValues={"old_p": "canary"}, size=1, extendedFileMetadata=True)
+    log.commit(metadata(on, new), removed, add("b", partitionValues={"new_p": "canary"}))
+    filtered = rights("p = 'canary'", hidden=["p"])
+    client = Feed(tmp_path, DELTA, rights=filtered, historical_metadata=True)
+    answer_lines = lines(client.answer(1, 2, feed=feed))
+    assert names(answer_lines) == {("add", "a"), ("remove", "a"), ("add", "b")}
+    assert all(action["partitionValues"] == {} for _, action in actions(answer_lines))
+    assert "canary" not in str(answer_lines)
 
 
 @formats
-def test_an_identity_column_does_not_tell_how_many_rows_there_are(tmp_path: Path, capabilities: str | None) -> None:
-    def of(highest: int) -> Action:
-        counted = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": highest}
-        return metadata(CDF, schema(("p", {}), ("id", counted)))
+def test_identity_column_does_not_reveal_the_row_count(tmp_path: Path, capabilities: str | None) -> None:
+    def metadata_with(highest: int) -> Action:
+        identity = {"delta.identity.start": 1, "delta.identity.step": 1, "delta.identity.highWaterMark": highest}
+        return metadata(CDF, schema(("p", {}), ("id", identity)))
 
     log = HandmadeLog(tmp_path)
-    log.commit(protocol(), of(1))
-    log.commit(of(77_777_777), add("a"))
-    asked = Feed(tmp_path, capabilities, rights=rights("p = 'a'"), historical_metadata=True)
-    for answer in (asked.query(), asked.answer(0, 1), asked.answer(1, 1, feed=False)):
+    log.commit(protocol(), metadata_with(1))
+    log.commit(metadata_with(77_777_777), add("a"))
+    client = Feed(tmp_path, capabilities, rights=rights("p = 'a'"), historical_metadata=True)
+    for answer in (client.query(), client.answer(0, 1), client.answer(1, 1, feed=False)):
         assert "77777777" not in str(lines(answer))
-    whole = Feed(tmp_path, capabilities)
-    assert "77777777" in str(lines(whole.query()))
+    unfiltered = Feed(tmp_path, capabilities)
+    assert "77777777" in str(lines(unfiltered.query()))
 
 
 READ_BY: dict[str, Any] = {
@@ -161,12 +164,12 @@ NAMING = {
 }
 
 
-def naming(root: Path, configuration: dict[str, str], read_by: dict[str, Any]) -> tuple[str, list[str]]:
-    """Write a table that names its partition column `canary` wherever it can; return its schema and statistics."""
+def write_names(root: Path, configuration: dict[str, str], read_by: dict[str, Any]) -> tuple[str, list[str]]:
+    """Write a table with the name of its partition column everywhere; return its schema and statistics."""
 
     def field(name: str, kind: Any, number: int, **more: Any) -> dict[str, Any]:
-        about = read_by | NAMING | mapped(number, f"c{number}") | more
-        return {"name": name, "type": kind, "nullable": True, "metadata": about}
+        column_metadata = read_by | NAMING | mapped(number, f"c{number}") | more
+        return {"name": name, "type": kind, "nullable": True, "metadata": column_metadata}
 
     def struct(*fields: dict[str, Any]) -> dict[str, Any]:
         return {"type": "struct", "fields": list(fields)}
@@ -174,15 +177,15 @@ def naming(root: Path, configuration: dict[str, str], read_by: dict[str, Any]) -
     many = {"type": "array", "elementType": struct(field("y", "string", 4)), "containsNull": True}
     pairs = {"type": "map", "keyType": struct(field("k", "string", 6)), "valueType": struct(field("v", "string", 7))}
     nested = {"delta.columnMapping.nested.ids": {"c3.list.element": 8}}
-    whole = struct(
+    table_schema = struct(
         field("canary", "string", 99) | {"metadata": mapped(99, "canary-99")},
         field("x", struct(field("inner", "string", 2)), 1),
         field("many", many, 3, **nested),
         field("pairs", pairs | {"valueContainsNull": True}, 5),
     )
     log = HandmadeLog(root)
-    log.commit(protocol(2, 5), metadata(configuration, json.dumps(whole), ("canary",)))
-    told = {
+    log.commit(protocol(2, 5), metadata(configuration, json.dumps(table_schema), ("canary",)))
+    statistics = {
         "numRecords": 3,
         "minValues": {"c1": {"c2": "ä"}, "CANARY-99": "a", "c5": 1.10},
         "maxValues": {"canary-99": "a"},
@@ -191,57 +194,55 @@ def naming(root: Path, configuration: dict[str, str], read_by: dict[str, Any]) -
         "statsWithCollation": {"icu": {"min": {"canary-99": "a"}}},
     }
     values = {"canary-99": "a"}
-    text = json.dumps(told).replace("1.1", "1.10").replace("canary", "\\u0063anary")
-    every = [text, '{"canary-99": NaN}']
-    log.commit(*(add(f"f{at}", partitionValues=values, stats=one) for at, one in enumerate(every)))
-    return json.dumps(whole), every
+    text = json.dumps(statistics).replace("1.1", "1.10").replace("canary", "\\u0063anary")
+    texts = [text, '{"canary-99": NaN}']
+    log.commit(*(add(f"f{at}", partitionValues=values, stats=text_) for at, text_ in enumerate(texts)))
+    return json.dumps(table_schema), texts
 
 
 @formats
-def test_a_hidden_column_is_named_by_no_other_column_property_or_statistics(
-    tmp_path: Path, capabilities: str | None
-) -> None:
-    # In parquet format tables with such features are refused.
+def test_hidden_column_is_not_named_in_metadata_or_statistics(tmp_path: Path, capabilities: str | None) -> None:
+    # In parquet format, the server refuses tables with these features.
     mode = {"delta.columnMapping.mode": "name"} if capabilities else {}
     read_by = READ_BY | (WIDENED if capabilities else {})
     more = {"delta.columnMapping.maxColumnId": "99", "delta.constraints.canary": "canary > 1", "canary": "canary"}
-    naming(tmp_path, CDF | mode | more, read_by)
-    asked = Feed(tmp_path, capabilities, rights=rights(hidden=["canary"]), historical_metadata=True)
-    for answer in (asked.query(), asked.answer(0, 1), asked.answer(1, 1, feed=False)):
-        found = lines(answer)
-        assert "canary" not in json.dumps(found).lower()
-        (head,) = [line["metaData"] for line in found if "metaData" in line]
-        about = head.get("deltaMetadata", head)
+    write_names(tmp_path, CDF | mode | more, read_by)
+    client = Feed(tmp_path, capabilities, rights=rights(hidden=["canary"]), historical_metadata=True)
+    for answer in (client.query(), client.answer(0, 1), client.answer(1, 1, feed=False)):
+        answer_lines = lines(answer)
+        assert "canary" not in json.dumps(answer_lines).lower()
+        (head,) = [line["metaData"] for line in answer_lines if "metaData" in line]
+        wire_metadata = head.get("deltaMetadata", head)
         if capabilities:
-            assert about["configuration"]["delta.columnMapping.maxColumnId"] == "8"
-        x, many, pairs = json.loads(about["schemaString"])["fields"]
+            assert wire_metadata["configuration"]["delta.columnMapping.maxColumnId"] == "8"
+        x, many, pairs = json.loads(wire_metadata["schemaString"])["fields"]
         assert x["metadata"] == read_by | mapped(1, "c1")
         assert x["type"]["fields"][0]["metadata"] == read_by | mapped(2, "c2")
         assert many["metadata"]["delta.columnMapping.nested.ids"] == {"c3.list.element": 8}
         assert many["type"]["elementType"]["fields"][0]["metadata"] == read_by | mapped(4, "c4")
         assert pairs["type"]["keyType"]["fields"][0]["metadata"] == read_by | mapped(6, "c6")
         assert pairs["type"]["valueType"]["fields"][0]["metadata"] == read_by | mapped(7, "c7")
-        first, second = (action for _, action in actions(found))
-        # Values stay as they were written, digit by digit.
-        kept = '"minValues":{"c1":{"c2": "\\u00e4"},"c5":1.10},"maxValues":{},"nullCount":{"c1":{"c2": 0}}'
-        assert first["stats"] == f'{{"numRecords":3,{kept},"tightBounds":true}}'
+        first, second = (action for _, action in actions(answer_lines))
+        # Values are unchanged, digit by digit.
+        expected = '"minValues":{"c1":{"c2": "\\u00e4"},"c5":1.10},"maxValues":{},"nullCount":{"c1":{"c2": 0}}'
+        assert first["stats"] == f'{{"numRecords":3,{expected},"tightBounds":true}}'
         assert "stats" not in second
 
 
-def test_where_no_column_is_hidden_columns_and_statistics_are_told_as_they_are(tmp_path: Path) -> None:
+def test_metadata_and_statistics_are_unchanged_without_hidden_columns(tmp_path: Path) -> None:
     mode = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "100"}
-    schema_string, statistics = naming(tmp_path, CDF | mode, READ_BY)
-    for restricted in (ALL, rights("canary = 'a'")):
-        found = lines(Feed(tmp_path, DELTA, rights=restricted).query())
-        about = found[1]["metaData"]["deltaMetadata"]
-        assert about["configuration"]["delta.columnMapping.maxColumnId"] == "100"
-        x = json.loads(about["schemaString"])["fields"][1]
+    schema_string, statistics = write_names(tmp_path, CDF | mode, READ_BY)
+    for table_rights in (ALL, rights("canary = 'a'")):
+        answer_lines = lines(Feed(tmp_path, DELTA, rights=table_rights).query())
+        wire_metadata = answer_lines[1]["metaData"]["deltaMetadata"]
+        assert wire_metadata["configuration"]["delta.columnMapping.maxColumnId"] == "100"
+        x = json.loads(wire_metadata["schemaString"])["fields"][1]
         assert x["type"] == json.loads(schema_string)["fields"][1]["type"]
         assert x["metadata"]["delta.invariants"] == "canary > 1"
-        assert [action["stats"] for _, action in actions(found)] == statistics
+        assert [action["stats"] for _, action in actions(answer_lines)] == statistics
 
 
-def test_a_filter_that_fits_all_versions_follows_a_table_through_its_changes(tmp_path: Path) -> None:
+def test_filter_applies_to_all_versions_of_a_table(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
     log.commit(protocol(), metadata(CDF))
     log.commit(add("a", p="a"), add("b", p="b"))
@@ -251,23 +252,23 @@ def test_a_filter_that_fits_all_versions_follows_a_table_through_its_changes(tmp
         remove("b"),
         add("c", partitionValues={"p": "a", "x": "1"}),
     )
-    asked = Feed(tmp_path, rights=rights("p = current_recipient('p')", p="a"))
-    assert names(lines(asked.answer(1, 2))) == {("add", "a"), ("remove", "a"), ("add", "c")}
+    client = Feed(tmp_path, rights=rights("p = current_recipient('p')", p="a"))
+    assert names(lines(client.answer(1, 2))) == {("add", "a"), ("remove", "a"), ("add", "c")}
 
 
-class Local(Sharing, frozen=True):
-    """Means that read deletion vectors in a folder."""
+class LocalContext(Sharing, frozen=True):
+    """Context that reads deletion vectors in a folder."""
 
     store: TableStore | None = None
 
-    def files(self, table: SharedTable) -> TableStore:  # noqa: ARG002 -- there is one folder
+    def files(self, table: SharedTable) -> TableStore:  # noqa: ARG002 -- there is only one folder
         return self.store or FolderStore(Path())
 
 
-def local(root: Path, capabilities: str, restricted: Rights = ALL, store: TableStore | None = None) -> Feed:
-    asked = Feed(root, capabilities, rights=restricted)
-    asked.sharing = Local(**asdict(sharing()), store=store or FolderStore(root))
-    return asked
+def local_client(root: Path, capabilities: str, table_rights: Rights = ALL, store: TableStore | None = None) -> Feed:
+    client = Feed(root, capabilities, rights=table_rights)
+    client.sharing = LocalContext(**asdict(sharing()), store=store or FolderStore(root))
+    return client
 
 
 @pytest.mark.parametrize(
@@ -286,45 +287,45 @@ def local(root: Path, capabilities: str, restricted: Rights = ALL, store: TableS
         ("type_widening", "part"),
     ],
 )
-def test_of_tables_by_spark_each_recipient_gets_its_partition_and_together_they_get_all(
-    name: str, column: str, tmp_path: Path
-) -> None:
+def test_recipients_get_their_own_partitions_of_tables_by_spark(name: str, column: str, tmp_path: Path) -> None:
     golden = library.load(name)
     root = library.place(golden, tmp_path)
-    every = f"{DELTA},typewidening,timestampntz"
-    whole = local(root, every)
+    capabilities = f"{DELTA},typewidening,timestampntz"
+    unfiltered = local_client(root, capabilities)
     for version in golden.versions:
-        answer = lines(whole.query(version=version))
+        answer = lines(unfiltered.query(version=version))
         schema_string = answer[1]["metaData"]["deltaMetadata"]["schemaString"]
-        about = {one["name"]: one["metadata"] for one in json.loads(schema_string)["fields"]}
-        plain = column.strip("`")
-        physical = about[plain].get("delta.columnMapping.physicalName", plain)
+        columns = {field["name"]: field["metadata"] for field in json.loads(schema_string)["fields"]}
+        name_in_schema = column.strip("`")
+        physical = columns[name_in_schema].get("delta.columnMapping.physicalName", name_in_schema)
         files = [(action["partitionValues"].get(physical), action) for _, action in actions(answer)]
         for value in {value for value, _ in files}:
-            more = (
+            partition_rights = (
                 rights(f"{column} IS NULL") if value is None else rights(f"{column} = current_recipient('v')", v=value)
             )
-            for hidden in ([], [plain.lower()]):
-                asked = local(root, every, Rights(more.filters, more.properties, frozenset(hidden)))
-                found = lines(asked.query(version=version))
-                own = [action for mine, action in files if mine == value]
-                got = actions(found)
-                assert {one["path"].partition("?")[0] for _, one in got} == {
-                    one["path"].partition("?")[0] for one in own
+            for hidden in ([], [name_in_schema.lower()]):
+                client = local_client(
+                    root, capabilities, Rights(partition_rights.filters, partition_rights.properties, frozenset(hidden))
+                )
+                answer_lines = lines(client.query(version=version))
+                expected = [action for partition, action in files if partition == value]
+                actual = actions(answer_lines)
+                assert {action["path"].partition("?")[0] for _, action in actual} == {
+                    action["path"].partition("?")[0] for action in expected
                 }
-                assert found[1]["metaData"]["numFiles"] == len(own)
-                assert found[1]["metaData"]["size"] == sum(one["size"] for one in own)
-                for _, one in got:
-                    assert (physical in one["partitionValues"]) == (not hidden)
-                    assert one.get("deletionVector", {"storageType": "i"})["storageType"] == "i"
-                marked = [one["deletionVector"]["cardinality"] for one in own if "deletionVector" in one]
+                assert answer_lines[1]["metaData"]["numFiles"] == len(expected)
+                assert answer_lines[1]["metaData"]["size"] == sum(action["size"] for action in expected)
+                for _, action in actual:
+                    assert (physical in action["partitionValues"]) == (not hidden)
+                    assert action.get("deletionVector", {"storageType": "i"})["storageType"] == "i"
+                marked = [action["deletionVector"]["cardinality"] for action in expected if "deletionVector" in action]
                 assert sorted(marked) == sorted(
-                    one["deletionVector"]["cardinality"] for _, one in got if "deletionVector" in one
+                    action["deletionVector"]["cardinality"] for _, action in actual if "deletionVector" in action
                 )
 
 
-class Counting(FolderStore):
-    """Counts the vectors that are read."""
+class CountingStore(FolderStore):
+    """Folder store that counts the vectors that are read."""
 
     ranges = 0
 
@@ -334,47 +335,47 @@ class Counting(FolderStore):
 
 
 def with_vectors(root: Path, *sizes: int) -> list[bytes]:
-    """Write a table of one file for each vector, all of which lie in one file; return the vectors."""
+    """Write a table with a file for each vector, and one file with all vectors; return the vectors."""
     name, content, adds = uuid.UUID(int=7), b"\x01", []
     data = [bytes([at]) * size for at, size in enumerate(sizes, 1)]
-    for at, one in enumerate(data):
-        told = {
+    for at, vector_bytes in enumerate(data):
+        descriptor = {
             "storageType": "u",
             "pathOrInlineDv": encode_z85(name.bytes),
             "offset": len(content),
-            "sizeInBytes": len(one),
+            "sizeInBytes": len(vector_bytes),
             "cardinality": 1,
         }
-        content += struct.pack(">I", len(one)) + one + struct.pack(">I", zlib.crc32(one))
-        adds.append(add(f"f{at}", 5, vector=told))
+        content += struct.pack(">I", len(vector_bytes)) + vector_bytes + struct.pack(">I", zlib.crc32(vector_bytes))
+        adds.append(add(f"f{at}", 5, vector=descriptor))
     log = HandmadeLog(root)
     log.commit(protocol(3, 7, "deletionVectors"), metadata(), *adds)
     (root / f"deletion_vector_{name}.bin").write_bytes(content)
     return data
 
 
-def vectors_of(found: list[dict[str, Any]]) -> dict[str, str]:
-    told = {}
-    for _, action in actions(found):
+def vectors_of(answer_lines: list[dict[str, Any]]) -> dict[str, str]:
+    vectors = {}
+    for _, action in actions(answer_lines):
         assert action["deletionVector"]["storageType"] == "i"
-        told[action["path"].partition("?")[0].rpartition("/")[2]] = action["deletionVector"]["pathOrInlineDv"]
-    return told
+        vectors[action["path"].partition("?")[0].rpartition("/")[2]] = action["deletionVector"]["pathOrInlineDv"]
+    return vectors
 
 
-def test_large_vectors_come_in_pieces_and_of_a_page_only_its_own_are_read(tmp_path: Path) -> None:
+def test_large_vectors_are_split_and_a_page_reads_only_its_own(tmp_path: Path) -> None:
     data = with_vectors(
         tmp_path,
         *[3 * inline_deletion_vectors.AT_ONCE_BYTES // 8, 40] * 3,
         inline_deletion_vectors.AT_ONCE_BYTES + 4,
         8,
     )
-    store = Counting(tmp_path)
-    asked = local(tmp_path, DELTA, rights("p = 'a'"), store)
-    expected = {f"f{at}": encode_z85(one) for at, one in enumerate(data)}
-    # The second time from lines that were kept.
+    store = CountingStore(tmp_path)
+    client = local_client(tmp_path, DELTA, rights("p = 'a'"), store)
+    expected = {f"f{at}": encode_z85(vector) for at, vector in enumerate(data)}
+    # The second time from cached lines.
     for _ in range(2):
-        assert vectors_of(lines(asked.query())) == expected
+        assert vectors_of(lines(client.query())) == expected
     before = store.ranges
-    (line,) = vectors_of(lines(asked.query(maxFiles=1)))
+    (line,) = vectors_of(lines(client.query(maxFiles=1)))
     assert line == "f0"
     assert store.ranges - before <= 1

@@ -1,4 +1,4 @@
-"""What is recorded of a submitted query asks for the same when it is read again, whatever the client wrote."""
+"""The recorded body of a submitted query is equivalent to the request."""
 
 import json
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 LONG = st.integers(0, 2**63 - 1)
-MOMENT = st.fixed_dictionaries({}, optional={"version": LONG}) | st.fixed_dictionaries({"timestamp": TEXT})
+TIME_TRAVEL = st.fixed_dictionaries({}, optional={"version": LONG}) | st.fixed_dictionaries({"timestamp": TEXT})
 RANGE = st.fixed_dictionaries(
     {"startingVersion": LONG}, optional={"endingVersion": LONG, "includeHistoricalProtocol": st.booleans()}
 )
@@ -26,8 +26,8 @@ HINTS = st.fixed_dictionaries(
 )
 
 
-@given(st.builds(dict[str, object].__or__, HINTS, MOMENT | RANGE | LATEST))
-def test_the_recorded_body_asks_for_the_same(body: dict[str, object]) -> None:
+@given(st.builds(dict[str, object].__or__, HINTS, TIME_TRAVEL | RANGE | LATEST))
+def test_recorded_body_is_equivalent(body: dict[str, object]) -> None:
     request = QueryRequest.parse(json.dumps(body).encode(), async_query=True)
     recorded = json.dumps(body_of(request))
     assert recorded.isascii()

@@ -1,6 +1,6 @@
-"""A row-filtered feed, row by row: from the rows that are seen of a version to those of the next, and no further.
+"""A filtered change feed leads from the visible rows of a version to those of the next.
 
-Files are written by hand into a log, and which rows each holds is remembered beside it.
+The tests write files into a log, and remember which rows each file has.
 """
 
 import json
@@ -33,27 +33,27 @@ METRICS = {"deltalake": "num_target_rows_updated", "spark": "numTargetRowsUpdate
 formats = pytest.mark.parametrize("capabilities", [None, DELTA], ids=["parquet", "delta"])
 
 Row = tuple[int, int]
-"""What it is called, and its value; its partition is the file's."""
+"""Name and value; the file has the partition."""
 Change = tuple[str, Row]
 
 
-class Told:
-    """A table whose rows are in one file for each partition, as whoever wrote it remembers them."""
+class TrackedTable:
+    """Table with one file for each partition, which remembers the rows of each version."""
 
     def __init__(self, root: Path) -> None:
         self.log = HandmadeLog(root)
         self.log.commit(protocol(1, 4), metadata(CDF))
         self.rows: dict[int, tuple[str | None, int]] = {}
         self.files: dict[str | None, str] = {}
-        self.held: dict[str, list[Change]] = {}
+        self.rows_of_files: dict[str, list[Change]] = {}
         self.states: list[dict[str | None, Counter[Row]]] = [self.state()]
         self.recorded: list[dict[str | None, list[Change]]] = [{}]
 
     def state(self) -> dict[str | None, Counter[Row]]:
-        found: dict[str | None, Counter[Row]] = {p: Counter() for p in PARTITIONS}
+        rows_by_partition: dict[str | None, Counter[Row]] = {p: Counter() for p in PARTITIONS}
         for name, (p, value) in self.rows.items():
-            found[p][name, value] += 1
-        return found
+            rows_by_partition[p][name, value] += 1
+        return rows_by_partition
 
     def commit(self, after: dict[int, tuple[str | None, int]], info: Action) -> None:
         before, version = self.rows, len(self.log.commits)
@@ -71,39 +71,39 @@ class Told:
         actions: list[Action] = [{"commitInfo": info}]
         for number, (p, rows) in enumerate(changes.items()):
             if p in self.files:
-                gone = self.files.pop(p)
-                actions.append(remove(gone, partitionValues={"p": p}, size=1, extendedFileMetadata=True))
-            own = list(self.state()[p])
-            if own:
-                self.files[p] = name_ = f"v{version}-{number}"
-                self.held[name_] = [("row", row) for row in own]
-                actions.append(add(name_, p=p))
-            name_ = f"c{version}-{number}"
-            self.held[name_] = rows
-            actions.append({"cdc": {"path": name_, "partitionValues": {"p": p}, "size": 1, "dataChange": False}})
+                old_file = self.files.pop(p)
+                actions.append(remove(old_file, partitionValues={"p": p}, size=1, extendedFileMetadata=True))
+            remaining = list(self.state()[p])
+            if remaining:
+                self.files[p] = file_name = f"v{version}-{number}"
+                self.rows_of_files[file_name] = [("row", row) for row in remaining]
+                actions.append(add(file_name, p=p))
+            file_name = f"c{version}-{number}"
+            self.rows_of_files[file_name] = rows
+            actions.append({"cdc": {"path": file_name, "partitionValues": {"p": p}, "size": 1, "dataChange": False}})
         self.log.commit(*actions)
         self.states.append(self.state())
         self.recorded.append(changes)
 
     def feed(self, feed: Feed, version: int) -> list[Change]:
-        return list(changes_in(self.held, lines(feed.answer(version, version))))
+        return list(changes_in(self.rows_of_files, lines(feed.answer(version, version))))
 
 
-def changes_in(held: dict[str, list[Change]], found: list[dict[str, Any]]) -> Iterator[Change]:
-    """Yield kind and row of everything that a feed tells."""
-    for line in found:
+def changes_in(rows_of_files: dict[str, list[Change]], answer_lines: list[dict[str, Any]]) -> Iterator[Change]:
+    """Yield kind and row of each change in a feed."""
+    for line in answer_lines:
         for kind in line.keys() & {"add", "remove", "cdf", "file"}:
-            ((spelled, action),) = line[kind].get("deltaSingleAction", {kind: line[kind]}).items()
+            ((action_name, action),) = line[kind].get("deltaSingleAction", {kind: line[kind]}).items()
             name = (action.get("path") or action["url"]).partition("?")[0].rpartition("/")[2]
-            for told, row in held[name]:
-                yield {"add": "insert", "remove": "delete"}.get(spelled, told), row
+            for change_kind, row in rows_of_files[name]:
+                yield {"add": "insert", "remove": "delete"}.get(action_name, change_kind), row
 
 
 def rights_by(text: str) -> Rights:
     return Rights((parse(text),))
 
 
-def check(table: Told, feed: Feed, shown: set[str | None], *, exact: Sequence[bool]) -> None:
+def check(table: TrackedTable, feed: Feed, shown: set[str | None], *, exact: Sequence[bool]) -> None:
     for version in range(1, len(table.states)):
         before, after = (
             sum((state[p] for p in shown), Counter[Row]()) for state in table.states[version - 1 : version + 1]
@@ -115,10 +115,11 @@ def check(table: Told, feed: Feed, shown: set[str | None], *, exact: Sequence[bo
         assert before - lost + gained == after
         kinds = Counter(kind for kind, _ in changes)
         assert kinds["update_preimage"] == kinds["update_postimage"]
-        names = {kind: {row[0] for told, row in changes if told == kind} for kind in LOST | GAINED}
+        names = {kind: {row[0] for change_kind, row in changes if change_kind == kind} for kind in LOST | GAINED}
         assert names["update_preimage"] == names["update_postimage"]
         if exact[version - 1]:
-            recorded = [one for p, some in table.recorded[version].items() if p in shown for one in some]
+            by_partition = table.recorded[version].items()
+            recorded = [change for p, group in by_partition if p in shown for change in group]
             assert Counter(changes) == Counter(recorded)
 
 
@@ -131,14 +132,14 @@ edits = st.lists(
 )
 
 
-def edited(rows: dict[int, tuple[str | None, int]], told: list[Any], next_: int, allowed: set[str]) -> Any:
+def apply_edits(rows: dict[int, tuple[str | None, int]], steps: list[Any], next_: int, allowed: set[str]) -> Any:
     after = dict(rows)
-    for number, (kind, at, p) in enumerate(told):
+    for number, (kind, at, p) in enumerate(steps):
         if kind not in allowed:
             continue
         if kind == "insert":
             after[next_ + number] = (p, 0)
-        elif (known := sorted(rows))[at % len(rows) :] and (name := known[at % len(rows)]) in after:
+        elif (row_names := sorted(rows))[at % len(rows) :] and (name := row_names[at % len(rows)]) in after:
             old = after.pop(name)
             if kind == "correct":
                 after[name] = (old[0], old[1] + 1)
@@ -159,10 +160,10 @@ def edited(rows: dict[int, tuple[str | None, int]], told: list[Any], next_: int,
     delta=st.booleans(),
     is_view=st.booleans(),
 )
-def test_whatever_a_commit_does_the_feed_leads_to_the_rows_that_are_seen(
+def test_feed_leads_to_the_visible_rows_after_any_commit(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], which: str, writer: str, *, delta: bool, is_view: bool
 ) -> None:
-    table = Told(tmp_path_factory.mktemp("story"))
+    table = TrackedTable(tmp_path_factory.mktemp("story"))
     table.commit({number: (PARTITIONS[number % 4], 0) for number in range(8)}, {"operation": "WRITE"})
     exact = [True]
     allowed = {
@@ -173,15 +174,15 @@ def test_whatever_a_commit_does_the_feed_leads_to_the_rows_that_are_seen(
         "WRITE": {"insert", "delete"},
         "refresh": {"insert", "delete", "correct"},
     }
-    for number, (kind, told) in enumerate(steps):
-        after = edited(table.rows, told, 100 * (number + 1), allowed[kind]) if table.rows else {}
+    for number, (kind, row_edits) in enumerate(steps):
+        after = apply_edits(table.rows, row_edits, 100 * (number + 1), allowed[kind]) if table.rows else {}
         updated = sum(after[name] != table.rows[name] for name in after.keys() & table.rows.keys())
         info: Action = {"operation": "MERGE" if kind in {"upsert", "refresh"} else kind}
         if info["operation"] == "MERGE":
             info["operationMetrics"] = {METRICS[writer]: str(updated) if writer == "spark" else updated}
         if kind == "refresh":
             info["userMetadata"] = REFRESH
-        # By a mark alone, on a table that is no view, nobody says that no row has moved.
+        # Only in views does the mark of a refresh show that no row has moved.
         exact.append(kind == "refresh" if is_view else kind in {"DELETE", "MERGE"})
         table.commit(after, info)
     feed = Feed(table.log.root, DELTA if delta else None, rights=rights_by(which), is_view=is_view)
@@ -189,9 +190,9 @@ def test_whatever_a_commit_does_the_feed_leads_to_the_rows_that_are_seen(
 
 
 @formats
-def test_two_rows_that_change_places_are_no_update(tmp_path: Path, capabilities: str | None) -> None:
-    """Neither numbers of rows nor the kinds in the cdc files tell it from two rows that stay."""
-    table = Told(tmp_path)
+def test_two_rows_that_swap_partitions_are_no_update(tmp_path: Path, capabilities: str | None) -> None:
+    """Neither row counts nor the kinds in cdc files distinguish this from an update of two rows."""
+    table = TrackedTable(tmp_path)
     table.commit({1: ("a", 1), 2: ("b", 2), 3: ("a", 3)}, {"operation": "WRITE"})
     table.commit({1: ("b", 1), 2: ("a", 2), 3: ("a", 3)}, {"operation": "UPDATE", "userMetadata": REFRESH})
     changes = table.feed(Feed(tmp_path, capabilities, rights=rights_by("p = 'a'")), 2)
@@ -201,10 +202,8 @@ def test_two_rows_that_change_places_are_no_update(tmp_path: Path, capabilities:
 
 @formats
 @pytest.mark.parametrize("operation", ["WRITE", "STREAMING UPDATE", "delete", "", None, 7])
-def test_an_operation_that_may_be_anything_is_told_by_its_files(
-    tmp_path: Path, capabilities: str | None, operation: Any
-) -> None:
-    table = Told(tmp_path)
+def test_unknown_operation_is_shown_by_its_files(tmp_path: Path, capabilities: str | None, operation: Any) -> None:
+    table = TrackedTable(tmp_path)
     table.commit({1: ("a", 1), 2: ("b", 2)}, {"operation": "WRITE"})
     table.commit({1: ("b", 1), 2: ("a", 2)}, {"operation": operation})
     check(table, Feed(tmp_path, capabilities, rights=rights_by("p = 'a'")), {"a"}, exact=[True, False])
@@ -212,10 +211,10 @@ def test_an_operation_that_may_be_anything_is_told_by_its_files(
 
 @formats
 @pytest.mark.parametrize("mark", ["", '"view"', "[]", "{", "{}", None, 7, {"run": "view"}])
-def test_a_commit_of_a_views_table_that_no_refresh_wrote_is_told_by_its_files(
+def test_commit_to_a_view_without_refresh_is_shown_by_its_files(
     tmp_path: Path, capabilities: str | None, mark: Any
 ) -> None:
-    table = Told(tmp_path)
+    table = TrackedTable(tmp_path)
     table.commit({1: ("a", 1), 2: ("b", 2)}, {"operation": "WRITE"})
     table.commit({1: ("b", 1), 2: ("a", 2)}, {"operation": "MERGE", "userMetadata": mark})
     check(table, Feed(tmp_path, capabilities, rights=rights_by("p = 'a'"), is_view=True), {"a"}, exact=[True, False])
@@ -223,7 +222,7 @@ def test_a_commit_of_a_views_table_that_no_refresh_wrote_is_told_by_its_files(
 
 @formats
 @pytest.mark.parametrize("values", [{}, None])
-def test_a_cdc_file_that_names_no_partition_is_nobodys(
+def test_cdc_file_without_partition_is_not_shown(
     tmp_path: Path, capabilities: str | None, values: dict[str, str] | None
 ) -> None:
     log = HandmadeLog(tmp_path)
@@ -237,8 +236,8 @@ def test_a_cdc_file_that_names_no_partition_is_nobodys(
 
 
 @formats
-def test_under_other_metadata_partitions_may_be_others(tmp_path: Path, capabilities: str | None) -> None:
-    table = Told(tmp_path)
+def test_commit_with_new_metadata_is_shown_by_its_files(tmp_path: Path, capabilities: str | None) -> None:
+    table = TrackedTable(tmp_path)
     table.commit({1: ("a", 1), 2: ("b", 2)}, {"operation": "WRITE"})
     table.commit({}, {"operation": "DELETE"})
     first, last = table.log.commits[2][0], table.log.commits[2][1:]

@@ -1,4 +1,4 @@
-"""An AWS that gives one answer to everything, for what its clients make of it."""
+"""Server that returns one answer to every request, to test clients of AWS."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,18 @@ from http.server import BaseHTTPRequestHandler
 
 from served import served
 
-HALVES = (b"", b'{"ARN":"arn:aws:secretsmanager","SecretStr', b"<html><body>Please sign in</body></html>", b"<Assume")
-"""Answers with status 200 that are none."""
+INCOMPLETE_ANSWERS = (
+    b"",
+    b'{"ARN":"arn:aws:secretsmanager","SecretStr',
+    b"<html><body>Please sign in</body></html>",
+    b"<Assume",
+)
+"""Invalid answers with status 200."""
 
 
 @contextmanager
 def answering(body: bytes, status: int = 200) -> Iterator[str]:
-    """Give the endpoint of a server that answers every request so."""
+    """Yield the endpoint of a server that answers every request with this body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -22,5 +27,5 @@ def answering(body: bytes, status: int = 200) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-    with served(Handler) as where:
-        yield where
+    with served(Handler) as endpoint:
+        yield endpoint

@@ -1,4 +1,4 @@
-"""Fixtures for the storage tests: two real object stores by different hands, MiniStack and SeaweedFS."""
+"""Fixtures for the storage tests: two real object stores, MiniStack and SeaweedFS."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ import boto3
 import pytest
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
-from storage.stores import Store, document, made
+from storage.stores import Store, create_store, document
 
 SEAWEED_PORTS = (
     *("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"),
@@ -26,12 +26,12 @@ SEAWEED_PORTS = (
 def ministack(embedded_aws: EmbeddedAws) -> Store:
     """Return the embedded AWS as an object store."""
     environment = embedded_aws.environment
-    return made(embedded_aws.endpoint, environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+    return create_store(embedded_aws.endpoint, environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
 
 
 @pytest.fixture(scope="session")
 def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Return one running SeaweedFS on loopback, with its own keys."""
+    """Start SeaweedFS on loopback, with its own keys."""
     folder = tmp_path_factory.mktemp("seaweedfs")
     keys = ("seaweedadmin", "seaweed-administrators-secret")
     identity = {
@@ -70,7 +70,7 @@ def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     try:
         yield _ready(process, port, keys, folder / "log")
     finally:
-        # Its data is thrown away, and an orderly stop takes 20 s.
+        # Killed, because its data is temporary and an orderly stop takes 20 s.
         process.kill()
         process.wait()
 
@@ -82,8 +82,8 @@ def _ready(process: "subprocess.Popen[bytes]", port: int, keys: tuple[str, str],
         try:
             connection.request("GET", "/healthz")
             if connection.getresponse().status < 500:
-                # A volume must have joined before the first object is accepted.
-                store = made(f"http://127.0.0.1:{port}", *keys)
+                # The store accepts objects only after a volume has joined.
+                store = create_store(f"http://127.0.0.1:{port}", *keys)
                 store.put("ready", b"")
                 return store
         except (OSError, http.client.HTTPException):
@@ -96,22 +96,22 @@ def _ready(process: "subprocess.Popen[bytes]", port: int, keys: tuple[str, str],
 @pytest.fixture(params=["ministack", "seaweedfs"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Return each store in turn."""
-    found: Store = request.getfixturevalue(request.param)
-    return found
+    object_store: Store = request.getfixturevalue(request.param)
+    return object_store
 
 
 @pytest.fixture
 def role(aws_session: boto3.Session, ministack: Store) -> Iterator[str]:
-    """Return a role of its own that reads the tests' bucket."""
+    """Create a role that reads the tests' bucket."""
     iam = aws_session.client("iam", endpoint_url=ministack.storage.endpoint)
     name = f"reader-{uuid4().hex[:8]}"
     trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     bucket = f"arn:aws:s3:::{ministack.bucket}"
     read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket}/*"}
     listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
-    made_role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
+    created_role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
     iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=document(read, listing))
-    yield made_role["Role"]["Arn"]
+    yield created_role["Role"]["Arn"]
     for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
         iam.delete_role_policy(RoleName=name, PolicyName=policy)
     iam.delete_role(RoleName=name)
@@ -119,7 +119,7 @@ def role(aws_session: boto3.Session, ministack: Store) -> Iterator[str]:
 
 @pytest.fixture
 def live(ministack: Store, role: str, monkeypatch: pytest.MonkeyPatch) -> SigningSessions:
-    """Return sessions over the embedded AWS, as a function with administrator's credentials in its environment."""
+    """Return sessions of the embedded AWS, with administrator's credentials in the environment."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.credentials.access_key_id)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.credentials.secret_access_key)
     return SigningSessions(role, endpoint=ministack.storage.endpoint)

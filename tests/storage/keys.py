@@ -1,4 +1,4 @@
-"""Keys that break URL signers: a fixed list and a Hypothesis strategy."""
+"""Object keys that break URL signers: a list and a Hypothesis strategy."""
 
 from hypothesis import strategies as st
 

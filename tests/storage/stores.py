@@ -1,4 +1,4 @@
-"""A running object store, as the storage tests see it."""
+"""Object stores for the storage tests."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from deltaic.storage.endpoints import StorageConfig
 
 @dataclass(frozen=True)
 class Store:
-    """A running object store and its administrator's keys."""
+    """Running object store and its administrator's keys."""
 
     storage: StorageConfig
     credentials: Credentials
@@ -24,15 +24,15 @@ class Store:
 
     @property
     def client(self) -> Any:
-        """A boto3 client of the store."""
+        """Create a boto3 client of the store."""
         return _client(self)
 
     def put(self, key: str, body: bytes) -> None:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
 
 
-def made(endpoint: str, key_id: str, secret: str) -> Store:
-    """Make a bucket in a store that has just started."""
+def create_store(endpoint: str, key_id: str, secret: str) -> Store:
+    """Create a bucket in a new store."""
     store = Store(StorageConfig(endpoint=endpoint, path_style=True), Credentials(key_id, secret), "storage-tests")
     store.client.create_bucket(Bucket=store.bucket)
     return store

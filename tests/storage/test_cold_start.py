@@ -1,4 +1,4 @@
-"""What reading and signing must not import: each of these costs a cold start more than all the signing it will do."""
+"""Cold starts: reading and signing must not import slow modules."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ LOCATE = "import deltaic.storage.locations"
         pytest.param(LOCATE, {"boto3", "botocore", "obstore", "pyarrow", "asyncio", "ssl", "pydantic"}, id="locate"),
     ],
 )
-def test_imports(program: str, absent: set[str]) -> None:
+def test_slow_modules_are_not_imported(program: str, absent: set[str]) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", f"{program}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,

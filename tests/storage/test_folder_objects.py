@@ -1,4 +1,4 @@
-"""Objects of a folder: which refusals of a store pass, which last, and that the provider sees the code."""
+"""Objects of a folder: transient and permanent errors of a store, with its code for the provider."""
 
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -20,7 +20,7 @@ def keys() -> Credentials:
 
 
 class _Refusing(BaseHTTPRequestHandler):
-    """A store that refuses each request as the bucket says, `STATUS-CODE`; objects named `good` are there."""
+    """Store that answers each request with the error in the bucket's name, except for objects named `good`."""
 
     def do_GET(self) -> None:
         _, bucket, *names = urlsplit(self.path).path.split("/")
@@ -39,8 +39,8 @@ class _Refusing(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def storage() -> Iterator[StorageConfig]:
-    with served(_Refusing) as where:
-        yield StorageConfig(endpoint=where, path_style=True)
+    with served(_Refusing) as endpoint:
+        yield StorageConfig(endpoint=endpoint, path_style=True)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def storage() -> Iterator[StorageConfig]:
         ("500-InternalError", Unavailable),
     ],
 )
-def test_a_refused_listing_is_tried_again_only_where_that_may_help(
+def test_refused_listing_is_transient_or_permanent_by_its_code(
     storage: StorageConfig, refusal: str, raised: type[DeltaicError]
 ) -> None:
     with pytest.raises(raised) as caught:
@@ -66,10 +66,10 @@ def test_a_refused_listing_is_tried_again_only_where_that_may_help(
 
 
 @pytest.mark.parametrize("refusal", ["400-KMS.DisabledException", "400-InvalidRequest", "403-AccessDenied"])
-def test_an_object_that_a_store_refuses_keeps_no_other_from_being_found(storage: StorageConfig, refusal: str) -> None:
+def test_refused_object_does_not_hide_other_objects(storage: StorageConfig, refusal: str) -> None:
     """S3 answers 400 without a body to HEAD of an object of SSE-C."""
-    here = Location(refusal, "t")
-    found = head_objects(keys, storage, here, ["bad", "good"])
-    assert [each and each.name for each in found] == [None, "good"]
+    location = Location(refusal, "t")
+    objects = head_objects(keys, storage, location, ["bad", "good"])
+    assert [item and item.name for item in objects] == [None, "good"]
     with pytest.raises(TableUnreadable):
-        head_objects(keys, storage, here, ["bad", "worse"])
+        head_objects(keys, storage, location, ["bad", "worse"])

@@ -1,4 +1,4 @@
-"""The Delta tables of a Glue database: by whose words, where, page by page; and what a failure of Glue's means."""
+"""List the Delta tables of a Glue database, page by page, and translate errors of Glue."""
 
 from typing import Any
 
@@ -7,29 +7,29 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.glue_catalog import delta_tables
 
-PLACE = "s3://lake/x"
-SAID: list[tuple[dict[str, Any], str | None]] = [
-    ({"Parameters": {"table_type": "DELTA"}, "StorageDescriptor": {"Location": PLACE}}, PLACE),
-    ({"Parameters": {"classification": "delta"}, "StorageDescriptor": {"Location": PLACE}}, PLACE),
+LOCATION = "s3://lake/x"
+ENTRIES: list[tuple[dict[str, Any], str | None]] = [
+    ({"Parameters": {"table_type": "DELTA"}, "StorageDescriptor": {"Location": LOCATION}}, LOCATION),
+    ({"Parameters": {"classification": "delta"}, "StorageDescriptor": {"Location": LOCATION}}, LOCATION),
     (
         {
             "Parameters": {"spark.sql.sources.provider": "delta"},
             "StorageDescriptor": {
                 "Location": "s3://other/__PLACEHOLDER__",
-                "SerdeInfo": {"Parameters": {"path": PLACE}},
+                "SerdeInfo": {"Parameters": {"path": LOCATION}},
             },
         },
-        PLACE,
+        LOCATION,
     ),
     ({"Parameters": {"table_type": "DELTA"}}, ""),
-    ({"Parameters": {"table_type": "ICEBERG"}, "StorageDescriptor": {"Location": PLACE}}, None),
-    ({"Parameters": {"classification": "parquet"}, "StorageDescriptor": {"Location": PLACE}}, None),
+    ({"Parameters": {"table_type": "ICEBERG"}, "StorageDescriptor": {"Location": LOCATION}}, None),
+    ({"Parameters": {"classification": "parquet"}, "StorageDescriptor": {"Location": LOCATION}}, None),
     ({"TableType": "VIRTUAL_VIEW"}, None),
 ]
 
 
 class Glue:
-    """Gives a page for each token, or fails."""
+    """Glue client that returns a page for each token, or fails."""
 
     def __init__(self, *pages: list[dict[str, Any]], failure: Exception | None = None) -> None:
         self.pages = pages
@@ -40,20 +40,20 @@ class Glue:
         if self.failure:
             raise self.failure
         number = int(NextToken)
-        more = {"NextToken": str(number + 1)} if number + 1 < len(self.pages) else {}
-        return {"TableList": self.pages[number], **more}
+        next_page = {"NextToken": str(number + 1)} if number + 1 < len(self.pages) else {}
+        return {"TableList": self.pages[number], **next_page}
 
 
-@pytest.mark.parametrize(("told", "location"), SAID)
-def test_a_delta_table_is_known_by_the_words_of_whoever_entered_it(told: dict[str, Any], location: str | None) -> None:
-    [page] = delta_tables(Glue([{"Name": "t", **told}]), "sales")
+@pytest.mark.parametrize(("entry", "location"), ENTRIES)
+def test_delta_tables_of_all_writers_are_recognized(entry: dict[str, Any], location: str | None) -> None:
+    [page] = delta_tables(Glue([{"Name": "t", **entry}]), "sales")
     assert page == ([] if location is None else [("t", location)])
 
 
-def test_all_pages_are_read_those_without_a_delta_table_too() -> None:
-    delta = {"Parameters": {"table_type": "delta"}, "StorageDescriptor": {"Location": PLACE}}
+def test_pages_without_delta_tables_are_read() -> None:
+    delta = {"Parameters": {"table_type": "delta"}, "StorageDescriptor": {"Location": LOCATION}}
     pages = [{"Name": "a", **delta}], [{"Name": "b"}], [{"Name": "c", **delta}]
-    assert list(delta_tables(Glue(*pages), "sales")) == [[("a", PLACE)], [], [("c", PLACE)]]
+    assert list(delta_tables(Glue(*pages), "sales")) == [[("a", LOCATION)], [], [("c", LOCATION)]]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_all_pages_are_read_those_without_a_delta_table_too() -> None:
         ("InternalServiceException", Unavailable),
     ],
 )
-def test_what_passes_is_told_from_what_does_not(code: str, expected: type[DeltaicError]) -> None:
+def test_transient_errors_are_distinguished_from_permanent_errors(code: str, expected: type[DeltaicError]) -> None:
     failure = ClientError({"Error": {"Code": code, "Message": ""}}, "GetTables")
     with pytest.raises(expected):
         list(delta_tables(Glue(failure=failure), "sales"))

@@ -1,4 +1,4 @@
-"""Where a log's paths lie: decoded once, resolved as Hadoop resolves them, refused outside the table."""
+"""Paths of a log are decoded once, resolved as in Hadoop, and refused outside the table."""
 
 import re
 
@@ -25,7 +25,7 @@ TABLE = TableLocations.parse("s3://lake/warehouse/t 1", ["s3a://lake/warehouse/s
         ("s3://my.bucket/a%20b c", "my.bucket", "a%20b c"),
     ],
 )
-def test_a_location_is_read_as_typed(uri: str, bucket: str, prefix: str) -> None:
+def test_location_is_parsed(uri: str, bucket: str, prefix: str) -> None:
     location = Location.parse(uri)
     assert (location.bucket, location.prefix) == (bucket, prefix)
     assert Location.parse(location.uri) == location
@@ -47,7 +47,7 @@ def test_a_location_is_read_as_typed(uri: str, bucket: str, prefix: str) -> None
         "s3://bucket/a\nb",
     ],
 )
-def test_what_is_no_location_is_refused(uri: str) -> None:
+def test_invalid_location_is_refused(uri: str) -> None:
     with pytest.raises(InvalidParameter):
         Location.parse(uri)
 
@@ -98,7 +98,7 @@ def test_a_path_resolves(path: str, bucket: str, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "text"),
     [
         pytest.param("s3://lake/warehouse/secret/x", "outside the table", id="same-bucket-outside"),
         pytest.param("s3://lake/warehouse/t 1x/x", "outside the table", id="sibling"),
@@ -114,21 +114,21 @@ def test_a_path_resolves(path: str, bucket: str, key: str) -> None:
         pytest.param("/mnt/x", "without a bucket", id="no-scheme"),
     ],
 )
-def test_a_path_outside_is_refused_with_the_remedy(path: str, words: str) -> None:
+def test_a_path_outside_is_refused_with_the_remedy(path: str, text: str) -> None:
     for resolve in (lambda: TABLE.resolve(path), lambda: TABLE.relative(pa.array([path], pa.string()))):
-        with pytest.raises(UnsupportedOperation, match=re.escape(words)) as refusal:
+        with pytest.raises(UnsupportedOperation, match=re.escape(text)) as refusal:
             resolve()
         assert path in refusal.value.detail
-        assert not [place for place in (path, "s3://", "lake", "warehouse") if place in refusal.value.message]
+        assert not [word for word in (path, "s3://", "lake", "warehouse") if word in refusal.value.message]
 
 
 @pytest.mark.parametrize("path", ["", ".", "%FF", "s3://lake", "s3://lake/"], ids=repr)
-def test_a_path_that_names_nothing_is_unreadable(path: str) -> None:
+def test_invalid_path_is_unreadable(path: str) -> None:
     with pytest.raises((TableUnreadable, UnsupportedOperation)):
         TABLE.resolve(path)
 
 
-def one_by_one(paths: list[str]) -> list[bytes] | None:
+def resolve_each(paths: list[str]) -> list[bytes] | None:
     names = [TABLE.resolve(path) for path in paths]
     if not all(TABLE.root.holds(name) for name in names):
         return None
@@ -167,25 +167,25 @@ paths = st.builds(
 def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
     expected: list[bytes] | str | None
     try:
-        expected = one_by_one(paths)
+        expected = resolve_each(paths)
     except DeltaicError:
         expected = "refused"
     try:
-        found: list[bytes] | str | None = TABLE.relative(pa.array(paths, pa.string()))
+        actual: list[bytes] | str | None = TABLE.relative(pa.array(paths, pa.string()))
     except DeltaicError:
-        found = "refused"
+        actual = "refused"
     if expected == "refused":
-        # The batch may stop at the first path that must be resolved on its own, before it meets the refused one.
-        assert found in ("refused", None)
+        # The batch may stop at a path in an auxiliary location, before the refused path.
+        assert actual in ("refused", None)
     else:
-        assert found == expected
+        assert actual == expected
 
 
 @settings(deadline=None, max_examples=tries(300))
 @given(paths)
 def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
     try:
-        expected: list[bytes] | str | None = one_by_one([path])
+        expected: list[bytes] | str | None = resolve_each([path])
     except DeltaicError:
         with pytest.raises(DeltaicError):
             TABLE.encoded(path)
@@ -207,17 +207,17 @@ def test_uris_name_what_each_path_resolves_to(paths: list[str]) -> None:
         assert TABLE.uris(array) == expected
 
 
-def test_plain_batches_take_the_fast_way_to_the_same_bytes() -> None:
-    plain = [f"date=2021-01-0{n}/k=a=b/part-{n}~x_.parquet" for n in range(9)]
-    assert TABLE.relative(pa.array(plain, pa.string())) == one_by_one(plain)
-    assert TABLE.relative(pa.array(plain, pa.string()).slice(3, 2)) == one_by_one(plain[3:5])
+def test_simple_batches_give_the_same_bytes_faster() -> None:
+    simple_paths = [f"date=2021-01-0{n}/k=a=b/part-{n}~x_.parquet" for n in range(9)]
+    assert TABLE.relative(pa.array(simple_paths, pa.string())) == resolve_each(simple_paths)
+    assert TABLE.relative(pa.array(simple_paths, pa.string()).slice(3, 2)) == resolve_each(simple_paths[3:5])
     assert TABLE.relative(pa.array([], pa.string())) == []
 
 
-# Hadoop follows empty and dot segments, so no writer makes the other keys.
-WRITTEN = [key for key in NASTY_KEYS if not {"", ".", ".."} & set(key.split("/"))]
+# Hadoop resolves empty and dot segments, so writers never create such keys.
+VALID_KEYS = [key for key in NASTY_KEYS if not {"", ".", ".."} & set(key.split("/"))]
 
 
-@pytest.mark.parametrize("key", WRITTEN, ids=repr)
-def test_a_written_path_comes_back_to_its_key(key: str) -> None:
+@pytest.mark.parametrize("key", VALID_KEYS, ids=repr)
+def test_encoded_key_resolves_to_the_key(key: str) -> None:
     assert TABLE.resolve(encode_key(key)).key == f"warehouse/t 1/{key}"

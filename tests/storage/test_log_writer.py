@@ -1,4 +1,4 @@
-"""What is written into a log is written once, or says why not."""
+"""Objects are written into a log once, or the writer raises the reason."""
 
 import pytest
 from deltaic.errors import TableUnreadable, UnsupportedOperation
@@ -13,8 +13,8 @@ PATH = "_delta_log/00000000000000000009.checkpoint.parquet"
 @pytest.fixture(params=["ministack", "seaweedfs"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Return each of the object stores."""
-    made: Store = request.getfixturevalue(request.param)
-    return made
+    object_store: Store = request.getfixturevalue(request.param)
+    return object_store
 
 
 def writer(store: Store, root: str) -> LogWriter:
@@ -22,11 +22,11 @@ def writer(store: Store, root: str) -> LogWriter:
 
 
 def content(store: Store, key: str) -> bytes:
-    found: bytes = store.client.get_object(Bucket=store.bucket, Key=key)["Body"].read()
-    return found
+    body: bytes = store.client.get_object(Bucket=store.bucket, Key=key)["Body"].read()
+    return body
 
 
-def test_what_is_there_is_not_written_over(store: Store) -> None:
+def test_existing_object_is_not_overwritten(store: Store) -> None:
     log = writer(store, "a b%/created")
     assert log.create(PATH, b"first")
     assert not log.create(PATH, b"second")
@@ -40,15 +40,15 @@ def test_a_hint_is_replaced(store: Store) -> None:
         assert content(store, "replaced/_delta_log/_last_checkpoint") == hint
 
 
-def test_a_large_object_is_written_whole(store: Store) -> None:
-    body = bytes(range(256)) * 65_536  # 16 MiB: more than obstore would send in one request by itself
+def test_large_object_is_written_in_one_request(store: Store) -> None:
+    body = bytes(range(256)) * 65_536  # 16 MiB: by default, obstore would send several requests
     assert writer(store, "large").create(PATH, body)
     assert content(store, f"large/{PATH}") == body
 
 
-def test_whoever_may_not_write_is_told_so(ministack: Store) -> None:
-    stranger = Credentials("AKIAIOSFODNN7EXAMPLE", "a secret that is nobody's")
-    log = LogWriter(TableLocations.parse(f"s3://{ministack.bucket}/refused"), ministack.storage, lambda: stranger)
+def test_refused_write_raises_table_unreadable(ministack: Store) -> None:
+    unknown = Credentials("AKIAIOSFODNN7EXAMPLE", "an unknown secret")
+    log = LogWriter(TableLocations.parse(f"s3://{ministack.bucket}/refused"), ministack.storage, lambda: unknown)
     with pytest.raises(TableUnreadable, match="may not write to the log"):
         log.create(PATH, b"x")
 

@@ -1,4 +1,4 @@
-"""Reading a table's objects, over two stores: what the port promises, how many requests, which failure is which."""
+"""Read a table's objects from two stores: contract, number of requests, and errors."""
 
 import hashlib
 import http.server
@@ -32,7 +32,7 @@ ROOTS = {
 
 
 def noise(length: int) -> bytes:
-    """Bytes without a pattern, always the same."""
+    """Return bytes without a pattern, always the same."""
     return hashlib.shake_128(b"noise").digest(length)
 
 
@@ -42,7 +42,7 @@ def table(store: Store, root: str, auxiliary: Sequence[str] = ()) -> ObjectTable
 
 
 @pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
-def test_lists_and_reads_below_any_root(store: Store, root: str) -> None:
+def test_log_is_listed_and_read_in_any_root(store: Store, root: str) -> None:
     for version in range(3):
         store.put(f"{root}/_delta_log/{version:020}.json", f"commit {version}".encode())
     store.put(f"{root}2/_delta_log/{9:020}.json", b"a sibling")
@@ -71,7 +71,7 @@ def test_lists_one_level_in_order(store: Store) -> None:
     assert list(objects.list_log("~")) == []
 
 
-def test_an_object_of_the_same_size_and_second_is_told_apart(store: Store) -> None:
+def test_replaced_object_of_the_same_size_has_another_etag(store: Store) -> None:
     objects = table(store, "anew")
     tags = set()
     for body in (b"one", b"two"):
@@ -114,7 +114,7 @@ def test_an_absent_log_is_empty_and_an_absent_object_is_named(store: Store) -> N
         assert caught.value.args == (path,)
 
 
-def test_an_absent_bucket_is_the_providers_to_correct(store: Store) -> None:
+def test_missing_bucket_is_unreadable(store: Store) -> None:
     objects = ObjectTableStore(TableLocations.parse("s3://no-such-bucket/t"), store.storage, store.reader)
     with pytest.raises(TableUnreadable, match="bucket of this table does not exist") as caught:
         list(objects.list_log())
@@ -128,8 +128,8 @@ def test_ranges_and_tails_are_slices(store: Store) -> None:
     body = noise(3 * NEAR)
     store.put("ranges/big", body)
     objects = table(store, "ranges")
-    asked = [(0, 1), (10, 1000), (5, 20), (2 * NEAR + 5, 2 * NEAR + 10), (3 * NEAR - 4, 3 * NEAR), (7, 7)]
-    assert objects.get_ranges("big", asked) == [body[start:end] for start, end in asked]
+    ranges = [(0, 1), (10, 1000), (5, 20), (2 * NEAR + 5, 2 * NEAR + 10), (3 * NEAR - 4, 3 * NEAR), (7, 7)]
+    assert objects.get_ranges("big", ranges) == [body[start:end] for start, end in ranges]
     assert objects.get_ranges("big", []) == []
     assert objects.get_tail("big", 8) == (body[-8:], len(body))
     assert objects.get_tail("big", 10 * NEAR) == (body, len(body))
@@ -146,7 +146,7 @@ def test_an_empty_object_reads_as_empty(store: Store) -> None:
     assert objects.get_tail("_last_checkpoint", 8) == (b"", 0)
 
 
-def test_absolute_paths_reach_the_tables_own_locations(store: Store) -> None:
+def test_absolute_paths_resolve_to_the_tables_locations(store: Store) -> None:
     store.put("clone-source/a b.parquet", b"source")
     store.put("clone/own", b"own")
     objects = table(store, "clone", [f"s3://{store.bucket}/clone-source"])
@@ -180,11 +180,11 @@ def test_threads_share_a_store(store: Store) -> None:
         assert list(threads.map(lambda _: objects.get_many(names), range(16))) == [expected] * 16
 
 
-def test_a_refused_key_tells_recipients_the_remedy_and_the_provider_the_bucket(store: Store) -> None:
+def test_refused_key_has_the_remedy_and_in_detail_the_bucket(store: Store) -> None:
     wrong = Credentials("unknownkeyid", "unknown-secret")
     objects = ObjectTableStore(TableLocations.parse(f"s3://{store.bucket}/x"), store.storage, lambda: wrong)
     for read in (lambda: list(objects.list_log()), lambda: objects.get("y"), lambda: objects.get_many(["y", "z"])):
-        with pytest.raises(TableUnreadable, match="must give the server access") as caught:
+        with pytest.raises(TableUnreadable, match="ask its provider to allow it") as caught:
             read()
         assert "DataBuckets" in caught.value.detail
         assert f"s3://{store.bucket}/x/" in caught.value.detail
@@ -196,7 +196,7 @@ PAGE = "<html><body><p>Please sign in</p></body></html>"
 
 
 class _Scripted(http.server.BaseHTTPRequestHandler):
-    """A store by the letter: it lists `server.keys` in pages as S3 does, or fails as the bucket's name says."""
+    """Store that lists `server.keys` in pages as S3 does, or fails with the error in the bucket's name."""
 
     server: "Scripted"
 
@@ -223,13 +223,13 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
             return
         query = dict(parse_qsl(parts.query))
         after = query.get("continuation-token") or query.get("start-after", "")
-        found = sorted(key for key in self.server.keys if key.startswith(query["prefix"]) and key > after)
+        matches = sorted(key for key in self.server.keys if key.startswith(query["prefix"]) and key > after)
         entries = "".join(
             f"<Contents><Key>{key}</Key><Size>2</Size><LastModified>2026-02-03T04:05:06.007Z</LastModified></Contents>"
-            for key in found[:1000]
+            for key in matches[:1000]
         )
-        more = f"<NextContinuationToken>{found[999]}</NextContinuationToken>" if len(found) > 1000 else ""
-        self.answer(200, f"<ListBucketResult>{entries}{more}</ListBucketResult>")
+        next_token = f"<NextContinuationToken>{matches[999]}</NextContinuationToken>" if len(matches) > 1000 else ""
+        self.answer(200, f"<ListBucketResult>{entries}{next_token}</ListBucketResult>")
 
     def answer_range(self) -> None:
         self.send_response(206)
@@ -250,7 +250,7 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
 
 
 class Scripted(http.server.ThreadingHTTPServer):
-    """The server, with what it holds and what it was asked."""
+    """Server with its keys and the recorded requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Scripted)
@@ -258,7 +258,7 @@ class Scripted(http.server.ThreadingHTTPServer):
         self.requests: list[str] = []
 
     def objects(self, bucket: str) -> ObjectTableStore:
-        """Return a table's objects, which are not there until `keys` says so."""
+        """Return the store of a table, whose objects are in `keys`."""
         storage = StorageConfig(endpoint=f"http://127.0.0.1:{self.server_port}", path_style=True)
         return ObjectTableStore(TableLocations.parse(f"s3://{bucket}/t"), storage, lambda: Credentials("a", "b"))
 
@@ -287,20 +287,20 @@ def test_a_long_log_is_listed_in_pages(scripted: Scripted) -> None:
     assert next(objects.list_log()).modified == 1_770_091_506_007
 
 
-@pytest.mark.parametrize("left", [COMMITS[0], "_last_checkpoint"])
-def test_a_page_in_place_of_a_listing_is_no_empty_log(scripted: Scripted, left: str) -> None:
-    """Well-formed HTML reads as a listing of nothing; a log that is there says otherwise."""
+@pytest.mark.parametrize("name", [COMMITS[0], "_last_checkpoint"])
+def test_html_page_is_no_empty_listing(scripted: Scripted, name: str) -> None:
+    """Well-formed HTML is an empty listing for obstore, although the log exists."""
     objects = scripted.objects("page-listing")
     assert list(objects.list_log()) == []
-    scripted.keys = [f"_delta_log/{left}"]
-    with pytest.raises(Unavailable, match="lists nothing"):
+    scripted.keys = [f"_delta_log/{name}"]
+    with pytest.raises(Unavailable, match="returned an empty listing"):
         list(objects.list_log())
     with pytest.raises(Unavailable):
         list(scripted.objects("page-200").list_log())
 
 
-def test_a_store_that_answers_403_for_a_missing_key_has_a_log_without_a_hint(scripted: Scripted) -> None:
-    """S3 does so for callers that may list only below a prefix, or not at all."""
+def test_403_for_a_missing_hint_is_a_log_without_a_hint(scripted: Scripted) -> None:
+    """S3 does this for callers that may not list the bucket."""
     objects = scripted.objects("no-listing")
     assert list(objects.list_log()) == []
     with pytest.raises(TableUnreadable, match="the table has no Delta log"):
@@ -311,7 +311,7 @@ def test_a_store_that_answers_403_for_a_missing_key_has_a_log_without_a_hint(scr
     assert (segment.version, segment.checkpoint, len(segment.commits)) == (2, None, 3)
 
 
-def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
+def test_large_subfolder_is_skipped(scripted: Scripted) -> None:
     names = [*COMMITS[:3], "_last_checkpoint", "zz"]
     inner = [f"_sidecars/{number:05}.parquet" for number in range(9000)] + ["_staged_commits/x.json"]
     scripted.keys = [f"t/_delta_log/{name}" for name in names + inner]
@@ -339,7 +339,7 @@ def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
         pytest.param("page-400", Unavailable, id="page-of-a-proxy-400"),
     ],
 )
-def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exception]) -> None:
+def test_errors_of_the_store_are_translated(scripted: Scripted, bucket: str, raised: type[Exception]) -> None:
     objects = scripted.objects(bucket)
     for read in (lambda: objects.get("x"), lambda: objects.get_ranges("x", [(0, 4)]), lambda: objects.get_tail("x", 4)):
         with pytest.raises(raised) as caught:
@@ -354,7 +354,7 @@ def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exc
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "says"),
+    ("status", "code", "text"),
     [
         (400, "KMS.DisabledException", "KMS key"),
         (400, "KMS.KMSInvalidStateException", "KMS key"),
@@ -362,19 +362,17 @@ def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exc
         (400, "KMS.SomethingNew", "KMS key"),
         (403, "InvalidObjectState", "archived"),
         (400, "InvalidRequest", "SSE-C"),
-        (403, "AccessDenied", "must give the server access"),
-        (403, "InvalidAccessKeyId", "must give the server access"),
-        (403, "AllAccessDisabled", "must give the server access"),
-        (405, "MethodNotAllowed", "finds the reason in the server's log"),
-        (501, "NotImplemented", "finds the reason in the server's log"),
+        (403, "AccessDenied", "ask its provider to allow it"),
+        (403, "InvalidAccessKeyId", "ask its provider to allow it"),
+        (403, "AllAccessDisabled", "ask its provider to allow it"),
+        (405, "MethodNotAllowed", "the server's log for the reason"),
+        (501, "NotImplemented", "the server's log for the reason"),
     ],
 )
-def test_what_no_other_attempt_changes_is_the_providers_who_sees_the_code(
-    scripted: Scripted, status: int, code: str, says: str
-) -> None:
+def test_permanent_error_has_its_code_in_detail(scripted: Scripted, status: int, code: str, text: str) -> None:
     objects = scripted.objects(f"answer-{status}-{code}")
     for read in (lambda: objects.get("x"), lambda: objects.get_many(["x", "y"]), lambda: list(objects.list_log())):
-        with pytest.raises(TableUnreadable, match=says) as caught:
+        with pytest.raises(TableUnreadable, match=text) as caught:
             read()
         assert f"{status} {code}" in caught.value.detail
         assert code not in caught.value.message
@@ -383,14 +381,14 @@ def test_what_no_other_attempt_changes_is_the_providers_who_sees_the_code(
 @pytest.mark.parametrize(
     "key", ["redirects/x", "SlowDown/x", "PermanentRedirect", "StartTooLarge", "<Code>SlowDown</Code>", "BareRedirect"]
 )
-def test_the_name_of_an_object_says_nothing_of_its_failure(scripted: Scripted, key: str) -> None:
+def test_key_does_not_influence_the_error(scripted: Scripted, key: str) -> None:
     objects = scripted.objects("answer-503-Overloaded")
     for read in (lambda: objects.get(key), lambda: objects.get_many([key, key])):
         with pytest.raises(Unavailable):
             read()
 
 
-def test_a_failing_store_is_asked_again_but_not_for_long(scripted: Scripted) -> None:
+def test_failing_store_is_retried_briefly(scripted: Scripted) -> None:
     with pytest.raises(Unavailable):
         scripted.objects("answer-500-internal").get("x")
     assert len(scripted.requests) == 4
@@ -400,15 +398,15 @@ def test_a_failing_store_is_asked_again_but_not_for_long(scripted: Scripted) -> 
 @pytest.mark.parametrize("endpoint", ["", "https://gateway.example.com/s3", "https://store.example.com:8443"])
 @pytest.mark.parametrize("path_style", [True, False], ids=["path", "host"])
 @pytest.mark.parametrize("bucket", ["bucket", "my.bucket"])
-def test_objects_are_read_where_urls_point(region: str, endpoint: str, path_style: bool, bucket: str) -> None:
+def test_objects_are_read_from_the_host_of_urls(region: str, endpoint: str, path_style: bool, bucket: str) -> None:
     storage = StorageConfig(region=region, endpoint=endpoint, path_style=path_style)
     store = connection(bucket, storage, lambda: Credentials("a", "b"))
     url = obstore.sign(store, "GET", "t/x", timedelta(minutes=1))
     assert url.partition("?")[0] == f"{origin(storage, bucket).url}t/x"
 
 
-def test_the_environment_does_not_lead_elsewhere(ministack: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    # obstore reads these by itself; what the storage says must win.
+def test_environment_does_not_change_the_endpoint(ministack: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    # obstore reads these variables, but the storage must override them.
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
@@ -428,7 +426,7 @@ def test_the_environment_does_not_lead_elsewhere(ministack: Store, monkeypatch: 
     assert [file.name for file in objects.list_log()] == ["x"]
 
 
-def test_nobody_listening_is_unavailable() -> None:
+def test_missing_server_is_unavailable() -> None:
     storage = StorageConfig(endpoint="http://127.0.0.1:9", path_style=True)
     objects = ObjectTableStore(TableLocations.parse("s3://bucket/t"), storage, lambda: Credentials("a", "b"))
     with pytest.raises(Unavailable, match="try again"):

@@ -1,4 +1,4 @@
-"""What `deltaic.delta.store.TableStore` promises, kept by both object stores and by the folder that other tests use."""
+"""Contract of `deltaic.delta.store.TableStore`, for both object stores and for the folder store of other tests."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,21 +37,21 @@ def in_bucket(request: pytest.FixtureRequest, root: str) -> tuple[TableStore, Ca
 @pytest.fixture(params=["folder", "ministack", "seaweedfs"])
 def port(request: pytest.FixtureRequest) -> TableStore:
     """Return a table's store, filled with CONTENT."""
-    made, put = (in_folder if request.param == "folder" else in_bucket)(request, "port")
+    table_store, put = (in_folder if request.param == "folder" else in_bucket)(request, "port")
     for path, body in CONTENT.items():
         put(path, body)
-    return made
+    return table_store
 
 
 def test_the_log_is_listed_in_order_after_a_name(port: TableStore) -> None:
-    listed = list(port.list_log())
-    assert [(file.name, file.size) for file in listed] == [(name, len(LOG[name])) for name in sorted(LOG)]
-    assert all(file.modified > 1_700_000_000_000 for file in listed)
+    files = list(port.list_log())
+    assert [(file.name, file.size) for file in files] == [(name, len(LOG[name])) for name in sorted(LOG)]
+    assert all(file.modified > 1_700_000_000_000 for file in files)
     for after in ("", f"{0:020}.json", f"{1:020}.c", f"{1:020}.json", "_last_checkpoint", "zz"):
         assert [file.name for file in port.list_log(after)] == [name for name in sorted(LOG) if name > after]
 
 
-def test_objects_are_read_whole_in_parts_and_from_the_end(port: TableStore) -> None:
+def test_objects_are_read_completely_in_ranges_and_from_the_end(port: TableStore) -> None:
     path, body = "d=1/a b%.parquet", CONTENT["d=1/a b%.parquet"]
     assert port.get(path) == body
     assert port.get_many(list(CONTENT)) == list(CONTENT.values())
@@ -62,7 +62,7 @@ def test_objects_are_read_whole_in_parts_and_from_the_end(port: TableStore) -> N
     assert port.get_tail(path, 1000) == (body, 200)
 
 
-def test_what_is_missing_is_named(port: TableStore) -> None:
+def test_missing_object_is_named(port: TableStore) -> None:
     for read in (
         lambda: port.get("_delta_log/x"),
         lambda: port.get_many(["_last", "_delta_log/x"]),

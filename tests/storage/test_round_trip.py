@@ -1,4 +1,4 @@
-"""Signed URLs against two real stores: what is signed is served, what is changed or expired is refused."""
+"""Signed URLs with two real stores: valid URLs are served, changed and expired URLs are refused."""
 
 import http.client
 from datetime import UTC, datetime, timedelta
@@ -12,12 +12,12 @@ from storage.stores import Store
 
 HOUR = timedelta(hours=1)
 
-# SeaweedFS keeps objects as files: what a file cannot be called, it does not take.
+# SeaweedFS stores objects as files, so it refuses keys that cannot be file names.
 NO_FILE_NAMES = frozenset({"a/./b/../c.parquet", "../up", "trailing/", "//", "x" * 900})
 
 
 def fetch(url: str, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-    """Send the URL as it is: no client may tidy its path."""
+    """Send a request without normalizing the path of the URL."""
     parts = urlsplit(url)
     assert parts.hostname
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
@@ -35,15 +35,15 @@ def signer(store: Store, *, ttl: timedelta = HOUR, now: datetime | None = None) 
 
 @pytest.mark.parametrize("key", NASTY_KEYS, ids=ascii)
 def test_nasty_keys_are_served(ministack: Store, key: str) -> None:
-    serves(ministack, key)
+    check_served(ministack, key)
 
 
 @pytest.mark.parametrize("key", [key for key in NASTY_KEYS if key not in NO_FILE_NAMES], ids=ascii)
-def test_nasty_keys_are_served_by_another_hand(seaweedfs: Store, key: str) -> None:
-    serves(seaweedfs, key)
+def test_nasty_keys_are_served_by_seaweedfs(seaweedfs: Store, key: str) -> None:
+    check_served(seaweedfs, key)
 
 
-def serves(store: Store, key: str) -> None:
+def check_served(store: Store, key: str) -> None:
     store.put(key, b"0123456789")
     url = signer(store).url(key)
     assert fetch(url) == (200, b"0123456789")

@@ -1,4 +1,4 @@
-"""Signing in a recipient's name: one session each, renewed early, and cut off by one statement."""
+"""Sessions sign in a recipient's name, are renewed early, and can be cut off by a policy."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from deltaic.storage.sessions import SigningSessions, session_name, tag_value
 from deltaic.storage.table_urls import TableUrls
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from storage.answers import HALVES, answering
+from storage.answers import INCOMPLETE_ANSWERS, answering
 from storage.stores import Store, document
 from storage.test_round_trip import fetch
 
@@ -27,7 +27,7 @@ AWS = StorageConfig()
 
 
 class Clock:
-    """A clock that stands still until it is moved."""
+    """Clock that tests move."""
 
     def __init__(self) -> None:
         self.now = START
@@ -37,11 +37,11 @@ class Clock:
 
 
 class Sts:
-    """STS and Secrets Manager by their contract: numbered keys, an hour of life, any failure that is asked for."""
+    """STS and Secrets Manager with numbered keys that are valid for an hour, or a failure."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.fails: Exception | None = None
         self.secret = json.dumps({"accessKeyId": "static", "secretAccessKey": "keys"})
 
@@ -50,15 +50,15 @@ class Sts:
         return self
 
     def _answer(self, request: dict[str, Any]) -> int:
-        self.asked.append(request)
+        self.requests.append(request)
         if self.fails:
             raise self.fails
-        return len(self.asked)
+        return len(self.requests)
 
     def assume_role(self, **request: Any) -> dict[str, Any]:
         number = self._answer(request)
-        ends = datetime.fromtimestamp(self.clock.now + request["DurationSeconds"], UTC)
-        keys = {"AccessKeyId": f"key-{number}", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": ends}
+        expiry = datetime.fromtimestamp(self.clock.now + request["DurationSeconds"], UTC)
+        keys = {"AccessKeyId": f"key-{number}", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": expiry}
         return {"Credentials": keys}
 
     def get_secret_value(self, **request: Any) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def sessions(clock: Clock, sts: Sts) -> SigningSessions:
     return SigningSessions(ROLE, clock=clock, client=sts)
 
 
-def test_a_session_is_the_recipients(sessions: SigningSessions, sts: Sts) -> None:
+def test_session_has_the_name_of_the_recipient(sessions: SigningSessions, sts: Sts) -> None:
     sessions.credentials("alice", AWS)
-    assert sts.asked == [
+    assert sts.requests == [
         {
             "RoleArn": ROLE,
             "RoleSessionName": "alice",
@@ -101,13 +101,13 @@ def test_a_session_is_kept_per_recipient_and_role(sessions: SigningSessions) -> 
     assert sessions.credentials("alice", other) != alice
 
 
-def test_every_url_lives_at_least_45_minutes(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
+def test_urls_are_valid_for_at_least_45_minutes(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
     for minute in range(0, 240, 5):
         clock.now = START + minute * 60
-        ends = sessions.credentials("alice", AWS).expires_at_ms
-        assert ends is not None
-        assert ends / 1000 - clock.now >= 45 * 60
-    assert len(sts.asked) == 16
+        expires_at_ms = sessions.credentials("alice", AWS).expires_at_ms
+        assert expires_at_ms is not None
+        assert expires_at_ms / 1000 - clock.now >= 45 * 60
+    assert len(sts.requests) == 16
 
 
 def client_error(code: str) -> ClientError:
@@ -128,7 +128,7 @@ def client_error(code: str) -> ClientError:
     ],
 )
 @pytest.mark.parametrize("storage", [AWS, StorageConfig(secret="keys")], ids=["role", "secret"])
-def test_failures_are_named(
+def test_errors_of_aws_are_translated(
     sessions: SigningSessions, sts: Sts, storage: StorageConfig, failure: Exception, raised: type[DeltaicError]
 ) -> None:
     sts.fails = failure
@@ -137,16 +137,16 @@ def test_failures_are_named(
     assert "secret-detail" not in caught.value.message
 
 
-def test_a_session_outlives_a_short_failure_of_sts(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
-    kept = sessions.credentials("alice", AWS)
+def test_session_is_used_during_a_short_failure_of_sts(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
+    credentials = sessions.credentials("alice", AWS)
     sts.fails = client_error("InternalFailure")
     clock.now += 44 * 60
-    assert sessions.credentials("alice", AWS) is kept
+    assert sessions.credentials("alice", AWS) is credentials
     clock.now += 2 * 60
     with pytest.raises(Unavailable):
         sessions.credentials("alice", AWS)
     sts.fails = None
-    assert sessions.credentials("alice", AWS) != kept
+    assert sessions.credentials("alice", AWS) != credentials
 
 
 def test_a_revoked_trust_ends_a_session_at_its_renewal(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
@@ -157,16 +157,16 @@ def test_a_revoked_trust_ends_a_session_at_its_renewal(sessions: SigningSessions
         sessions.credentials("alice", AWS)
 
 
-def test_threads_that_ask_together_start_one_session(sessions: SigningSessions, sts: Sts) -> None:
+def test_parallel_requests_start_one_session(sessions: SigningSessions, sts: Sts) -> None:
     barrier = threading.Barrier(8)
 
-    def ask(_: int) -> Credentials:
+    def request(_: int) -> Credentials:
         barrier.wait()
         return sessions.credentials("alice", AWS)
 
     with ThreadPoolExecutor(8) as threads:
-        assert len(set(threads.map(ask, range(8)))) == 1
-    assert len(sts.asked) == 1
+        assert len(set(threads.map(request, range(8)))) == 1
+    assert len(sts.requests) == 1
 
 
 def test_many_recipients_do_not_fill_the_memory(sessions: SigningSessions, sts: Sts) -> None:
@@ -174,21 +174,21 @@ def test_many_recipients_do_not_fill_the_memory(sessions: SigningSessions, sts: 
         sessions.credentials(f"recipient-{number}", AWS)
     assert len(sessions._entries) == len(sessions._locks) == 1000
     sessions.credentials("recipient-1199", AWS)
-    assert len(sts.asked) == 1200
+    assert len(sts.requests) == 1200
 
 
-def test_static_keys_are_read_again_after_a_while(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
+def test_static_keys_are_read_again_later(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
     storage = StorageConfig(endpoint="https://store.example.com", secret="deltaic/storage/minio")
     assert sessions.credentials("alice", storage) == Credentials("static", "keys")
     assert sessions.reader(storage)() is sessions.credentials("bob", storage)
-    assert sts.asked == [{"SecretId": "deltaic/storage/minio"}]
+    assert sts.requests == [{"SecretId": "deltaic/storage/minio"}]
     sts.secret = json.dumps({"accessKeyId": "rotated", "secretAccessKey": "keys"})
     clock.now += 301
     assert sessions.credentials("alice", storage).access_key_id == "rotated"
 
 
 @pytest.mark.parametrize("secret", ["not json: hunter2", '{"accessKeyId":"hunter2"}', '"hunter2"', "[]"])
-def test_a_secret_of_another_form_is_not_shown(sessions: SigningSessions, sts: Sts, secret: str) -> None:
+def test_invalid_secret_is_not_shown(sessions: SigningSessions, sts: Sts, secret: str) -> None:
     sts.secret = secret
     with pytest.raises(TableUnreadable, match="accessKeyId") as caught:
         sessions.credentials("alice", StorageConfig(secret="x"))
@@ -196,20 +196,20 @@ def test_a_secret_of_another_form_is_not_shown(sessions: SigningSessions, sts: S
     assert caught.value.__cause__ is None
 
 
-def test_our_session_is_never_used_for_somebody_elses_store(sessions: SigningSessions, sts: Sts) -> None:
+def test_session_is_never_used_for_another_store(sessions: SigningSessions, sts: Sts) -> None:
     foreign = StorageConfig(endpoint="https://store.example.com")
-    for ask in (
+    for request in (
         lambda: sessions.credentials("alice", foreign),
         lambda: sessions.reader(foreign),
         lambda: sessions.scoped_down("alice", foreign, "{}"),
     ):
         with pytest.raises(TableUnreadable, match="no keys"):
-            ask()
-    assert sts.asked == []
+            request()
+    assert sts.requests == []
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "ours"),
+    ("endpoint", "is_aws"),
     [
         ("https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com", True),
         ("https://s3.cn-north-1.amazonaws.com.cn", True),
@@ -218,9 +218,9 @@ def test_our_session_is_never_used_for_somebody_elses_store(sessions: SigningSes
         ("http://127.0.0.1:9000", False),
     ],
 )
-def test_an_endpoint_of_aws_takes_our_session(sessions: SigningSessions, endpoint: str, ours: bool) -> None:
+def test_session_is_used_for_endpoints_of_aws(sessions: SigningSessions, endpoint: str, is_aws: bool) -> None:
     storage = StorageConfig(endpoint=endpoint)
-    if ours:
+    if is_aws:
         assert sessions.credentials("alice", storage).access_key_id == "key-1"
     else:
         with pytest.raises(TableUnreadable, match="no keys"):
@@ -233,23 +233,23 @@ def test_a_storage_keeps_its_reader(sessions: SigningSessions) -> None:
     assert sessions.reader(storage)().access_key_id == "key-1"
 
 
-def test_static_keys_cannot_be_narrowed(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
+def test_static_keys_cannot_be_scoped_down(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
     with pytest.raises(UnsupportedOperation, match="role"):
         sessions.scoped_down("alice", StorageConfig(secret="x"), "{}")
     with pytest.raises(UnsupportedOperation, match="role"):
         SigningSessions(clock=clock, client=sts).scoped_down("alice", AWS, "{}")
-    assert not sts.asked
+    assert not sts.requests
 
 
-def test_a_storage_with_keys_and_a_role_is_narrowed_by_its_role(sessions: SigningSessions, sts: Sts) -> None:
-    own = "arn:aws:iam::000000000000:role/own"
-    storage = StorageConfig(endpoint="https://store.example.com", secret="x", role_arn=own)
+def test_storage_with_keys_and_a_role_is_scoped_down_by_its_role(sessions: SigningSessions, sts: Sts) -> None:
+    storage_role = "arn:aws:iam::000000000000:role/own"
+    storage = StorageConfig(endpoint="https://store.example.com", secret="x", role_arn=storage_role)
     assert sessions.scoped_down("alice", storage, "{}").access_key_id == "key-1"
-    [asked] = sts.asked
-    assert (asked["RoleArn"], asked["Policy"]) == (own, "{}")
+    [request] = sts.requests
+    assert (request["RoleArn"], request["Policy"]) == (storage_role, "{}")
 
 
-def test_what_sts_cannot_pack_is_refused_with_the_remedy(sessions: SigningSessions, sts: Sts) -> None:
+def test_too_long_policy_is_refused_with_the_remedy(sessions: SigningSessions, sts: Sts) -> None:
     sts.fails = client_error("PackedPolicyTooLarge")
     with pytest.raises(UnsupportedOperation, match=r"too long .* pre-signed URLs"):
         sessions.scoped_down("alice", AWS, "{}")
@@ -257,7 +257,7 @@ def test_what_sts_cannot_pack_is_refused_with_the_remedy(sessions: SigningSessio
 
 @settings(deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
-def test_names_are_what_sts_takes_and_stay_distinct(first: str, second: str) -> None:
+def test_names_are_valid_for_sts_and_distinct(first: str, second: str) -> None:
     assert (session_name(first) == session_name(second)) is (first == second)
     assert (tag_value(first) == tag_value(second)) is (first == second)
     name, value = session_name(first), tag_value(first)
@@ -272,7 +272,7 @@ def urls(live: SigningSessions, store: Store, recipient: str) -> TableUrls:
     return TableUrls(locations, store.storage, credentials, ttl=timedelta(hours=1))
 
 
-def test_a_session_signs_and_one_statement_cuts_it_off(
+def test_policy_statement_cuts_off_a_session(
     aws_session: boto3.Session, live: SigningSessions, ministack: Store, role: str
 ) -> None:
     ministack.put("session-table/d=1/a b.parquet", b"data")
@@ -293,11 +293,11 @@ def test_a_session_signs_and_one_statement_cuts_it_off(
     assert fetch(bob) == (200, b"data")
 
 
-def test_a_recipients_url_ends_with_its_session(live: SigningSessions, ministack: Store) -> None:
+def test_url_expires_with_its_session(live: SigningSessions, ministack: Store) -> None:
     credentials = live.credentials("carol", ministack.storage)
-    announced = urls(live, ministack, "carol").expires_at_ms
+    expires_at_ms = urls(live, ministack, "carol").expires_at_ms
     assert credentials.expires_at_ms is not None
-    assert credentials.expires_at_ms - 2000 <= announced <= credentials.expires_at_ms
+    assert credentials.expires_at_ms - 2000 <= expires_at_ms <= credentials.expires_at_ms
 
 
 def test_a_role_that_may_not_be_assumed_is_named(live: SigningSessions, ministack: Store) -> None:
@@ -315,14 +315,14 @@ SKEWED = (
 )
 
 
-@pytest.mark.parametrize("answer", HALVES)
-def test_half_an_answer_of_aws_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+@pytest.mark.parametrize("answer", INCOMPLETE_ANSWERS)
+def test_incomplete_answer_of_aws_is_transient(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     with answering(answer) as endpoint:
         sessions = SigningSessions(ROLE, endpoint=endpoint)
         for storage in (AWS, StorageConfig(secret="keys")):
-            with pytest.raises(Unavailable, match="half an answer"):
+            with pytest.raises(Unavailable, match="incomplete answer"):
                 sessions.credentials("alice", storage)
 
 

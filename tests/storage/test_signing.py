@@ -1,4 +1,4 @@
-"""The signer's URLs are botocore's, byte for byte, and the slow obvious algorithm's."""
+"""Signed URLs are the same as those of botocore and of a simple, slow implementation."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from storage.keys import NASTY_KEYS, keys
 
 TOKEN = "IQoJb3JpZ2luX2VjEPr//" + "+/=aZ9" * 150
-PLAIN = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+STATIC = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
 SESSION = Credentials("ASIAEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", TOKEN)
 TTL = timedelta(seconds=3600)
 NOON = datetime(2026, 2, 3, 12, 0, 0, 700_000, tzinfo=UTC)
@@ -77,14 +77,14 @@ def botocore_url(credentials: Credentials, storage: StorageConfig, bucket: str, 
     return url
 
 
-def same_moment(url: str) -> datetime:
+def signing_time(url: str) -> datetime:
     stamp = parse_qs(urlsplit(url).query)["X-Amz-Date"][0]
     return datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
-def obvious_url(credentials: Credentials, storage: StorageConfig, bucket: str, key: str, now: datetime) -> str:
-    """Sign as AWS's documentation says it, one step after the other."""
-    place = origin(storage, bucket)
+def simple_url(credentials: Credentials, storage: StorageConfig, bucket: str, key: str, now: datetime) -> str:
+    """Sign step by step, as in AWS's documentation."""
+    target = origin(storage, bucket)
     stamp = now.strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{storage.region}/s3/aws4_request"
     query = {
@@ -96,35 +96,35 @@ def obvious_url(credentials: Credentials, storage: StorageConfig, bucket: str, k
     }
     if credentials.session_token:
         query["X-Amz-Security-Token"] = credentials.session_token
-    path = place.path + quote(key, safe="/-_.~")
+    path = target.path + quote(key, safe="/-_.~")
     canonical_query = "&".join(f"{name}={quote(query[name], safe='-_.~')}" for name in sorted(query))
-    canonical = "\n".join(["GET", path, canonical_query, f"host:{place.host}", "", "host", "UNSIGNED-PAYLOAD"])
+    canonical = "\n".join(["GET", path, canonical_query, f"host:{target.host}", "", "host", "UNSIGNED-PAYLOAD"])
     to_sign = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     secret = ("AWS4" + credentials.secret_access_key).encode()
     for part in scope.split("/"):
         secret = hmac.new(secret, part.encode(), "sha256").digest()
     signature = hmac.new(secret, to_sign.encode(), "sha256").hexdigest()
     sent = "&".join(f"{name}={quote(value, safe='-_.~')}" for name, value in query.items())
-    return f"{place.scheme}://{place.authority}{path}?{sent}&X-Amz-Signature={signature}"
+    return f"{target.scheme}://{target.authority}{path}?{sent}&X-Amz-Signature={signature}"
 
 
-@pytest.mark.parametrize("credentials", [PLAIN, SESSION], ids=["keys", "session"])
+@pytest.mark.parametrize("credentials", [STATIC, SESSION], ids=["keys", "session"])
 @pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
 @pytest.mark.parametrize("bucket", ["my-bucket", "my.dotted.bucket", "Old_Bucket"])
 def test_every_nasty_key_is_signed_as_botocore_signs_it(
     credentials: Credentials, storage: StorageConfig, bucket: str
 ) -> None:
-    # Of a dotted bucket botocore makes the host `my.dotted.bucket.127.0.0.1`, which nothing resolves.
-    asked = replace(storage, path_style=True) if "127.0.0.1" in storage.endpoint else storage
+    # For a dotted bucket, botocore returns the host `my.dotted.bucket.127.0.0.1`, which does not resolve.
+    botocore_storage = replace(storage, path_style=True) if "127.0.0.1" in storage.endpoint else storage
     for key in NASTY_KEYS:
-        expected = botocore_url(credentials, asked, bucket, key)
-        signer = UrlSigner(credentials, storage, Location(bucket, ""), ttl=TTL, now=same_moment(expected))
+        expected = botocore_url(credentials, botocore_storage, bucket, key)
+        signer = UrlSigner(credentials, storage, Location(bucket, ""), ttl=TTL, now=signing_time(expected))
         assert signer.url(key) == expected
 
 
 @pytest.fixture
 def dual_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the process sign for recipients of both IPv4 and IPv6."""
+    """Sign URLs for IPv4 and IPv6."""
     with monkeypatch.context() as patched:
         patched.setenv("IP_ADDRESS_TYPE", "dualstack")
         process_settings.cache_clear()
@@ -134,9 +134,9 @@ def dual_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("dual_stack")
 @pytest.mark.parametrize("storage", ["us-east-1", "eu-central-1", "path-style", "china", "folder", "public-endpoint"])
-def test_hosts_that_ipv6_reaches_are_botocores(storage: str) -> None:
+def test_dual_stack_hosts_equal_those_of_botocore(storage: str) -> None:
     expected = botocore_url(SESSION, STORAGES[storage], "my-bucket", "a b")
-    signer = UrlSigner(SESSION, STORAGES[storage], Location("my-bucket", ""), ttl=TTL, now=same_moment(expected))
+    signer = UrlSigner(SESSION, STORAGES[storage], Location("my-bucket", ""), ttl=TTL, now=signing_time(expected))
     assert signer.url("a b") == expected
     assert ("dualstack" in expected) == (not STORAGES[storage].endpoint)
     assert "dualstack" not in origin(STORAGES[storage], "my-bucket", public=False).host
@@ -149,23 +149,23 @@ def test_hosts_that_ipv6_reaches_are_botocores(storage: str) -> None:
 @settings(max_examples=tries(60), deadline=None)
 @given(keys=keys)
 def test_any_key_is_signed_as_botocore_signs_it(keys: list[str]) -> None:
-    for credentials, storage in ((PLAIN, STORAGES["eu-central-1"]), (SESSION, STORAGES["name-and-port-path-style"])):
+    for credentials, storage in ((STATIC, STORAGES["eu-central-1"]), (SESSION, STORAGES["name-and-port-path-style"])):
         for key in keys:
             expected = botocore_url(credentials, storage, "bucket", key)
-            signer = UrlSigner(credentials, storage, Location("bucket", ""), ttl=TTL, now=same_moment(expected))
+            signer = UrlSigner(credentials, storage, Location("bucket", ""), ttl=TTL, now=signing_time(expected))
             assert signer.url(key) == expected
 
 
 @settings(max_examples=tries(200), deadline=None)
 @given(keys=keys)
-def test_any_key_is_signed_as_the_obvious_algorithm_signs_it(keys: list[str]) -> None:
+def test_any_key_is_signed_as_the_simple_algorithm_signs_it(keys: list[str]) -> None:
     signer = UrlSigner(SESSION, STORAGES["folder"], Location("bucket", ""), ttl=TTL, now=NOON)
     assert [signer.url(key) for key in keys] == [
-        obvious_url(SESSION, STORAGES["folder"], "bucket", key, NOON) for key in keys
+        simple_url(SESSION, STORAGES["folder"], "bucket", key, NOON) for key in keys
     ]
 
 
-def test_every_region_that_botocore_knows_has_its_host() -> None:
+def test_hosts_of_all_regions_equal_those_of_botocore() -> None:
     partitions = _SESSION.get_data("partitions")["partitions"]
     hosts = {
         region: f"s3.{region}.{partition['outputs']['dnsSuffix']}"
@@ -178,7 +178,7 @@ def test_every_region_that_botocore_knows_has_its_host() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "warehouse/a b%/t=1"], ids=["bucket", "folder"])
-def test_lines_hold_the_same_urls(prefix: str) -> None:
+def test_lines_have_the_same_urls(prefix: str) -> None:
     signer = UrlSigner(SESSION, StorageConfig(), Location("bucket", prefix), ttl=TTL, now=NOON)
     paths = [encode_key(key).encode() for key in NASTY_KEYS]
     tails = [f'","n":{n}}}\n'.encode() for n in range(len(paths))]
@@ -186,55 +186,55 @@ def test_lines_hold_the_same_urls(prefix: str) -> None:
     assert signer.lines(b'{"url":"', paths, tails) == expected
     columns = ([tail[:1] for tail in tails], b"", [tail[1:] for tail in tails])
     assert signer.lines(b'{"url":"', paths, *columns) == expected
-    whole = UrlSigner(SESSION, StorageConfig(), Location("bucket", ""), ttl=TTL, now=NOON)
+    bucket_signer = UrlSigner(SESSION, StorageConfig(), Location("bucket", ""), ttl=TTL, now=NOON)
     key = f"{prefix}/x y.parquet" if prefix else "x y.parquet"
-    assert signer.url("x y.parquet") == whole.url(key)
+    assert signer.url("x y.parquet") == bucket_signer.url(key)
 
 
-def announced(url: str) -> int:
+def expiry_in(url: str) -> int:
     query = parse_qs(urlsplit(url).query)
-    return (int(same_moment(url).timestamp()) + int(query["X-Amz-Expires"][0])) * 1000
+    return (int(signing_time(url).timestamp()) + int(query["X-Amz-Expires"][0])) * 1000
 
 
-def at(moment: datetime, **later: int) -> int:
-    return int((moment + timedelta(**later)).timestamp() * 1000)
+def milliseconds(start: datetime, **later: int) -> int:
+    return int((start + timedelta(**later)).timestamp() * 1000)
 
 
 @pytest.mark.parametrize(
     ("ttl", "expires_at_ms", "life"),
     [
         pytest.param(timedelta(hours=1), None, 3600, id="no-known-end"),
-        pytest.param(timedelta(hours=1), at(NOON, hours=2), 3600, id="credentials-outlive"),
-        pytest.param(timedelta(hours=1), at(NOON, minutes=50), 3000, id="credentials-end-first"),
+        pytest.param(timedelta(hours=1), milliseconds(NOON, hours=2), 3600, id="credentials-outlive"),
+        pytest.param(timedelta(hours=1), milliseconds(NOON, minutes=50), 3000, id="credentials-end-first"),
         pytest.param(timedelta(days=30), None, 604_800, id="longest-life"),
         pytest.param(timedelta(minutes=1), None, 60, id="shortest-setting"),
     ],
 )
-def test_announced_expiry_is_the_urls(ttl: timedelta, expires_at_ms: int | None, life: int) -> None:
+def test_expiry_equals_that_of_the_url(ttl: timedelta, expires_at_ms: int | None, life: int) -> None:
     credentials = Credentials("AKID", "secret", "token", expires_at_ms)
     signer = UrlSigner(credentials, StorageConfig(), Location("bucket", ""), ttl=ttl, now=NOON)
     url = signer.url("key")
-    assert signer.expires_at_ms == announced(url)
-    assert signer.expires_at_ms == at(NOON.replace(microsecond=0), seconds=life)
+    assert signer.expires_at_ms == expiry_in(url)
+    assert signer.expires_at_ms == milliseconds(NOON.replace(microsecond=0), seconds=life)
     assert expires_at_ms is None or signer.expires_at_ms <= expires_at_ms
 
 
 def test_expired_credentials_sign_nothing() -> None:
-    credentials = Credentials("AKID", "secret", "token", at(NOON, seconds=-1))
+    credentials = Credentials("AKID", "secret", "token", milliseconds(NOON, seconds=-1))
     with pytest.raises(Unavailable, match="expired"):
         UrlSigner(credentials, StorageConfig(), Location("bucket", ""), ttl=TTL, now=NOON)
 
 
 def test_a_new_day_has_a_new_key() -> None:
-    sign: Callable[[datetime], str] = lambda now: UrlSigner(  # noqa: E731 -- one expression, used twice below
-        PLAIN, StorageConfig(), Location("bucket", ""), ttl=TTL, now=now
+    sign: Callable[[datetime], str] = lambda now: UrlSigner(  # noqa: E731 -- a short expression, used twice below
+        STATIC, StorageConfig(), Location("bucket", ""), ttl=TTL, now=now
     ).url("key")
     tomorrow = NOON + timedelta(days=1)
-    assert sign(tomorrow) == obvious_url(PLAIN, StorageConfig(), "bucket", "key", tomorrow)
-    assert sign(NOON) == obvious_url(PLAIN, StorageConfig(), "bucket", "key", NOON)
+    assert sign(tomorrow) == simple_url(STATIC, StorageConfig(), "bucket", "key", tomorrow)
+    assert sign(NOON) == simple_url(STATIC, StorageConfig(), "bucket", "key", NOON)
 
 
-def test_credentials_never_show() -> None:
+def test_repr_never_shows_credentials() -> None:
     assert "wJalr" not in repr(SESSION)
     assert "IQoJ" not in repr(SESSION)
 
@@ -247,14 +247,16 @@ def test_a_request_is_signed_as_botocore_signs_it(storage: StorageConfig, method
 
 
 def check_request(storage: StorageConfig, method: str, key: str) -> None:
-    own = {"x-amz-checksum-mode": "  ENABLED   or  not "}
-    place = origin(storage, "lake")
-    sent = AWSRequest(method, f"{place.scheme}://{place.host}{place.path}{encode_key(key)}", headers=own)
+    headers = {"x-amz-checksum-mode": "  ENABLED   or  not "}
+    target = origin(storage, "lake")
+    sent = AWSRequest(method, f"{target.scheme}://{target.host}{target.path}{encode_key(key)}", headers=headers)
     sent.context["client_config"] = Config(s3={"payload_signing_enabled": True})
-    known = botocore.credentials.Credentials(SESSION.access_key_id, SESSION.secret_access_key, SESSION.session_token)
-    S3SigV4Auth(known, "s3", storage.region).add_auth(sent)
+    botocore_credentials = botocore.credentials.Credentials(
+        SESSION.access_key_id, SESSION.secret_access_key, SESSION.session_token
+    )
+    S3SigV4Auth(botocore_credentials, "s3", storage.region).add_auth(sent)
     now = datetime.strptime(sent.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    signed = signed_request(SESSION, storage, ObjectName("lake", key), method, own, now)
+    signed = signed_request(SESSION, storage, ObjectName("lake", key), method, headers, now)
     assert signed.headers["authorization"] == sent.headers["Authorization"]
-    assert {name.lower() for name in sent.headers} == signed.headers.keys() | own.keys()
+    assert {name.lower() for name in sent.headers} == signed.headers.keys() | headers.keys()
     assert signed.uri == UrlSigner(SESSION, storage, Location("lake", ""), ttl=TTL).url(key).partition("?")[0]

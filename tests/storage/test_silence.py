@@ -1,4 +1,4 @@
-"""A service that takes a request and never answers costs less than the time of the function that asked it."""
+"""Requests to a service that never answers end before the timeout of the function."""
 
 import socket
 import time
@@ -9,7 +9,7 @@ import pytest
 from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, control_client
+from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, MAX_PAUSE_SECONDS, control_client
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -23,16 +23,16 @@ ROLE = "arn:aws:iam::000000000000:role/reader"
 
 
 def limits() -> tuple[float, float]:
-    """Return the shortest time of any function and that of the authorizer, as deployed without streaming."""
+    """Return the shortest timeout of the functions and that of the authorizer, without streaming."""
     functions = load_template(parameters={"ResponseStreaming": "disabled"}).functions
-    return min(each.timeout for name, each in functions.items() if name != "Authorizer"), functions[
+    return min(function.timeout for name, function in functions.items() if name != "Authorizer"), functions[
         "Authorizer"
     ].timeout
 
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The endpoint of somebody who accepts every connection and says nothing."""
+    """Yield the endpoint of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -61,16 +61,16 @@ def test_every_call_ends_in_503_before_its_function_does(silent: str, monkeypatc
         "tail": (shared, lambda: objects.get_tail("x", 4)),
     }
     with ThreadPoolExecutor(len(calls)) as threads:
-        found = dict(zip(calls, threads.map(lambda name: ended(calls[name][1]), calls), strict=True))
+        results = dict(zip(calls, threads.map(lambda name: wait_for_error(calls[name][1]), calls), strict=True))
     for name, (limit, _) in calls.items():
-        error, seconds = found[name]
+        error, seconds = results[name]
         assert isinstance(error, Unavailable), name
         assert (error.status, error.code) == (503, "TEMPORARILY_UNAVAILABLE")
         assert seconds < limit, name
 
 
-def ended(call: Callable[[], object]) -> tuple[DeltaicError, float]:
-    """Return how a call failed, and after how many seconds."""
+def wait_for_error(call: Callable[[], object]) -> tuple[DeltaicError, float]:
+    """Return the error of a call, and its duration in seconds."""
     began = time.monotonic()
     with pytest.raises(DeltaicError) as failure:
         call()
@@ -79,8 +79,8 @@ def ended(call: Callable[[], object]) -> tuple[DeltaicError, float]:
 
 @pytest.mark.parametrize("service", ["dynamodb", "sts", "secretsmanager"])
 def test_attempts_and_pauses_together_fit_into_the_function(service: str) -> None:
-    """By the clients' own figures, for one that neither connects nor answers."""
+    """Calculated from the settings of the clients, without a connection or an answer."""
     shared, authorizer = limits()
     timeouts, limit = (CATALOG, authorizer) if service == "dynamodb" else (CONTROL, shared)
-    attempts = ATTEMPTS * (timeouts.connect + timeouts.read) + (ATTEMPTS - 1) * LONGEST_PAUSE_SECONDS
+    attempts = ATTEMPTS * (timeouts.connect + timeouts.read) + (ATTEMPTS - 1) * MAX_PAUSE_SECONDS
     assert attempts < limit

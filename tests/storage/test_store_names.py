@@ -1,4 +1,4 @@
-"""Whether two endpoints are one store, however they are spelled."""
+"""Endpoints of the same store have the same name, however they are spelled."""
 
 import pytest
 from deltaic.storage.endpoints import AWS, store_name
@@ -22,7 +22,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_a_store_has_one_name(name: str) -> None:
+def test_spellings_of_a_store_have_one_name(name: str) -> None:
     assert {store_name(endpoint) for endpoint in SPELLINGS[name].split()} == {name}
 
 

@@ -1,4 +1,4 @@
-"""The URLs of one table's files, wherever its log says they are."""
+"""URLs of a table's files in all its locations."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -34,11 +34,11 @@ def urls() -> TableUrls:
     ],
 )
 def test_every_location_is_signed(urls: TableUrls, path: str, bucket: str, key: str) -> None:
-    whole = UrlSigner(KEYS, StorageConfig(), Location(bucket, ""), ttl=HOUR, now=NOW)
-    assert urls.url(path) == whole.url(key)
+    bucket_signer = UrlSigner(KEYS, StorageConfig(), Location(bucket, ""), ttl=HOUR, now=NOW)
+    assert urls.url(path) == bucket_signer.url(key)
 
 
-def test_a_batch_below_the_root_goes_through_the_signer(urls: TableUrls) -> None:
+def test_batch_in_the_root_uses_the_signer(urls: TableUrls) -> None:
     paths = ["d=1/x.parquet", "d=a%20b/y.parquet", "s3://lake/t%201/z"]
     relative = urls.relative(pa.array(paths, pa.string()))
     assert relative is not None
@@ -46,12 +46,12 @@ def test_a_batch_below_the_root_goes_through_the_signer(urls: TableUrls) -> None
     assert urls.relative(pa.array([*paths, "s3://other/clone/x"], pa.string())) is None
 
 
-def test_all_urls_of_an_answer_end_together(urls: TableUrls) -> None:
+def test_all_urls_of_an_answer_expire_together(urls: TableUrls) -> None:
     assert urls.expires_at_ms == int((NOW + HOUR).timestamp() * 1000)
     for path in ("x", "s3://other/clone/x"):
         assert "X-Amz-Date=20260203T040506Z&X-Amz-Expires=3600&" in urls.url(path)
 
 
-def test_what_lies_elsewhere_is_not_signed(urls: TableUrls) -> None:
+def test_files_outside_the_table_are_not_signed(urls: TableUrls) -> None:
     with pytest.raises(UnsupportedOperation, match="auxiliary locations"):
         urls.url("s3://lake/other-table/x")

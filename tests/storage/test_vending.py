@@ -1,4 +1,4 @@
-"""Directory access: a session policy that holds for one location, whatever its name."""
+"""Directory access: session policies for one location, with any name."""
 
 import json
 from datetime import timedelta
@@ -29,7 +29,7 @@ LOCATIONS = TableLocations.parse("s3://lake/tables/table1", ["s3://other/clone"]
         ("s3://other/clone/d=1", "s3://other/clone/d=1"),
     ],
 )
-def test_a_location_of_the_table_is_taken(requested: str, uri: str) -> None:
+def test_location_in_the_table_is_accepted(requested: str, uri: str) -> None:
     assert requested_location(LOCATIONS, requested).uri == uri
 
 
@@ -55,19 +55,19 @@ def test_the_policy_is_for_one_folder() -> None:
     assert decrypt["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
 
 
-def test_the_policy_for_files_is_for_all_folders_but_their_logs_and_lists_nothing() -> None:
+def test_files_policy_excludes_logs_and_listings() -> None:
     locations = TableLocations.parse("s3://lake/t", ["s3://other/clone", "s3://whole"])
-    read, never, decrypt = json.loads(files_policy(locations, [Location("made", "2026-W48/x")]))["Statement"]
-    below = [f"arn:aws:s3:::{one}/*" for one in ("lake/t", "other/clone", "whole", "made/2026-W48/x")]
-    assert read == {"Effect": "Allow", "Action": "s3:GetObject", "Resource": below}
-    logs = [f"arn:aws:s3:::{one}/_delta_log/*" for one in ("lake/t", "other/clone", "whole")]
-    assert never == {"Effect": "Deny", "Action": "s3:GetObject", "Resource": logs}
+    read, deny, decrypt = json.loads(files_policy(locations, [Location("made", "2026-W48/x")]))["Statement"]
+    resources = [f"arn:aws:s3:::{path}/*" for path in ("lake/t", "other/clone", "whole", "made/2026-W48/x")]
+    assert read == {"Effect": "Allow", "Action": "s3:GetObject", "Resource": resources}
+    logs = [f"arn:aws:s3:::{path}/_delta_log/*" for path in ("lake/t", "other/clone", "whole")]
+    assert deny == {"Effect": "Deny", "Action": "s3:GetObject", "Resource": logs}
     assert decrypt["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
     with pytest.raises(UnsupportedOperation, match="too long"):
         files_policy(locations, [Location("made", "x" * 1000)] * 2)
 
 
-def test_a_name_cannot_widen_the_policy() -> None:
+def test_wildcards_in_names_are_escaped() -> None:
     policy = json.loads(session_policy(Location("lake", 't*/a?b/${aws:username}/"}]}'), "aws-cn"))
     read, listing, _ = policy["Statement"]
     literal = 't${*}/a${?}b/${$}{aws:username}/"}]}/*'
@@ -90,7 +90,7 @@ def vended(live: SigningSessions, ministack: Store) -> TableCredentials:
     return vend(live, "alice", ministack.storage, locations)
 
 
-def test_the_session_reads_its_folder_and_nothing_else(vended: TableCredentials, ministack: Store) -> None:
+def test_session_reads_only_its_folder(vended: TableCredentials, ministack: Store) -> None:
     keys = vended.credentials
     client = boto3.client(
         "s3",
@@ -103,8 +103,8 @@ def test_the_session_reads_its_folder_and_nothing_else(vended: TableCredentials,
     )
     bucket = ministack.bucket
     assert client.get_object(Bucket=bucket, Key="vended/own/d=1/a b.parquet")["Body"].read() == b"data"
-    listed = client.list_objects_v2(Bucket=bucket, Prefix="vended/own/")
-    assert [each["Key"] for each in listed["Contents"]] == ["vended/own/d=1/a b.parquet"]
+    listing = client.list_objects_v2(Bucket=bucket, Prefix="vended/own/")
+    assert [item["Key"] for item in listing["Contents"]] == ["vended/own/d=1/a b.parquet"]
     for refused in (
         lambda: client.get_object(Bucket=bucket, Key="vended/own2/secret"),
         lambda: client.get_object(Bucket=bucket, Key="vended/secret"),
@@ -125,7 +125,7 @@ def test_a_url_signed_with_vended_keys_is_bound_to_the_folder(vended: TableCrede
     assert fetch(signer.url("own2/secret"))[0] == 403
 
 
-def test_a_whole_bucket_needs_no_condition() -> None:
+def test_complete_bucket_needs_no_condition() -> None:
     read, listing, _ = json.loads(session_policy(Location("lake", "")))["Statement"]
     assert read["Resource"] == "arn:aws:s3:::lake/*"
     assert "Condition" not in listing

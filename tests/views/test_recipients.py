@@ -249,7 +249,7 @@ def test_everyone_reads_the_sql_said_for_them(  # noqa: PLR0917 -- pytest passes
     shop.welcome("nobody", {"other": "oslo"})
     no_rows = shop.people.pop("nobody")
     reply = Table(shop.people["anna"], shop.name, "d", "mine").query()
-    assert (reply.status, "next refresh makes them" in reply.body.decode()) == (400, True)
+    assert (reply.status, "next refresh creates them" in reply.body.decode()) == (400, True)
     shop.refresh()
     shop.check()
     for number in range(STEPS):
@@ -286,4 +286,4 @@ def _killed_after_its_commit(shop: Shop) -> None:
                 ]
                 assert Counter((row["id"], row["note"]) for row in held) == now
             else:
-                reply.refused(400, "UNSUPPORTED_OPERATION", "next refresh makes them")
+                reply.refused(400, "UNSUPPORTED_OPERATION", "next refresh creates them")

@@ -1,4 +1,4 @@
-"""What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
+"""NDJSON answers: their response options, their lines, and the last line of an answer that fails midway."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
@@ -13,33 +13,33 @@ from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.context import SharedTable
 from deltaic.sharing.page_budget import PageBudget
 
-_UNEXPECTED = DeltaicError("The server failed while it was sent. Ask again.")
-_BROKEN = b"!aborted: the answer is not complete; ask again\n"
-"""A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
+_UNEXPECTED = DeltaicError("The server failed while it was sent. Send the request again.")
+_ABORTED = b"!aborted: the answer is not complete; send the request again\n"
+"""Last line that is not JSON, because the Python client accepts an answer without its last lines as complete."""
 
 
 class ResponseOptions(msgspec.Struct, frozen=True):
-    """What the headers of a request ask of its answer."""
+    """Response options that a client requests in headers."""
 
     capabilities: Capabilities
     file_id_hash: FileIdHash | None
     page_budget: PageBudget | None = None
-    """Counts the answer as it leaves; None where a page of it must not end unless it was asked for."""
+    """Counts the sent bytes; None if the server must not end pages that the client did not request."""
     statistics: bool = True
-    """Whether lines in parquet format have those of their files."""
+    """Whether lines in parquet format contain the statistics of their files."""
     user_agent: str = ""
-    """What the client says it is: a refusal tells it what it can do."""
+    """The client's User-Agent, so that a refusal can say what this client can do."""
 
     @classmethod
     def parse(
         cls, capabilities: str | None, file_ids: str | None, page_budget: PageBudget | None = None, **more: Any
     ) -> Self:
-        """Read the headers as sent, and take `more` of the options as they are; raises InvalidParameter."""
+        """Parse the headers; `more` are further options, unchanged. Raises InvalidParameter."""
         paged = page_budget if page_budget is not None and page_budget.page_bytes else None
         return cls(Capabilities.parse(capabilities), file_id_hash(file_ids), paged, **more)
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
-        """Return what a page token of this request is bound to."""
+        """Return the values that page tokens of this request are bound to."""
         return PageBinding(
             recipient=table.caller.recipient_id,
             table_id=table.entry.id,
@@ -51,35 +51,35 @@ class ResponseOptions(msgspec.Struct, frozen=True):
         )
 
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:
-        """Return how files are named: as asked for, else as the reference names them in this format."""
+        """Return the requested hash for file ids, else the one that the reference server uses in this format."""
         return self.file_id_hash or response_format
 
 
 ReadOptions = Callable[[], ResponseOptions]
-"""Reads the headers of a request, when it is their turn; raises InvalidParameter."""
+"""Parses the headers of a request, after the checks that come first; raises InvalidParameter."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Lines in chunks, and what describes them."""
+    """NDJSON lines in chunks, and the values of the response headers."""
 
     version: int
-    """What the answer says the table's version is."""
+    """Table version in the response header."""
     response_format: ResponseFormat
     options: ResponseOptions
     chunks: Iterable[bytes]
-    """Whole lines."""
+    """Parts of the answer, each with complete lines."""
     negotiated_end: bool = False
-    """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
+    """Whether the client requests an endStreamAction in a header, and the answer has one."""
     asynchronous: bool = False
-    """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
+    """Whether the response header repeats `asyncquery=true`: for a submission or its result."""
 
     def failed(self, error: Exception) -> bytes:
-        """Return the last line if `chunks` raises: no reader can take what came before it for the whole.
+        """Return the last line after `chunks` raises, so that no client accepts the answer as complete.
 
-        Spark tries again for a status of 5xx only, so a permanent cause keeps its own status.
+        Spark retries only after a 5xx status, so a permanent error keeps its own status.
         """
         if not self.negotiated_end:
-            return _BROKEN
+            return _ABORTED
         cause = error if isinstance(error, DeltaicError) else _UNEXPECTED
         message = f"The answer is not complete. {cause.message}"
         return lines.end_stream_action(

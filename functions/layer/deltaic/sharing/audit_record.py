@@ -1,6 +1,6 @@
-"""The audit record of a request: what the access log says of it, whatever becomes of it, and never a reader's value.
+"""Audit record of a request: its facts for the access log, whether it succeeds or fails.
 
-Names, numbers and redacted predicates enter; tokens, URLs, credentials and the text of hints do not.
+It contains names, numbers and redacted predicates; never tokens, URLs, credentials or the text of hints.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,31 +10,31 @@ import msgspec
 
 
 class ResponseMetrics(msgspec.Struct):
-    """Counts of what an answer's lines sign, made with them.
+    """Counts of the signed lines of an answer, updated as lines are created.
 
-    Of an answer that was broken off it counts what was made, of which some lines may not have been taken.
+    If the answer fails midway, the counts include lines that the client may not have received.
     """
 
     files: int | None = None
-    """Lines of files, removed ones and change data among them; None where no files are counted, or not yet."""
+    """File lines, including removed files and change data; None before files are counted."""
     bytes: int = 0
-    """Sizes of those files, as the log tells them."""
+    """Total size of those files according to the log."""
     deletion_vectors: int = 0
-    """Files of deletion vectors that were signed beside them."""
+    """Signed deletion vector files, in addition to `files`."""
     change_files: int = 0
-    """Those of the files that hold change data."""
+    """How many of `files` contain change data."""
     removed_files: int = 0
-    """Those of the files that a commit took away."""
+    """How many of `files` a commit removed."""
     other_lines: int = 0
-    """Lines that name no file: protocol, metadata, the end."""
+    """Lines without a file: protocol, metadata, end of stream."""
 
     def add(self, files: int, size: int) -> None:
-        """Count files and their size."""
+        """Add files and their total size."""
         self.files = (self.files or 0) + files
         self.bytes += size
 
     def facts(self) -> dict[str, object]:
-        """Return what the log says of it."""
+        """Return the counts by their names in the access log."""
         if self.files is None:
             return {"lines": self.other_lines} if self.other_lines else {}
         return {
@@ -48,7 +48,7 @@ class ResponseMetrics(msgspec.Struct):
 
 
 def _stamp(seconds: float) -> str:
-    """Return a time (seconds since the epoch) as signatures have it (`X-Amz-Date`), by which S3's log is joined."""
+    """Return a time (seconds since the epoch) as in `X-Amz-Date`, to join with S3's access log."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%SZ}"
 
 
@@ -60,25 +60,25 @@ class AuditRecord(msgspec.Struct):
     _at_end: list[Callable[[ResponseMetrics], None]] = msgspec.field(default_factory=list)
 
     def add(self, **facts: object) -> None:
-        """Remember facts by the names that the log gives them; what is None says nothing."""
+        """Add facts by their names in the access log; skip values that are None."""
         self._facts.update((name, value) for name, value in facts.items() if value is not None)
 
-    def signed(self, session: str | None, at: float, until: float | None = None) -> None:
-        """Remember in which session something was signed, when, and until when it holds, in seconds since the epoch.
+    def add_signing(self, session: str | None, at: float, until: float | None = None) -> None:
+        """Add the session, time and expiry of a signature; times are seconds since the epoch.
 
-        By these the lines of S3's access log are led back to this request (decision 60).
+        These facts link the lines of S3's access log to this request (decision 60).
         """
         self.add(session=session, signedAt=_stamp(at), signedUntil=None if until is None else _stamp(until))
 
-    def at_end(self, told: Callable[[ResponseMetrics], None]) -> None:
-        """Have the counts told when the answer has ended, however it did; `told` must not raise."""
-        self._at_end.append(told)
+    def at_end(self, callback: Callable[[ResponseMetrics], None]) -> None:
+        """Call `callback`, which must not raise, with the counts when the answer ends or fails."""
+        self._at_end.append(callback)
 
     def end(self) -> None:
-        """Tell the counts to whoever wants them."""
+        """Call the callbacks of `at_end`, each once."""
         while self._at_end:
             self._at_end.pop()(self.metrics)
 
     def facts(self) -> Mapping[str, object]:
-        """Return all of it."""
+        """Return all facts and counts."""
         return self._facts | self.metrics.facts()

@@ -1,4 +1,4 @@
-"""Who asks and what for: the recipient behind a request and the table that it names."""
+"""Recipient that sends a request, and the table that the request names."""
 
 from dataclasses import dataclass, field
 
@@ -14,15 +14,15 @@ class Caller:
     recipient_id: str
     token_id: str
     recipient: str = ""
-    """The recipient's name, for those who read logs."""
+    """The recipient's name, for the access log."""
     source_ip: str = ""
-    """The address that API Gateway took the request from."""
+    """Client address, according to API Gateway."""
     audit: AuditRecord = field(default_factory=AuditRecord, compare=False, repr=False)
-    """What the access log says of the request."""
+    """Facts of the request for the access log."""
 
 
 class RequestedTable(msgspec.Struct, frozen=True):
-    """A table as the request spells it; comparisons ignore case, messages repeat this spelling."""
+    """Table name as the request spells it. Comparisons ignore case; messages repeat this spelling."""
 
     share: str
     schema: str

@@ -1,4 +1,4 @@
-"""Lists what a recipient sees: granted shares, their schemas and tables, page by page in name order."""
+"""List granted shares, their schemas and tables for a recipient, page by page in name order."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +16,15 @@ from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import is_offered
 
 PAGE_BYTES: Final = 5_000_000
-"""Lambda sends 6 MB of an answer that is not streamed."""
+"""Less than the 6 MB that Lambda sends without streaming."""
 
 _Item = TypeVar("_Item", bound=NamedItem)
 
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
-    """Return the page of shares granted to the caller; none at all is an empty list."""
+    """Return a page of the shares that are granted to the caller, which can be empty."""
     read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
-    return page_of(sharing, request, ListingBinding(caller.recipient_id, "shares"), read, _share)
+    return encode_page(sharing, request, ListingBinding(caller.recipient_id, "shares"), read, _share)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
@@ -33,28 +33,28 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
-    """Return the page of the share's schemas; raises NotFound."""
+    """Return a page of the share's schemas; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
-    return page_of(sharing, request, ListingBinding(caller.recipient_id, "schemas", share), read, _schema)
+    return encode_page(sharing, request, ListingBinding(caller.recipient_id, "schemas", share), read, _schema)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
-    """Return the page of the schema's tables; raises NotFound."""
+    """Return a page of the schema's tables; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, schema)
-    return page_of(sharing, request, ListingBinding(caller.recipient_id, "tables", share, schema), read, _table)
+    return encode_page(sharing, request, ListingBinding(caller.recipient_id, "tables", share, schema), read, _table)
 
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
-    """Return the page of the tables of all schemas of the share; raises NotFound."""
+    """Return a page of the tables in all schemas of the share; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, None)
     listing = ListingBinding(caller.recipient_id, "all-tables", share)
-    return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
+    return encode_page(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
 
 def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_iceberg: bool = False) -> bytes:
-    """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound.
+    """Return one table and its formats for this recipient (OpenSharing, "Get Table"); raises NotFound.
 
-    `serves_iceberg`: whether there is a catalog for Iceberg's clients.
+    `serves_iceberg`: whether this server has a catalog for Iceberg clients.
     """
     catalog = sharing.catalog_for(caller)
     table = catalog.get_table(caller.recipient_id, name.share, name.schema, name.table).listing_entry
@@ -64,7 +64,7 @@ def get_table(sharing: Sharing, caller: Caller, name: RequestedTable, *, serves_
     return json_bodies.encode({**_table(table), "format": ",".join(formats)})
 
 
-def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they are rendered
+def encode_page(  # noqa: PLR0913, PLR0917 -- the request, how to read the items and how to encode them
     sharing: Sharing,
     request: ListRequest,
     listing: ListingBinding,
@@ -72,10 +72,10 @@ def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they
     render: Callable[[_Item], Mapping[str, Any]],
     key: Callable[[_Item], str] = attrgetter("key"),
 ) -> bytes:
-    """Return at most `maxResults` items and the token of the page after them; one more is read to know of it.
+    """Return at most `maxResults` items and the token of the next page.
 
-    PROTOCOL.md, "maxResults": 0 returns no results, and the token then points to the same place. A page ends earlier
-    where it would be too long to be sent.
+    PROTOCOL.md, "maxResults": with 0 the page is empty and its token starts at the same item. A page ends earlier if
+    it would exceed PAGE_BYTES. The function reads one item more, to find out whether there is a next page.
     """
     now = sharing.clock()
     after = None
@@ -112,7 +112,7 @@ def _table(table: Table) -> dict[str, object]:
         share=table.share,
         shareId=table.share_id,
         id=table.id,
-        # Where the files lie is nobody's business but a directory reader's (PROTOCOL.md: required for `dir`).
+        # Only recipients with directory access get the location (PROTOCOL.md: required for `dir`).
         location=table.location if by_directory else None,
         auxiliaryLocations=(list(table.auxiliary_locations) or None) if by_directory else None,
         accessModes=list(table.access_modes) or None,

@@ -1,4 +1,4 @@
-"""What a use case has at hand: the catalog, the keys, the stores, the time."""
+"""Context of the use cases: the catalog, keys, storage sessions, caches and clock; and the requested table."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,51 +31,51 @@ if TYPE_CHECKING:
 
 
 class Sharing(msgspec.Struct, frozen=True):
-    """One process's means; made once, in `sharing.runtime`."""
+    """Clients, caches and settings of a process, created once by `sharing.runtime`."""
 
     catalog: CatalogReader
     token_key: Callable[[], TokenSigner]
-    """Makes or returns the signer of page, refresh and list tokens; asked only where a token comes or goes."""
+    """Returns the signer of page, refresh and list tokens; called only for requests with tokens."""
     sessions: SigningSessions
     home: StorageConfig
-    """The storage of tables that name none: S3 of this region, or of the embedded AWS."""
+    """Default storage of tables: S3 of this region, or of the embedded AWS."""
     url_ttl: timedelta
     memory: Memory
-    """What this process remembers between requests."""
+    """Caches that this process keeps between requests."""
     queries: Callable[[], "QueryStore"]
-    """Makes or returns the store of submitted queries; asked only for those."""
+    """Returns the store of submitted queries; called only for those."""
     counters: LimitCounters
-    """Count what limited recipients ask for."""
+    """Count requests and bytes of recipients with limits."""
     iceberg_bucket: "Callable[[], ServerBucket]"
-    """Makes or returns the bucket of what is made for Iceberg's clients; asked only for those."""
+    """Returns the bucket of generated Iceberg metadata; called only for Iceberg clients."""
     start_iceberg_generation: Callable[[bytes], None]
-    """Has it made in the background, and does not wait for that; raises Unavailable where that cannot be begun."""
+    """Starts the generation of metadata in the background; raises Unavailable if it cannot start."""
     iceberg_files_at_once: int
-    """How many files are listed for such a client while it waits."""
+    """Most files of a table whose metadata is generated while the client waits."""
     limits_fail_closed: bool = False
-    """Whether a limited recipient is refused while it cannot be counted."""
+    """Whether requests of recipients with limits are refused while the counters fail."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 
     @property
     def signer(self) -> TokenSigner:
-        """Signs and opens page, refresh and list tokens."""
+        """Signer of page, refresh and list tokens."""
         return self.token_key()
 
     def catalog_for(self, caller: Caller) -> CatalogReader:
-        """Return the catalog as one request of a recipient may read it: what it reads first, admits it."""
+        """Return a reader of the catalog for one request; its first read runs the `Admission` checks."""
         admission = Admission(caller, self.counters, self.clock, fail_closed=self.limits_fail_closed)
         return self.catalog.with_admission(admission)
 
     def table(self, caller: Caller, name: RequestedTable) -> "SharedTable":
         """Return the granted table.
 
-        Raises NotFound for one that does not exist or is not granted, and what `Admission` does.
+        Raises NotFound if the table does not exist or is not granted, and the errors of `Admission`.
         """
         granted = self.catalog_for(caller).get_table(caller.recipient_id, name.share, name.schema, name.table)
         entry = granted.table
         if granted.restrictions.bytes_per_day:
-            # What credentials read would be counted by nobody.
+            # The server cannot count bytes that recipients read with credentials.
             entry = msgspec.structs.replace(entry, access_modes=("url",))
         caller.audit.add(
             share=entry.share,
@@ -87,7 +87,7 @@ class Sharing(msgspec.Struct, frozen=True):
         storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
         rights, start_version = ALL, entry.start_version
         if entry.is_filtered or granted.grant.partition_filter:
-            # Few tables are: the others do not pay for the imports.
+            # Imported here, because few tables are filtered.
             from deltaic.sharing.rights.row_filters import filtered_rights
 
             rights, start_version = filtered_rights(self.catalog, granted)
@@ -98,17 +98,17 @@ class Sharing(msgspec.Struct, frozen=True):
             locations=_locations(entry),
             gate=TableGate(str(name), entry.history, start_version),
             rights=rights,
-            counted=bool(granted.restrictions.bytes_per_day),
+            counts_bytes=bool(granted.restrictions.bytes_per_day),
         )
 
     def files(self, table: "SharedTable") -> "TableStore":
-        """Return what reads the table's files for the server's own use; nothing is read yet."""
+        """Return a store that reads the table's files for the server itself."""
         from deltaic.storage.objects import ObjectTableStore
 
         return ObjectTableStore(table.locations, table.storage, self.sessions.file_reader(table.storage))
 
     def urls(self, table: "SharedTable") -> TableUrls:
-        """Return what signs the table's files for this caller, from this moment on."""
+        """Return a signer of the table's files for this caller, valid from now on."""
         recipient_id = table.caller.recipient_id
         now = datetime.fromtimestamp(int(self.clock()), UTC)
         urls = TableUrls(
@@ -119,12 +119,12 @@ class Sharing(msgspec.Struct, frozen=True):
             now=now,
         )
         session = self.sessions.name_of(recipient_id, table.storage)
-        table.caller.audit.signed(session, now.timestamp(), urls.expires_at_ms / 1000)
+        table.caller.audit.add_signing(session, now.timestamp(), urls.expires_at_ms / 1000)
         return urls
 
 
 class SharedTable(msgspec.Struct, frozen=True):
-    """A table as one recipient may see it."""
+    """Table as one recipient may read it."""
 
     caller: Caller
     entry: Table
@@ -132,21 +132,21 @@ class SharedTable(msgspec.Struct, frozen=True):
     locations: TableLocations
     gate: TableGate
     rights: Rights = ALL
-    counted: bool = False
-    """Whether the bytes are counted that this recipient asks for."""
+    counts_bytes: bool = False
+    """Whether the recipient has a limit of bytes, so that the server counts them."""
 
     @property
     def access_modes(self) -> Sequence[str]:
-        """How this recipient may read the table: never by its folder where some of its rows are not shared."""
+        """Access modes for this recipient: never `dir` for a filtered table."""
         return ("url",) if self.rights.are_filtered else self.entry.access_modes
 
     @property
     def identity(self) -> str:
-        """Name the table among all that this process reads: by where it lies and who reads it, not by its share."""
+        """Cache key of the table: its locations and storage, whichever share it is in."""
         return f"{self.locations!r} {self.storage!r}"
 
     def audit_request(self, request: QueryRequest | ChangesRequest) -> None:
-        """Tell the access log how much is asked for, by numbers; and whether it is a later page of an answer."""
+        """Add the requested amounts to the audit record, and whether the request is for a later page."""
         add = self.caller.audit.add
         add(maxFiles=request.max_files, isPage=request.page_token is not None)
         if isinstance(request, QueryRequest):
@@ -154,7 +154,7 @@ class SharedTable(msgspec.Struct, frozen=True):
             add(limit=request.limit_hint, isRange=request.is_range, hints=hints)
 
     def require_delta(self) -> None:
-        """Refuse what reads a Delta log of a table that has none."""
+        """Raise UnsupportedOperation for a table without a Delta log."""
         if self.entry.format != "delta":
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is an Iceberg table: read it with an Iceberg client, at the "
@@ -162,23 +162,23 @@ class SharedTable(msgspec.Struct, frozen=True):
             )
 
     def require_url_access(self) -> None:
-        """Refuse URLs for a table that is shared by directory only.
+        """Raise UnsupportedOperation for a table that is shared by directory only.
 
-        PROTOCOL.md, access modes: a legacy client that ignores `accessModes` calls query all the same.
+        PROTOCOL.md, access modes: a legacy client ignores `accessModes` and calls query nevertheless.
         """
         self.require_delta()
         if "url" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by directory access only (accessModes: dir). "
-                "Use a client that asks for temporary table credentials."
+                "Use a client that requests temporary table credentials."
             )
 
     def require_directory_access(self) -> None:
-        """Refuse credentials for a table that is not shared by directory, or whose log holds more than is shared."""
+        """Raise UnsupportedOperation for a table that is filtered or not shared by directory."""
         if self.rights.are_filtered:
             raise UnsupportedOperation(
-                f"Not all of the table {self.gate.full_name} is shared with you, and credentials for its folder would "
-                "open all of it. Read it with a query."
+                f"Only a part of the table {self.gate.full_name} is shared with you, and credentials for its folder "
+                "would allow you to read all of it. Read it with a query."
             )
         if "dir" not in self.access_modes:
             raise UnsupportedOperation(
@@ -191,12 +191,12 @@ class SharedTable(msgspec.Struct, frozen=True):
 def _locations(entry: Table) -> TableLocations:
     try:
         return TableLocations.parse(entry.location, entry.auxiliary_locations)
-    except InvalidParameter as wrong:
+    except InvalidParameter as invalid:
         raise TableUnreadable(
-            "the location of this table cannot be read: its provider must correct it", wrong.message
-        ) from wrong
+            "the location of this table is invalid: ask its provider to correct it", invalid.message
+        ) from invalid
 
 
 def storage_config(storage: Storage) -> StorageConfig:
-    """Return where a storage of the catalog is, and who reads it."""
+    """Convert a storage entry of the catalog."""
     return msgspec.convert(storage, StorageConfig, from_attributes=True)

@@ -1,4 +1,4 @@
-"""The two lines that head an answer: the protocol and the metaData of a version."""
+"""First two lines of an answer: the protocol and the metaData of a version."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 HEAD_LINES: Final = 2
 
 
-def head_lines(  # noqa: PLR0913 -- what the two lines tell
+def head_lines(  # noqa: PLR0913 -- the contents of two lines
     table: SharedTable,
     snapshot: Snapshot,
     response_format: ResponseFormat,
@@ -25,10 +25,10 @@ def head_lines(  # noqa: PLR0913 -- what the two lines tell
     protocol_version: int | None = None,
     files_follow: bool = False,
 ) -> bytes:
-    """Return the protocol and the metaData line, the same bytes at every call for one snapshot.
+    """Return the protocol and the metaData line, the same bytes in every call for one snapshot.
 
-    `version` is written into the metaData, `protocol_version` into the protocol (delta format), where they are asked
-    for. `files_follow` says that files of the version come next.
+    If given, `version` is written into the metaData, and `protocol_version` into the protocol (delta format).
+    `files_follow` is true if the files of the version come next.
     """
     protocol = lines.protocol(
         response_format,
@@ -38,12 +38,12 @@ def head_lines(  # noqa: PLR0913 -- what the two lines tell
     check_hidden(table.rights, snapshot.protocol, snapshot.metadata)
     visibility = visibility_of(table.rights, snapshot.metadata)
     num_files, size = visibility.totals(snapshot, files_follow=files_follow)
-    described = wire_metadata(table, visibility.metadata, version=version)
-    return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
+    wire = wire_metadata(table, visibility.metadata, version=version)
+    return protocol + lines.metadata(response_format, replace(wire, num_files=num_files, size=size))
 
 
 def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> WireMetadata:
-    """Return what the answer says of metadata as the recipient sees it; where files lie only to directory readers."""
+    """Return the metadata for the recipient; only directory access includes the locations of files."""
     by_directory = "dir" in table.access_modes
     return WireMetadata(
         id=metadata.id,

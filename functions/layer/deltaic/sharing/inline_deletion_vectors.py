@@ -1,7 +1,7 @@
-"""Replaces the deletion vectors of files by inline ones, for recipients from whom something is kept back.
+"""Replace the deletion vectors of files by inline vectors, for recipients of filtered tables.
 
-Writers put the vectors of many files into one, whatever their partitions: its URL would tell how many rows of other
-files were deleted, and which. So the server reads the vectors of the files that leave, and only those.
+Writers put the vectors of many partitions into one file. A URL of that file would reveal which rows of other files
+were deleted. So the server reads only the vectors of the files in the answer.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,11 +18,11 @@ from deltaic.delta.store import TableStore
 from deltaic.sharing.context import SharedTable, Sharing
 
 AT_ONCE_BYTES: Final = 1 << 20
-"""Of vectors in memory at the same time, about four times as much with what is made of them."""
+"""Size of the vectors that are in memory at the same time; their results take about four times as much."""
 
 
 def with_inline_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[FileBatch]) -> Iterator[FileBatch]:
-    """Yield the batches with every vector inline, in pieces where those are large."""
+    """Yield the batches with inline vectors; batches with large vectors are split."""
     files = sharing.files(table)
     for batch in batches:
         column = batch.files.column("deletionVector")
@@ -32,36 +32,36 @@ def with_inline_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[
         rows: list[dict[str, Any] | None] = column.to_pylist()
         vectors = [None if row is None else DeletionVector.of_row(row) for row in rows]
         for first, end in _pieces(vectors):
-            rows_inline = [None if one is None else one.row for one in _inline(files, vectors[first:end])]
+            rows_inline = [vector and vector.row for vector in _inline(files, vectors[first:end])]
             piece = batch.files.slice(first, end - first)
-            whole = len(rows_inline) == len(vectors)
+            is_complete = len(rows_inline) == len(vectors)
             yield replace(
                 batch,
                 files=replace_column(piece, "deletionVector", pa.array(rows_inline, DELETION_VECTOR)),
-                rows=batch.rows if whole else _places(batch, first, end),
+                rows=batch.rows if is_complete else _row_numbers(batch, first, end),
             )
 
 
 def _pieces(vectors: Sequence[DeletionVector | None]) -> Iterator[tuple[int, int]]:
-    """Cut vectors into stretches `[first, end)` of at most AT_ONCE_BYTES, or of one vector."""
-    first = taken = 0
+    """Yield ranges `[first, end)` of at most AT_ONCE_BYTES, or of one vector."""
+    first = total = 0
     for at, vector in enumerate(vectors):
         size = 0 if vector is None else vector.size_in_bytes
-        if taken + size > AT_ONCE_BYTES and at > first:
+        if total + size > AT_ONCE_BYTES and at > first:
             yield first, at
-            first, taken = at, 0
-        taken += size
+            first, total = at, 0
+        total += size
     yield first, len(vectors)
 
 
-def _places(batch: FileBatch, first: int, end: int) -> pa.UInt64Array:
+def _row_numbers(batch: FileBatch, first: int, end: int) -> pa.UInt64Array:
     return pa.array(range(first, end), pa.uint64()) if batch.rows is None else batch.rows.slice(first, end - first)
 
 
 def actions_with_inline_vectors(
     sharing: Sharing, table: SharedTable, actions: Sequence[Add | Remove]
 ) -> list[Add | Remove]:
-    """Return actions of a commit with every vector inline."""
+    """Return the actions of a commit with inline vectors."""
     if not any(action.deletion_vector for action in actions):
         return list(actions)
     vectors = _inline(sharing.files(table), [action.deletion_vector for action in actions])

@@ -1,4 +1,4 @@
-"""The caches of a process between requests, and their sizes: logs as read, lines as prepared, metadata as made."""
+"""Cache snapshots, prepared lines and Iceberg metadata between the requests of a process."""
 
 from collections.abc import Hashable
 from functools import cached_property
@@ -11,27 +11,26 @@ if TYPE_CHECKING:
     from deltaic.sharing.lines.line_cache import LineCache
 
 _SHARE = 8
-"""One part in this many of the process's memory is for logs, and the same again for lines: answers in the making need
-the rest, and a table that does not fit is not kept in part."""
+"""Each cache gets 1/8 of the process's memory: answers need the rest. A table that does not fit is not cached."""
 
 
 class Memory:
-    """What one process remembers; made at first use, because listings need none of it (nor its imports)."""
+    """Caches of one process, created at first use, because listings need neither them nor their imports."""
 
     def __init__(self, process_bytes: int) -> None:
-        """`process_bytes` is what the whole process may use."""
+        """`process_bytes` is the memory of the process."""
         self._room = process_bytes // _SHARE
 
     @cached_property
     def snapshots(self) -> "SnapshotCache":
-        """Snapshots, with what has been read of their checkpoints."""
+        """Snapshots, with the parts of their checkpoints that were read."""
         from deltaic.delta.cache import SnapshotCache
 
         return SnapshotCache(self._room)
 
     @cached_property
     def iceberg(self) -> Lru[Hashable, Any]:
-        """Metadata that was made for Iceberg's clients, and the indexes of its files."""
+        """Generated Iceberg metadata, and the indexes of its files."""
         return Lru(MemoryBudget(self._room))
 
     @cached_property

@@ -1,17 +1,17 @@
-"""What is told of a table without its files: its version, and the protocol and metaData lines of one version."""
+"""Answer requests for a table's version, or for the protocol and metaData lines of one version."""
 
 from deltaic.protocol.requests import MetadataRequest, VersionRequest
 from deltaic.sharing.answer import Answer, ReadOptions
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
-from deltaic.sharing.snapshots import find, negotiate, open_log
+from deltaic.sharing.snapshots import find_snapshot, negotiate, open_log
 
 
 def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request: VersionRequest) -> int:
-    """Return the latest version, or the first at or after a timestamp; streaming clients poll it.
+    """Return the latest version, or the first one at or after a timestamp.
 
-    PROTOCOL.md, "Query Table Version".
+    PROTOCOL.md, "Query Table Version". Streaming clients poll it.
     """
     table = sharing.table(caller, name)
     instant = request.starting_instant(table.gate)
@@ -26,14 +26,14 @@ def get_version(sharing: Sharing, caller: Caller, name: RequestedTable, request:
 def get_metadata(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: MetadataRequest, read_options: ReadOptions
 ) -> Answer:
-    """Return both lines (PROTOCOL.md, "Query Table Metadata"), at the latest version, a version, or as of a time.
+    """Return both lines of the requested version (PROTOCOL.md, "Query Table Metadata").
 
-    The start version gates metadata too: a schema before it is history that is not shared.
+    Without a version or time, it is the latest one. Versions before the start version are refused.
     """
     table = sharing.table(caller, name)
     request.check_gate(table.gate)
     options = read_options()
-    snapshot = find(open_log(sharing, table), request.version, request.instant())
+    snapshot = find_snapshot(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
     response_format = negotiate(snapshot.live_features, options)
     caller.audit.metrics.other_lines += HEAD_LINES

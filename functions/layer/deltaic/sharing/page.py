@@ -1,4 +1,4 @@
-"""Decides which live files an answer holds: rows for a limit, files for a page, what comes next."""
+"""Select the live files of an answer, by row limit and page size, and find where the next page starts."""
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
@@ -22,19 +22,18 @@ class _NumRecords(msgspec.Struct, rename="camel"):
 _decoder: Final = msgspec.json.Decoder(_NumRecords)
 
 
-_WHOLE_TABLE: Final = None
-"""The partition that rows are counted for where partitions do not matter."""
+_ALL_PARTITIONS: Final = None
+"""Key of the row count if rows are not counted by partition."""
 
 
 class Page:
-    """The files of one page, in batches; iterate once, then `next` says where the following page starts.
+    """Files of one page, in batches; iterate once, then `next` is the start of the following page.
 
-    `limit` is the row limit of the query, `max_files` the page size, each None for none; whoever reads the page may
-    end it earlier. A file is taken while fewer than `limit` live rows have been seen before it (PROTOCOL.md,
-    "limitHint"); one without statistics counts for no row, so that too many files leave rather than too few. With
-    `by_partition` the rows are counted for each partition by itself, and anew on each page: Spark sends its limit, in
-    delta format, although it drops the files of some partitions afterwards, by a filter that it did not send or that
-    was cut (decision 20).
+    `limit` is the row limit of the query, `max_files` the page size, each None for none; `end_after` ends the page
+    earlier. A page includes files until the files before have `limit` live rows (PROTOCOL.md, "limitHint"). A file
+    without statistics counts as 0 rows, so that a page has too many files rather than too few. With `by_partition`,
+    each page counts the rows of each partition separately: in delta format, Spark sends its limit but then drops files
+    of some partitions, by a filter that it did not send or that was cut (decision 20).
     """
 
     def __init__(
@@ -46,39 +45,39 @@ class Page:
         rows_before: int = 0,
         by_partition: bool = False,
     ) -> None:
-        """`rows_before` is what earlier pages counted, from the position that they ended with."""
+        """`rows_before` is the row count of the earlier pages, from the position at their end."""
         self._batches = batches
         self._limit = limit
         self._max_files = max_files
         self._by_partition = by_partition
-        self._rows: dict[Hashable, int] = {} if by_partition else {_WHOLE_TABLE: rows_before}
-        self._last: _Last | None = None
+        self._rows: dict[Hashable, int] = {} if by_partition else {_ALL_PARTITIONS: rows_before}
+        self._last: _LastBatch | None = None
         self.files = 0
-        """How many files have been taken."""
+        """Number of files so far."""
         self.next: ResumePoint | None = None
-        """Where the next page starts; None while iterating and when there is none."""
+        """Start of the next page; None while iterating, and if this page is the last one."""
 
     def __iter__(self) -> Iterator[FileBatch]:
-        # Closed at once, so that the next page can go on where this reading stands.
+        # Closed immediately, so that the next page can continue from this position.
         with closing(self._batches):
-            yield from self._taken()
+            yield from self._select_batches()
 
-    def _taken(self) -> Iterator[FileBatch]:
-        for whole in self._batches:
-            batch, before = (whole, []) if self._limit is None else self._within(self._limit, whole)
+    def _select_batches(self) -> Iterator[FileBatch]:
+        for all_files in self._batches:
+            batch, before = (all_files, []) if self._limit is None else self._apply_limit(self._limit, all_files)
             count = batch.files.num_rows
-            self._last = _Last(self.files, batch, [] if self._by_partition else before)
+            self._last = _LastBatch(self.files, batch, [] if self._by_partition else before)
             if self._max_files is not None and self.files + count > self._max_files:
                 count = self._max_files - self.files
                 self.next = self._last.point(count)
             if count:
                 self.files += count
-                yield _some(batch, range(count))
+                yield _select_rows(batch, range(count))
             if self.next is not None or self._is_reached:
                 return
 
     def end_after(self, files: int) -> None:
-        """End the page early: after so many files, of which the batch that was yielded last has the next one."""
+        """End the page early, after this many files; the next file must be in the batch that was yielded last."""
         assert self._last is not None  # noqa: S101 -- a batch was yielded
         self.next = self._last.point(files - self._last.files_before)
         self.files = files
@@ -87,71 +86,71 @@ class Page:
     def _is_reached(self) -> bool:
         if self._limit is None or self._by_partition:
             return self._limit == 0
-        return self._rows[_WHOLE_TABLE] >= self._limit
+        return self._rows[_ALL_PARTITIONS] >= self._limit
 
-    def _within(self, limit: int, batch: FileBatch) -> tuple[FileBatch, list[int]]:
-        """Return the files of a batch that the limit takes, and the rows that were seen before each."""
-        partitions = _partitions(batch.files) if self._by_partition else repeat(_WHOLE_TABLE, batch.files.num_rows)
-        places: list[int] = []
+    def _apply_limit(self, limit: int, batch: FileBatch) -> tuple[FileBatch, list[int]]:
+        """Return the files of a batch within the limit, and the number of rows before each."""
+        partitions = _partitions(batch.files) if self._by_partition else repeat(_ALL_PARTITIONS, batch.files.num_rows)
+        indices: list[int] = []
         before: list[int] = []
-        for place, partition in enumerate(partitions):
+        for index, partition in enumerate(partitions):
             rows = self._rows.get(partition, 0)
             if rows < limit:
-                places.append(place)
+                indices.append(index)
                 before.append(rows)
-                self._rows[partition] = rows + live_rows(batch.files, place)
+                self._rows[partition] = rows + live_rows(batch.files, index)
             elif not self._by_partition:
                 break
-        return _some(batch, places), before
+        return _select_rows(batch, indices), before
 
 
-class _Last(NamedTuple):
+class _LastBatch(NamedTuple):
     files_before: int
     batch: FileBatch
     rows_before: Sequence[int]
-    """For each of its files; empty where rows are not counted over all files."""
+    """For each file; empty if rows are counted by partition or not at all."""
 
     def point(self, count: int) -> ResumePoint:
-        """Return where a page starts behind so many of its files."""
+        """Return the start of the page after this many files of the batch."""
         return (*self.batch.position(count), self.rows_before[count] if self.rows_before else 0)
 
 
 def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
-    """Yield the partition of each file: its values, whatever their order."""
+    """Return the partition of each file: its values, in any order."""
     column = files.column("partitionValues")
-    found = partition_codes(column, pc.is_valid(column)) if not column.null_count else None
-    if found is None:
+    encoded = partition_codes(column, pc.is_valid(column)) if not column.null_count else None
+    if encoded is None:
         return (frozenset(pairs or ()) for pairs in column.to_pylist())
-    distinct = [frozenset(pairs) for pairs in found.distinct.to_pylist()]
-    return (distinct[code] for code in found.codes.to_pylist())
+    distinct = [frozenset(pairs) for pairs in encoded.distinct.to_pylist()]
+    return (distinct[code] for code in encoded.codes.to_pylist())
 
 
-def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
-    count = len(places)
+def _select_rows(batch: FileBatch, indices: Sequence[int]) -> FileBatch:
+    count = len(indices)
     if count == batch.files.num_rows:
         return batch
-    if count == 0 or places[count - 1] == count - 1:  # the first ones
+    if count == 0 or indices[count - 1] == count - 1:  # a prefix of the batch
         rows = None if batch.rows is None else batch.rows.slice(0, count)
         return replace(batch, files=batch.files.slice(0, count), rows=rows)
-    chosen = pa.array(places, pa.uint64())
+    chosen = pa.array(indices, pa.uint64())
     return replace(
         batch, files=pc.take(batch.files, chosen), rows=chosen if batch.rows is None else pc.take(batch.rows, chosen)
     )
 
 
 def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
-    """Return what a position means: where to scan from, and the rows that earlier pages counted."""
+    """Convert a position to the start of the scan and the row count of the earlier pages."""
     if not position:
         return None, 0
     base, part, row_group, row, rows = position
     return Position(str(base), int(part), int(row_group), int(row)), int(rows)
 
 
-def live_rows(files: pa.RecordBatch, place: int) -> int:
-    """Return the rows of a file that its deletion vector leaves, 0 where the statistics do not tell."""
-    vector = files.column("deletionVector")[place].as_py()
+def live_rows(files: pa.RecordBatch, row: int) -> int:
+    """Return how many rows of a file are not deleted; 0 without statistics."""
+    vector = files.column("deletionVector")[row].as_py()
     deleted = vector["cardinality"] or 0 if vector else 0
-    return max(_num_records(files.column("stats")[place].as_py()) - deleted, 0)
+    return max(_num_records(files.column("stats")[row].as_py()) - deleted, 0)
 
 
 def _num_records(text: str | None) -> int:

@@ -1,30 +1,30 @@
-"""The bytes that a page may hold, and how many of one answer have left."""
+"""Budget of bytes for a page, and the bytes of the answer that were sent."""
 
 from typing import Final
 
 import msgspec
 
 _RESERVE_BYTES: Final = 4096
-"""Room for the head of the response, the last line with its tokens, and what gzip adds to what it cannot pack."""
+"""Reserved for the response headers, the last line with its tokens, and the overhead of gzip."""
 
 
 class PageBudget(msgspec.Struct):
-    """The budget of one answer: who makes its lines counts them here, and http what has become of them."""
+    """Budget of one answer: the use case counts the lines that it creates, and http the bytes that it sends."""
 
     page_bytes: int = 0
-    """The most bytes, as they leave, of a page that the server ends by itself; 0 where it ends none."""
+    """Most bytes, as sent, of a page that the server ends by itself; 0 if it never does."""
     sent: int = 0
-    """Bytes that have left, compressed where the answer is."""
-    made: int = 0
-    """Bytes of lines so far."""
+    """Bytes sent, after compression."""
+    created: int = 0
+    """Bytes of the lines so far, before compression."""
     settled: int = 0
-    """Those of them that have left for good: no compressor holds any of them back."""
+    """How many of `created` were sent completely: the compressor buffers none of them."""
 
     @property
     def room(self) -> int:
-        """How many bytes of lines are sure to fit the page: what is held back, as what is to come, counts unpacked."""
-        return self.page_bytes - _RESERVE_BYTES - self.sent - (self.made - self.settled)
+        """Bytes of lines that certainly fit the page, counting the buffered ones as not compressed."""
+        return self.page_bytes - _RESERVE_BYTES - self.sent - (self.created - self.settled)
 
     def fitting(self, lines: bytes) -> int:
-        """Return how many bytes of some lines fit the page, up to a line's end; none may."""
+        """Return how many bytes of the lines fit the page, up to the end of a line; possibly 0."""
         return len(lines) if len(lines) <= self.room else lines.rfind(b"\n", 0, max(self.room, 0)) + 1

@@ -1,4 +1,4 @@
-"""Decides whether a query is answered at once or submitted."""
+"""Answer a query at once, or submit it."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from deltaic.sharing import rights
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.query_reading import reading
+from deltaic.sharing.query_reading import open_query
 
 BEFORE_SNAPSHOT: Final = (
     "deltaic.catalog.submitted_queries",
@@ -18,21 +18,21 @@ BEFORE_SNAPSHOT: Final = (
     *rights.BEFORE_SNAPSHOT,
     *storage.BEFORE_SNAPSHOT,
 )
-"""Modules that the first request for a table may import; a snapshot of the process has them already."""
+"""Modules that the first request for a table may import. A snapshot of the process contains them."""
 
 
 def query(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: QueryRequest, options: ResponseOptions
 ) -> Answer:
-    """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
+    """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); refusals come before the first line."""
     table = sharing.table(caller, name)
     table.audit_request(request)
     table.require_url_access()
     request.check_gate(table.gate)
-    # Pages of an answer that came at once are answered at once too; those of a submitted query are asked for there.
+    # Submitted queries have another endpoint for later pages: a page token here is of a query answered at once.
     if options.capabilities.async_query and request.idempotency_key is not None and request.page_token is None:
-        # Few queries are submitted: the others do not pay for the imports.
+        # Imported here, because few queries are submitted.
         from deltaic.sharing import submissions
 
         return submissions.submit(sharing, table, request, options)
-    return reading(sharing, table, request, options).answer()
+    return open_query(sharing, table, request, options).answer()

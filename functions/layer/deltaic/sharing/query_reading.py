@@ -1,4 +1,4 @@
-"""Reads for a query: the files of a snapshot, or the data changes of a range of versions."""
+"""Open a query: it reads the files of a snapshot, or the data changes of a range of versions."""
 
 from deltaic.protocol.continuations import PageClaims
 from deltaic.protocol.query_request import QueryRequest
@@ -10,7 +10,7 @@ from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.sharing.snapshots import open_log
 
 
-def reading(  # noqa: PLR0913 -- the parts of one request
+def open_query(  # noqa: PLR0913 -- the parts of one request
     sharing: Sharing,
     table: SharedTable,
     request: QueryRequest,
@@ -19,7 +19,7 @@ def reading(  # noqa: PLR0913 -- the parts of one request
     call: str = "query",
     pinned: PageClaims | None = None,
 ) -> SnapshotQuery | VersionRange:
-    """Return what reads for a query; page tokens are bound to `call`, `pinned` is where a submitted query begins."""
+    """Return the query; page tokens are bound to `call`, and a submitted query begins at `pinned`."""
     if request.is_range:
         return data_range(RangeRequest(sharing, table, options, request, call, pinned), request)
     return SnapshotQuery(sharing, table, request, options, open_log(sharing, table), call=call, pinned=pinned)

@@ -1,4 +1,4 @@
-"""The means of a process: each is made once, at first use, from the settings."""
+"""Lazily created clients and caches, shared by all requests of a process."""
 
 import time
 from functools import cache
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def sharing() -> Sharing:
-    """Return the means of the use cases."""
+    """Return the context of the use cases."""
     config = settings()
     return Sharing(
         catalog=CatalogReader(config.catalog_table, dynamo()),
@@ -43,7 +43,7 @@ def sharing() -> Sharing:
 
 
 def connect_sessions() -> None:
-    """Make the client that assumes roles ahead of the first request, in functions that sign."""
+    """Create the client that assumes roles before the first request, in functions that sign."""
     if settings().signing_role_arn:
         sharing().sessions.connect()
 
@@ -58,8 +58,8 @@ def _iceberg_bucket() -> "ServerBucket":
     from deltaic.storage.server_bucket import ServerBucket
 
     name = settings().iceberg_bucket
-    if not name:  # this machine's gateway over a stack without it
-        raise UnsupportedOperation("this server does not serve Iceberg clients: its provider can enable it")
+    if not name:  # a local gateway in front of a stack without the bucket
+        raise UnsupportedOperation("this server does not serve Iceberg clients: ask its provider to enable it")
     return ServerBucket(name, _home())
 
 

@@ -1,4 +1,4 @@
-"""Answers a query of a snapshot: its files, pruned, limited and paged."""
+"""Answer a query of a snapshot: its files, pruned, limited and paged."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain, islice
@@ -30,11 +30,11 @@ from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.inline_deletion_vectors import with_inline_vectors
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.page_end import fitting_lines
-from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
+from deltaic.sharing.lines.rendering import FileStyle, render, render_prepared
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.page_budget import PageBudget
 from deltaic.sharing.rights.table_visibility import TableVisibility, visibility_of
-from deltaic.sharing.snapshots import find, negotiate
+from deltaic.sharing.snapshots import find_snapshot, negotiate
 from deltaic.storage.table_urls import TableUrls
 
 
@@ -42,18 +42,18 @@ class _SnapshotPlan(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     style: FileStyle
     page: Page
-    whole: bool
-    """Whether the page is all of the version."""
-    kept: VersionLines | None
+    has_all_files: bool
+    """Whether the page has all files of the version."""
+    cached_lines: VersionLines | None
     urls: TableUrls
     signer: TokenSigner | None
-    """None where no token can be asked for."""
+    """None if the request permits no tokens."""
     page_budget: PageBudget | None
-    """What the page must fit; None where it may not end unless it was asked to."""
+    """None if the server must not end the page by itself."""
 
 
 class SnapshotQuery(msgspec.Struct, frozen=True):
-    """One page of the files of one version."""
+    """Query of one page of the files of a version."""
 
     sharing: Sharing
     table: SharedTable
@@ -61,20 +61,20 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     options: ResponseOptions
     log: DeltaLog
     call: str = "query"
-    """What page tokens are bound to."""
+    """Binding of page tokens: `query`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Where a submitted query begins; None for one that is asked now."""
+    """Start of a submitted query; None for a query that is answered at once."""
 
     def pin(self) -> PageClaims:
-        """Return where the answer begins, for whoever asks for it later; refuses by version and format."""
+        """Return the version and format for a later request for the result; raises if they are refused."""
         snapshot, response_format = self._resolve(None, None)
         return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.log_id, ())
 
     def answer(self) -> Answer:
-        """Answer; what can be refused is refused before a line."""
+        """Return the answer; refusals come before its first line."""
         plan = self._plan()
         body = self._lines(plan, self.table.caller.audit.metrics)
-        # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
+        # Create the first lines before the answer begins, so that errors of the log get a proper status.
         first = list(islice(body, 2))
         return Answer(
             version=plan.snapshot.version,
@@ -95,7 +95,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             from deltaic.pruning.redacted_predicate import redacted_predicate
 
             self.table.caller.audit.add(predicates=redacted_predicate(predicate, visibility.metadata))
-        wanted = visibility.row_filter(file_filter(predicate, visibility.metadata))
+        row_filter = visibility.row_filter(file_filter(predicate, visibility.metadata))
         limit, max_files = self.request.limit_hint, self.request.max_files
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page_budget = self._page_budget(limited_by_partition=by_partition and limit is not None)
@@ -103,14 +103,14 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             snapshot=snapshot,
             style=style,
             page=Page(
-                snapshot.scan(wanted, start=start),
+                snapshot.scan(row_filter, start=start),
                 limit=limit,
                 max_files=max_files,
                 rows_before=rows_before,
                 by_partition=by_partition,
             ),
-            whole=start is None and wanted is None and limit is None and max_files is None,
-            kept=self.sharing.memory.lines.of(self._scope(style), snapshot),
+            has_all_files=start is None and row_filter is None and limit is None and max_files is None,
+            cached_lines=self.sharing.memory.lines.for_snapshot(self._scope(style), snapshot),
             urls=self.sharing.urls(self.table),
             signer=self._signer(page_budget),
             page_budget=page_budget,
@@ -125,11 +125,11 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             partition_columns=tuple(visibility.metadata.partition_columns) if response_format == "parquet" else (),
             statistics=self.options.statistics or response_format == "delta",
             shown_columns=visibility.shown_columns,
-            restricted=visibility.is_filtered,
+            filtered=visibility.is_filtered,
         )
 
     def _scope(self, style: FileStyle) -> Hashable:
-        """Return what kept lines of one version must have in common."""
+        """Return the cache key that the lines of one version share."""
         return (
             self.table.identity,
             style.response_format,
@@ -137,11 +137,11 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             style.partition_columns,
             style.statistics,
             style.shown_columns,
-            style.restricted,
+            style.filtered,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
-        """Return the snapshot, as the page that starts there needs it, and the format."""
+        """Return the snapshot of the page, and the response format."""
         if claims is not None:
             snapshot = self.log.snapshot(claims.version, at=start).load_commits()
             check_log(claims.log_id, snapshot.log_id)
@@ -150,7 +150,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             snapshot = self.log.snapshot(pinned.version).load_commits()
             check_log(pinned.log_id, snapshot.log_id)
         else:
-            snapshot = find(self.log, self.request.version, self.request.instant()).load_commits()
+            snapshot = find_snapshot(self.log, self.request.version, self.request.instant()).load_commits()
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 
@@ -158,15 +158,15 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         metrics.other_lines += HEAD_LINES
         head = head_lines(self.table, plan.snapshot, plan.style.response_format, files_follow=True)
         if plan.page_budget is not None:
-            plan.page_budget.made += len(head)
+            plan.page_budget.created += len(head)
         yield head
         batches: Iterable[FileBatch] = plan.page
-        if plan.style.restricted and plan.style.response_format == "delta":
+        if plan.style.filtered and plan.style.response_format == "delta":
             batches = with_inline_vectors(self.sharing, self.table, batches)
-        found = _file_lines(plan, batches, metrics)
-        yield from found if plan.page_budget is None else fitting_lines(found, plan.page, plan.page_budget, metrics)
-        ends = self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action
-        if ends or plan.page_budget is not None:
+        files = _file_lines(plan, batches, metrics)
+        yield from files if plan.page_budget is None else fitting_lines(files, plan.page, plan.page_budget, metrics)
+        has_end = self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action
+        if has_end or plan.page_budget is not None:
             metrics.other_lines += 1
             yield self._end(plan, expires=bool(metrics.files))
 
@@ -191,19 +191,18 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         )
 
     def _signer(self, page_budget: PageBudget | None) -> TokenSigner | None:
-        """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
+        """Return the signer for the tokens at the end of the answer. Its key is read before the answer begins."""
         paged = self.request.max_files is not None or page_budget is not None
         return self.sharing.signer if paged or self.request.include_refresh_token else None
 
     def _page_budget(self, *, limited_by_partition: bool) -> PageBudget | None:
-        """Return what a page must fit that ends by itself: of a client that follows (decision 92).
+        """Return the budget of a page if the client follows pages (decision 92), else None.
 
-        Such a client shows in the body, too: by a key that others do not send, or by a token. Rows that are limited in
-        each partition are counted anew on each page, so pages that were not asked for could hold many times the files
-        that were meant.
+        The body shows such a client: only it sends a refresh token key or a page token. With a limit in each partition
+        there is no budget: each page counts the rows again, so further pages could add many more files than necessary.
         """
-        follows = self.request.names_refresh_token or self.request.page_token is not None
-        return self.options.page_budget if follows and not limited_by_partition else None
+        follows_pages = self.request.names_refresh_token or self.request.page_token is not None
+        return self.options.page_budget if follows_pages and not limited_by_partition else None
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:
@@ -225,14 +224,14 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
 
 def _file_lines(plan: _SnapshotPlan, batches: Iterable[FileBatch], metrics: ResponseMetrics) -> Iterator[bytes]:
-    """Yield the signed lines of files, in chunks, and count them; batches are not read where all lines are kept."""
-    kept = plan.kept if plan.whole else None
-    known = None if kept is None else kept.whole()
+    """Yield the signed lines of files, in chunks, and count them; if all lines are cached, read no batches."""
+    cached_version = plan.cached_lines if plan.has_all_files else None
+    all_lines = None if cached_version is None else cached_version.all_lines()
     metrics.files = 0
-    if known is not None:
-        yield from render_kept(known, plan.urls, plan.style, metrics)
+    if all_lines is not None:
+        yield from render_prepared(all_lines, plan.urls, plan.style, metrics)
         return
     for batch in batches:
-        yield from render(batch, plan.urls, plan.style, metrics, plan.kept)
-    if kept is not None:
-        kept.keep_whole()
+        yield from render(batch, plan.urls, plan.style, metrics, plan.cached_lines)
+    if cached_version is not None:
+        cached_version.mark_complete()

@@ -1,4 +1,4 @@
-"""Finds the snapshot that answers a request, and in which format it may leave."""
+"""Find the snapshot that a request names, and the response format for it."""
 
 from deltaic.delta import features
 from deltaic.delta.log import DeltaLog
@@ -13,27 +13,27 @@ from deltaic.storage.objects import ObjectTableStore
 
 
 def open_store(sharing: Sharing, table: SharedTable) -> TableStore:
-    """Return what reads the table's objects; nothing is read yet. Raises UnsupportedOperation for no Delta table."""
+    """Return the store of the table's objects; raises UnsupportedOperation if it is not a Delta table."""
     table.require_delta()
     return ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage))
 
 
 def open_log(sharing: Sharing, table: SharedTable, store: TableStore | None = None) -> DeltaLog:
-    """Return the table's log; nothing is read yet, and what the process keeps of it is not read again."""
+    """Return the table's log, which uses the snapshot cache of the process."""
     return DeltaLog(store or open_store(sharing, table), sharing.memory.snapshots, table.identity)
 
 
-def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
-    """Return the snapshot of a version, as of a moment, or the latest; raises MalformedRequest where there is none."""
+def find_snapshot(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
+    """Return the snapshot of a version, of a time, or the latest; raises MalformedRequest if it does not exist."""
     if instant is not None:
         version = log.history.version_at_or_before(instant.floor_ms)
     return log.snapshot(version)
 
 
 def negotiate(live: frozenset[str], options: ResponseOptions) -> ResponseFormat:
-    """Return the format that carries these live features; later pages keep that of the first instead.
+    """Return the response format that supports these live features; later pages keep the first page's format.
 
-    Raises UnsupportedOperation when no format that was asked for can carry them.
+    Raises UnsupportedOperation if no requested format supports them.
     """
     misread = live & features.PARQUET_MISREADS
     return choose_format(

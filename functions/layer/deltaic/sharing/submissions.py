@@ -1,7 +1,7 @@
-"""Queries that are submitted now and answered later: what is refused, what is pinned, whose it is.
+"""Submit a query now and answer it later, at the same version and in the same format.
 
-Nothing runs in between. A submission refuses by rights, version and format, pins them and records the request; whoever
-asks for the result gets what the query itself would have answered then (decision 19).
+Nothing runs in between. A submission checks rights, version and format, and stores them with the request. The request
+for the result then gets the answer that the query would have returned (decision 19).
 """
 
 import json
@@ -19,19 +19,19 @@ from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.answer import Answer, ReadOptions, ResponseOptions
 from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.query_reading import reading
+from deltaic.sharing.query_reading import open_query
 
 
 def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Answer:
-    """Accept a query (PROTOCOL.md, "asyncQuery"); returns its status, which is `pending`.
+    """Accept a query (PROTOCOL.md, "asyncQuery") and return its status, `pending`.
 
-    The same recipient's same request with the same key gets the same answer for as long as the query lasts.
+    The same request of the same recipient with the same key gets the same answer until the query expires.
     """
     store = sharing.queries()
     query_id = _identify(table, request, options)
     query = store.find(table.caller.recipient_id, table.entry.id, query_id)
     if query is None:
-        page = reading(sharing, table, request, options).pin()
+        page = open_query(sharing, table, request, options).pin()
         query = store.submit(
             Query(
                 id=query_id,
@@ -66,9 +66,9 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     request: QueryResultRequest,
     read_options: ReadOptions,
 ) -> Answer:
-    """Answer a submitted query as if it had been asked for now, at its version and in its format, or a page of it.
+    """Return a page of a submitted query, at the version and in the format of its submission.
 
-    Rights are those of now. The page size and the file ids are those of the submission where this request names none.
+    The current rights apply. This request can override the page size and the file ids of the submission.
     """
     options_now = read_options()
     table = sharing.table(caller, name)
@@ -92,12 +92,12 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     pinned = PageClaims(
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()
     )
-    answer = reading(sharing, table, submitted, options, call=query.id, pinned=pinned).answer()
+    answer = open_query(sharing, table, submitted, options, call=query.id, pinned=pinned).answer()
     return replace(answer, asynchronous=options_now.capabilities.async_query)
 
 
 def _identify(table: SharedTable, request: QueryRequest, options: ResponseOptions) -> str:
-    """Return the id: the same for all that the protocol counts as retries of one submission, and for nothing else."""
+    """Return the query id, which only retries of one submission (as the protocol defines them) share."""
     return checksum({
         "recipient": table.caller.recipient_id,
         "table": table.entry.id,
@@ -112,6 +112,6 @@ def _identify(table: SharedTable, request: QueryRequest, options: ResponseOption
 
 
 def body_of(request: QueryRequest) -> Mapping[str, Any]:
-    """Return the body that asks for the same, without what the submission alone needs: key and tokens."""
+    """Return the request body of the query, without the key and tokens of the submission."""
     body = {**request.fingerprint, "maxFiles": request.max_files}
     return {**body, "includeRefreshToken": request.include_refresh_token} if request.names_refresh_token else body

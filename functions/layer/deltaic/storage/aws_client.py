@@ -1,10 +1,9 @@
-"""A client for the few calls that functions make: DynamoDB, STS, Secrets Manager, KMS, EventBridge; without botocore.
+"""Call a few operations of DynamoDB, STS, Secrets Manager, KMS, Glue and EventBridge without botocore.
 
-botocore costs a cold start more processor time than all our own modules: imports, and models of operations that no
-function asks for (decision 96). What a request needs is one POST with a signature. This client takes the place of
-botocore's: the same names of operations and parameters, the same answers, and botocore's own exceptions, imported when
-there is one to raise. It knows AWS's ordinary endpoints and the one that it is told; operators' commands, which may
-have any configuration, keep botocore.
+In a cold start, botocore needs more processor time than all modules of the server, for imports and for models of unused
+operations (decision 96). These requests need only a signed POST. This client has the interface of botocore's clients:
+the same operations, parameters, answers and exceptions (imported only to raise them). It supports the default AWS
+endpoints and one explicit endpoint. Operators' commands use botocore, because they support every AWS configuration.
 """
 
 import hashlib
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 ATTEMPTS: Final = 2
-LONGEST_PAUSE_SECONDS: Final = 0.5
+MAX_PAUSE_SECONDS: Final = 0.5
 """Between two attempts."""
-_MOST_IDLE: Final = 16
-_PASSING: Final = frozenset({
+_MAX_IDLE: Final = 16
+_TRANSIENT_STATUSES: Final = frozenset({
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.BAD_GATEWAY,
     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -44,20 +43,20 @@ _PASSING: Final = frozenset({
 
 
 class Timeouts(NamedTuple):
-    """How many seconds one attempt waits: for a connection, and for each part of the answer."""
+    """Timeouts of one attempt in seconds: for the connection, and for each part of the answer."""
 
     connect: float
     read: float
 
 
 CATALOG: Final = Timeouts(1, 2)
-"""At worst 6.5 s of the 10 s that API Gateway gives the authorizer."""
+"""At most 6.5 s of the authorizer's 10 s in API Gateway."""
 CONTROL: Final = Timeouts(2, 5)
-"""At worst 14.5 s of a function's 29 s."""
+"""At most 14.5 s of a function's 29 s."""
 
 
 class _Service(NamedTuple):
-    """How a service is spoken to: in JSON, with the operation in a header, or (STS) by a form that XML answers."""
+    """Protocol of a service: JSON with the operation in a header, or (STS, without `target`) forms and XML."""
 
     target: str
     version: str
@@ -92,11 +91,11 @@ class _AwsResponse(NamedTuple):
 
 
 class AwsClient:
-    """Calls one service as botocore's client does: `client.get_item(TableName=..., Key=...)`.
+    """Client of one service with botocore's interface: `client.get_item(TableName=..., Key=...)`.
 
-    Raises botocore's exceptions: ClientError for what AWS refuses, HTTPClientError where nobody answers,
-    ResponseParserError for an answer that is not whole; and what the credentials raise. What fails in passing is tried
-    once more. Safe to share between threads; connections are kept for later calls.
+    Raises botocore's exceptions: ClientError for an error of AWS, HTTPClientError without an answer,
+    ResponseParserError for an incomplete answer; and the errors of the credentials. Transient errors are retried once.
+    Safe to share between threads; connections are reused.
     """
 
     def __init__(
@@ -108,122 +107,124 @@ class AwsClient:
         timeouts: Timeouts,
         credentials: Callable[[], Credentials] = default_credentials,
     ) -> None:
-        """Prepare to call a service in its region, or at `endpoint`; raises as `parse_endpoint` does."""
+        """Create a client for a service in a region, or at an `endpoint`; raises as `parse_endpoint` does."""
         self._idle: list[HTTPConnection] = []
-        place = parse_endpoint(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
+        url = parse_endpoint(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
         self.service = service
         self.timeouts = timeouts
         self._region = region
-        self._spoken = _SERVICES[service]
-        self._tls = place.scheme == "https"
-        self.host: Final = place.netloc.rpartition("@")[2]
-        self._path = place.path or "/"
+        self._protocol = _SERVICES[service]
+        self._tls = url.scheme == "https"
+        self.host: Final = url.netloc.rpartition("@")[2]
+        self._path = url.path or "/"
         self._credentials = credentials
         self._lock = threading.Lock()
         self._context: SSLContext | None = None
 
     def __del__(self) -> None:
-        """Close what is kept, with the last who holds the client."""
+        """Close the idle connections."""
         for connection in self._idle:
             connection.close()
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         """Return the function that calls an operation."""
         if name not in _SERVICES[self.__dict__["service"]].operations:
-            raise AttributeError(f"{self.service} is not asked for {name} here")
-        return partial(self._call, self._spoken.operations[name])
+            raise AttributeError(f"the client of {self.service} has no operation {name}: add it to _SERVICES")
+        return partial(self._call, self._protocol.operations[name])
 
     def _call(self, operation: str, **request: Any) -> dict[str, Any]:
-        headers, body = self._written(operation, request)
+        headers, body = self._build_request(operation, request)
         for attempt in range(1, ATTEMPTS + 1):
             failure: Exception
             try:
-                answer = self._exchanged(headers, body)
+                answer = self._send(headers, body)
             except (OSError, HTTPException) as error:
-                passing, failure = True, _unreached(error)
+                is_transient, failure = True, _connection_error(error)
                 self._forget_idle()
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
-                    found = _json_read(answer) if self._spoken.target else _form_read(answer)
-                    if found is not None:
-                        return found
-                    passing, failure = True, _half()
+                    result = _parse_json(answer) if self._protocol.target else _parse_credentials(answer)
+                    if result is not None:
+                        return result
+                    is_transient, failure = True, _incomplete_answer()
                 else:
-                    code, failure = _refusal(operation, answer)
-                    passing = answer.status in _PASSING or code in THROTTLED
-            if attempt == ATTEMPTS or not passing:
+                    code, failure = _client_error(operation, answer)
+                    is_transient = answer.status in _TRANSIENT_STATUSES or code in THROTTLED
+            if attempt == ATTEMPTS or not is_transient:
                 raise failure
-            # Anywhere below a bound, so that many who failed at the same moment part.
-            time.sleep(random.uniform(0, LONGEST_PAUSE_SECONDS))  # noqa: S311 -- spread
+            # Random, so that clients that failed at the same time do not retry at the same time.
+            time.sleep(random.uniform(0, MAX_PAUSE_SECONDS))  # noqa: S311 -- not for security
         raise AssertionError
 
-    def _written(self, operation: str, request: dict[str, Any]) -> tuple[dict[str, str], bytes]:
-        target, version, _ = self._spoken
+    def _build_request(self, operation: str, request: dict[str, Any]) -> tuple[dict[str, str], bytes]:
+        target, version, _ = self._protocol
         if not target:
-            form = {"Action": operation, "Version": version, **dict(_flat(request))}
+            form = {"Action": operation, "Version": version, **dict(_form_fields(request))}
             text = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in form.items())
             return {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}, text.encode()
         if operation == "TransactWriteItems":
-            # The same for both attempts, so that the second does not fail for what the first has done.
+            # The same token in both attempts, so that the second succeeds if the first one was applied.
             request = {"ClientRequestToken": f"{random.getrandbits(128):032x}", **request}
         headers = {"content-type": f"application/x-amz-json-{version}", "x-amz-target": f"{target}.{operation}"}
         return headers, json.dumps(request).encode()
 
-    def _exchanged(self, headers: Mapping[str, str], body: bytes) -> _AwsResponse:
-        sent = self._signed(headers, body)
-        connection = self._connection()
+    def _send(self, headers: Mapping[str, str], body: bytes) -> _AwsResponse:
+        signed_headers = self._sign_headers(headers, body)
+        connection = self._take_connection()
         try:
             try:
-                connection.request("POST", self._path, body, sent)
+                connection.request("POST", self._path, body, signed_headers)
             except ValueError:
-                # Its text would hold the key or the token.
-                raise _unreached(OSError("an AWS credential holds characters that no header may hold")) from None
+                # The text of the ValueError contains the key or the token.
+                raise _connection_error(OSError("an AWS credential has characters invalid in headers")) from None
             response = connection.getresponse()
             answer = _AwsResponse(response.status, response.headers, response.read())
         except BaseException:
             connection.close()
             raise
         with self._lock:
-            if not response.will_close and len(self._idle) < _MOST_IDLE:
+            if not response.will_close and len(self._idle) < _MAX_IDLE:
                 self._idle.append(connection)
                 return answer
         connection.close()
         return answer
 
     def _forget_idle(self) -> None:
-        """Close what is kept: where one connection broke, others of its age may have, too."""
+        """Close the idle connections, because after one failed, the others may fail, too."""
         with self._lock:
-            gone, self._idle = self._idle, []
-        for connection in gone:
+            connections, self._idle = self._idle, []
+        for connection in connections:
             connection.close()
 
-    def _connection(self) -> HTTPConnection:
+    def _take_connection(self) -> HTTPConnection:
         while True:
             with self._lock:
                 idle = self._idle.pop() if self._idle else None
             if idle is None:
-                return self._connected()
-            ready = select.poll()  # not select(), which knows no descriptor above 1023
+                return self._connect()
+            ready = select.poll()  # select() does not support descriptors above 1023
             ready.register(idle.sock, select.POLLIN)
             if not ready.poll(0):
                 return idle
-            idle.close()  # there is something to read before anything was asked: the other side has closed it
+            idle.close()  # readable before a request: the server has closed the connection
 
-    def _connected(self) -> HTTPConnection:
+    def _connect(self) -> HTTPConnection:
         if self._tls:
             import ssl
 
-            # One for all connections: reading the authorities is most of what the first one costs.
+            # One context for all connections, because loading the certificates is slow.
             authorities = os.environ.get("AWS_CA_BUNDLE") or None
             self._context = self._context or ssl.create_default_context(cafile=authorities)
-            made: HTTPConnection = HTTPSConnection(self.host, timeout=self.timeouts.connect, context=self._context)
+            connection: HTTPConnection = HTTPSConnection(
+                self.host, timeout=self.timeouts.connect, context=self._context
+            )
         else:
-            made = HTTPConnection(self.host, timeout=self.timeouts.connect)
-        made.connect()
-        made.sock.settimeout(self.timeouts.read)
-        return made
+            connection = HTTPConnection(self.host, timeout=self.timeouts.connect)
+        connection.connect()
+        connection.sock.settimeout(self.timeouts.read)
+        return connection
 
-    def _signed(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
+    def _sign_headers(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         keys = self._credentials()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         signed = {**headers, "host": self.host, "x-amz-date": stamp}
@@ -236,10 +237,7 @@ class AwsClient:
 
 
 def control_client(service: str, region: str, endpoint: str = "", timeouts: Timeouts = CONTROL) -> Any:
-    """Return a client of a service: this one, or botocore's for an AWS that a user of this machine has configured.
-
-    On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
-    """
+    """Return an AwsClient on Lambda or with an endpoint, else a botocore client that uses the AWS configuration."""
     if endpoint or "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         return AwsClient(service, region, endpoint, timeouts=timeouts)
     from deltaic.storage.aws_credentials import make_client
@@ -248,84 +246,84 @@ def control_client(service: str, region: str, endpoint: str = "", timeouts: Time
 
 
 def botocore_config(timeouts: Timeouts) -> Any:
-    """Return the same timeouts and attempts for a client of botocore's."""
+    """Return the same timeouts and attempts as a configuration of botocore."""
     from botocore.config import Config
 
     return Config(
         connect_timeout=timeouts.connect,
         read_timeout=timeouts.read,
         retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
-        max_pool_connections=_MOST_IDLE,
+        max_pool_connections=_MAX_IDLE,
         tcp_keepalive=True,
     )
 
 
-def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the fields of a form as AWS's Query protocol names them: `Tags.member.1.Key`."""
+def _form_fields(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the fields of a form in AWS's Query protocol, such as `Tags.member.1.Key`."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _flat(part, f"{name}.{key}" if name else key)
+            yield from _form_fields(part, f"{name}.{key}" if name else key)
     elif isinstance(value, list):
         for number, part in enumerate(value, 1):
-            yield from _flat(part, f"{name}.member.{number}")
+            yield from _form_fields(part, f"{name}.member.{number}")
     else:
         yield name, str(value)
 
 
-def _json_read(answer: _AwsResponse) -> dict[str, Any] | None:
-    """Return what an answer holds; None if it is not whole."""
+def _parse_json(answer: _AwsResponse) -> dict[str, Any] | None:
+    """Return the JSON object of an answer; None if it is incomplete."""
     try:
-        # DynamoDB tells the checksum of its answers.
-        told = answer.headers.get("x-amz-crc32")
+        # DynamoDB sends a checksum of its answers.
+        crc = answer.headers.get("x-amz-crc32")
         content = json.loads(answer.body)
-        if isinstance(content, dict) and (told is None or int(told) == zlib.crc32(answer.body)):
+        if isinstance(content, dict) and (crc is None or int(crc) == zlib.crc32(answer.body)):
             return content
     except (ValueError, RecursionError):
         pass
     return None
 
 
-def _form_read(answer: _AwsResponse) -> dict[str, Any] | None:
-    """Return the keys that an answer holds; None if it is not whole."""
-    found = _leaves(answer.body)
+def _parse_credentials(answer: _AwsResponse) -> dict[str, Any] | None:
+    """Return the credentials in an answer of STS; None if it is incomplete."""
+    texts = _element_texts(answer.body)
     try:
         from datetime import datetime
 
-        keys: dict[str, Any] = {name: found[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")}
-        return {"Credentials": {**keys, "Expiration": datetime.fromisoformat(found["Expiration"])}}
+        keys: dict[str, Any] = {name: texts[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")}
+        return {"Credentials": {**keys, "Expiration": datetime.fromisoformat(texts["Expiration"])}}
     except (KeyError, ValueError):
         return None
 
 
-def _leaves(text: bytes) -> dict[str, str]:
-    """Return the texts of an XML document's elements by name; of what is no XML, none."""
+def _element_texts(text: bytes) -> dict[str, str]:
+    """Return the texts of XML elements by name; empty for invalid XML."""
     from pyexpat import ExpatError, ParserCreate
 
-    leaves: dict[str, str] = {}
+    texts: dict[str, str] = {}
     names: list[str] = []
 
     def characters(data: str) -> None:
-        leaves[names[-1]] = leaves.get(names[-1], "") + data
+        texts[names[-1]] = texts.get(names[-1], "") + data
 
     parser = ParserCreate()
     parser.StartElementHandler = lambda name, _: names.append(name)
     parser.EndElementHandler = lambda _: names.pop()
     parser.CharacterDataHandler = characters
     try:
-        parser.Parse(text, True)  # noqa: FBT003 -- is all there is
+        parser.Parse(text, True)  # noqa: FBT003 -- the last part
     except ExpatError:
         return {}
-    return leaves
+    return texts
 
 
-def _refusal(operation: str, answer: _AwsResponse) -> tuple[str, Exception]:
+def _client_error(operation: str, answer: _AwsResponse) -> tuple[str, Exception]:
     from botocore.exceptions import ClientError
 
     try:
-        told = json.loads(answer.body)
-        facts: dict[str, Any] = told if isinstance(told, dict) else {}
+        content = json.loads(answer.body)
+        facts: dict[str, Any] = content if isinstance(content, dict) else {}
     except (ValueError, RecursionError):
-        facts = dict(_leaves(answer.body))
+        facts = dict(_element_texts(answer.body))
     code = str(facts.pop("__type", "") or facts.pop("Code", "") or answer.status).rpartition("#")[2]
     message = str(facts.pop("message", "") or facts.pop("Message", ""))
     parts: Any = {
@@ -336,7 +334,7 @@ def _refusal(operation: str, answer: _AwsResponse) -> tuple[str, Exception]:
     return code, ClientError(parts, operation)
 
 
-def _unreached(error: Exception) -> Exception:
+def _connection_error(error: Exception) -> Exception:
     from botocore.exceptions import HTTPClientError
 
     failure = HTTPClientError(error=error)
@@ -344,7 +342,7 @@ def _unreached(error: Exception) -> Exception:
     return failure
 
 
-def _half() -> Exception:
+def _incomplete_answer() -> Exception:
     from botocore.parsers import ResponseParserError
 
-    return ResponseParserError("the answer is not whole")
+    return ResponseParserError("the answer is incomplete")

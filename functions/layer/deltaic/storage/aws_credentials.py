@@ -1,4 +1,4 @@
-"""AWS credentials, and where the function's own come from."""
+"""AWS credentials, and the default credentials of the process."""
 
 import os
 import threading
@@ -8,36 +8,37 @@ from typing import Any
 
 from deltaic.errors import Unavailable
 
-_MAKING = threading.Lock()
+_CREATION_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Keys that sign requests; never shown by `repr`, so that no log line can hold them."""
+    """AWS keys to sign requests. `repr` omits the secrets, so that logs never contain them."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
     session_token: str = field(default="", repr=False)
     expires_at_ms: int | None = None
-    """When they end, milliseconds since the epoch; None when that cannot be known or is never."""
+    """Expiry in milliseconds since the epoch; None if unknown or never."""
 
 
 def default_credentials() -> Credentials:
-    """Return the function's own credentials.
+    """Return the default credentials of the process, on Lambda those of the function's role.
 
-    On Lambda they stand in the environment, without an expiry that could be read. Elsewhere, and after a SnapStart
-    restore (where the environment names an endpoint instead of keys), botocore finds and renews them. Raises
-    Unavailable when there are none.
+    On Lambda they are environment variables, without an expiry. Elsewhere, and after a SnapStart restore (where the
+    environment names an endpoint instead of keys), botocore finds and renews them. Raises Unavailable without any.
     """
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-    key, secret, token = (os.environ.get(name, "").strip() for name in names)  # files of variables leave line ends
+    key, secret, token = (
+        os.environ.get(name, "").strip() for name in names
+    )  # variables from files can end with a newline
     if key and secret:
         return Credentials(key, secret, token)
     keys = _botocore_session().get_credentials()
     if keys is None:
         raise Unavailable(
             "the server cannot read the table's storage at the moment; try again later",
-            "there are no AWS credentials of its own: give its function a role",
+            "the function has no AWS credentials: give it a role",
         )
     frozen = keys.get_frozen_credentials()
     expiry = getattr(keys, "_expiry_time", None)
@@ -56,12 +57,11 @@ def _botocore_session() -> Any:
     return botocore.session.get_session()
 
 
-def make_client(service: str, region: str, config: Any, **more: str | None) -> Any:
-    """Return a botocore client with the process's one session: another would read botocore's data again.
+def make_client(service: str, region: str, config: Any, **options: str | None) -> Any:
+    """Create a botocore client in the shared session of the process, to load botocore's data only once.
 
-    `more` are keys and an endpoint, where they are not the process's own.
-
-    Clients are thread-safe; making them is not, so one is made at a time.
+    `options` can replace the default keys and endpoint. A lock is necessary, because only clients are thread-safe, not
+    their creation.
     """
-    with _MAKING:
-        return _botocore_session().create_client(service, region_name=region, config=config, **more)
+    with _CREATION_LOCK:
+        return _botocore_session().create_client(service, region_name=region, config=config, **options)

@@ -1,4 +1,4 @@
-"""Decides which requests read the ranges asked of one object: a request costs more than some bytes too many."""
+"""Merge near byte ranges of an object into fewer requests, because a request costs more than some extra bytes."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -7,13 +7,13 @@ from typing import Any
 from deltaic.errors import Unavailable
 
 NEAR = 1 << 20
-"""Ranges with a gap of at most this many bytes become one request: S3 sends that much while it answers another."""
+"""Merge ranges with a gap of at most this many bytes: S3 sends them in the time of another request."""
 LARGEST = 16 << 20
-"""Ranges are not merged into requests of more bytes than this, so that large reads run in parallel."""
+"""Largest merged request in bytes, so that large reads run in parallel."""
 
 
 def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int = LARGEST) -> list[tuple[int, int]]:
-    """Return the requests that cover `ranges`: sorted, near ones merged up to `largest` bytes, empty ones dropped."""
+    """Return the requests that cover `ranges`: sorted, merged up to `largest` bytes, without empty ranges."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if end <= start:
@@ -30,9 +30,9 @@ def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int =
 def cut(
     ranges: Sequence[tuple[int, int]], merged: Sequence[tuple[int, int]], parts: Sequence[Any], path: str
 ) -> list[bytes]:
-    """Return the bytes of each range out of the requests that cover them; raises Unavailable for a short one.
+    """Cut the bytes of each range out of the merged parts; raises Unavailable for a short part.
 
-    Those who ask know how long the object is, so it was cut or replaced since.
+    Callers know the length of the object, so a short part means that it was truncated or replaced.
     """
     starts = [start for start, _ in merged]
     views = [memoryview(part) for part in parts]
@@ -44,6 +44,6 @@ def cut(
         index = bisect_right(starts, start) - 1
         piece = bytes(views[index][start - starts[index] : end - starts[index]])
         if len(piece) != end - start:
-            raise Unavailable("the storage of this table gave less of a file than the log says it has; try again", path)
+            raise Unavailable("the storage of this table returned less of a file than its log says; try again", path)
         answer.append(piece)
     return answer

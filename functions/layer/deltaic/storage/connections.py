@@ -1,4 +1,4 @@
-"""The connections to buckets, kept for the process, and the event loop on which parallel requests run."""
+"""Connections to buckets, kept for the process, and the event loop for parallel requests."""
 
 import asyncio
 import threading
@@ -11,43 +11,43 @@ from typing import Any, TypeVar
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 
-_ASKED_AGAIN_SECONDS = 600
+_RENEWAL_SECONDS = 600
 _ANSWER = TypeVar("_ANSWER")
-_STARTING = threading.Lock()
+_LOOP_LOCK = threading.Lock()
 
 
 @lru_cache(maxsize=64)
 def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Credentials]) -> Any:
-    """Return the obstore client of a bucket, one per process, storage and source of credentials.
+    """Return the obstore client of a bucket, one for each storage and credentials function.
 
-    Requests are tried again for a few seconds and end after 20 s at worst, so that a function of 29 s can still answer.
+    Requests are retried for a few seconds and end after at most 20 s, so that a function with 29 s can still answer.
     """
     from obstore.store import S3Store
 
     def provide() -> Any:
         keys = credentials()
-        # Keys without a known end may be rotated all the same: they are asked for again after a while.
-        ends = keys.expires_at_ms or (time.time() + _ASKED_AGAIN_SECONDS) * 1000
+        # Keys without an expiry can be rotated, so they are requested again after some time.
+        expires_at_ms = keys.expires_at_ms or (time.time() + _RENEWAL_SECONDS) * 1000
         return {
             "access_key_id": keys.access_key_id,
             "secret_access_key": keys.secret_access_key,
             "token": keys.session_token or None,
-            "expires_at": datetime.fromtimestamp(ends / 1000, UTC),
+            "expires_at": datetime.fromtimestamp(expires_at_ms / 1000, UTC),
         }
 
-    place = origin(storage, bucket, public=False)
-    in_host = not place.path.endswith(f"/{bucket}/")
-    endpoint = f"{place.scheme}://{place.authority}{place.path if in_host else place.path[: -len(bucket) - 1]}"
+    target = origin(storage, bucket, public=False)
+    in_host = not target.path.endswith(f"/{bucket}/")
+    endpoint = f"{target.scheme}://{target.authority}{target.path if in_host else target.path[: -len(bucket) - 1]}"
     return S3Store(
         bucket,
         region=storage.region,
-        # Each name that obstore would otherwise look up in the environment, which must not lead elsewhere.
+        # Both names of the option, so that obstore does not take an endpoint from the environment.
         aws_endpoint_url_s3=endpoint.rstrip("/"),
         endpoint=endpoint.rstrip("/"),
         skip_signature=False,
         virtual_hosted_style_request=in_host,
         client_options={
-            "allow_http": place.scheme == "http",
+            "allow_http": target.scheme == "http",
             "connect_timeout": timedelta(seconds=3),
             "timeout": timedelta(seconds=15),
         },
@@ -66,14 +66,14 @@ def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Cr
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """Start the process's event loop, in a thread of its own, at the first parallel read."""
+    """Start the event loop of the process in a separate thread."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="deltaic-objects", daemon=True).start()
     return loop
 
 
 def on_loop(work: Coroutine[Any, Any, _ANSWER]) -> _ANSWER:
-    """Run `work` on the process's loop and wait for it; never call it from there."""
-    with _STARTING:
+    """Run `work` on the event loop and wait for it. Do not call this on the event loop."""
+    with _LOOP_LOCK:
         loop = _loop()
     return asyncio.run_coroutine_threadsafe(work, loop).result()

@@ -1,4 +1,4 @@
-"""The address of a storage: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
+"""Addresses of storages: scheme, host and path, for AWS S3 and S3-compatible stores."""
 
 import re
 from contextlib import suppress
@@ -11,11 +11,11 @@ from deltaic.settings import settings
 from deltaic.storage.locations import access_point
 from deltaic.urls import DEFAULT_PORTS, parse_endpoint
 
-# A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
+# Bucket names that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
 _HOST_LABELS = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
 AWS = "amazonaws.com"
-"""The name of AWS S3 as a store (`store_name`)."""
+"""Store name of AWS S3 (`store_name`)."""
 
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _PARTITIONS = {
@@ -27,49 +27,49 @@ _PARTITIONS = {
     "eu-isoe-": ("aws-iso-e", "cloud.adc-e.uk"),
     "us-isof-": ("aws-iso-f", "csp.hci.ic.gov"),
 }
-"""By how a region's name begins: what ARNs call it, and what host names there end in."""
+"""Partition in ARNs and DNS suffix, by the prefix of a region's name."""
 
 
 class StorageConfig(msgspec.Struct, frozen=True):
-    """One storage: AWS S3 in a region, or an S3-compatible store at an endpoint, and who reads it."""
+    """Storage of tables: AWS S3 in a region, or an S3-compatible store, and the credentials to read it."""
 
     region: str = "us-east-1"
     endpoint: str = ""
-    """Where this server reaches the store; empty: AWS S3 of the region."""
+    """Endpoint for this server; empty: AWS S3 of the region."""
     public_endpoint: str = ""
-    """Where recipients reach it, if that differs; signed URLs name it."""
+    """Endpoint in signed URLs for recipients, if it differs."""
     path_style: bool = False
-    """True: the bucket stands in the path. False: in the host, where bucket and endpoint allow it."""
+    """True: the bucket is in the path. False: in the host, if bucket and endpoint allow it."""
     role_arn: str = ""
-    """A role to assume for reading and signing; empty: the function's own, or the keys of `secret`."""
+    """Role to assume for reading and signing; empty: the function's role, or the keys of `secret`."""
     secret: str = ""
     """Secrets Manager name or ARN of `{"accessKeyId", "secretAccessKey"}`; empty: no static keys."""
 
 
 class Origin(NamedTuple):
-    """Where a bucket answers."""
+    """Origin of the URLs of a bucket."""
 
     scheme: str
     host: str
-    """Host as it is signed and sent: with the port unless it is the scheme's own."""
+    """Host in the signature and the Host header, without the default port of the scheme."""
     authority: str
-    """Host as it stands in URLs: with any port that the endpoint names."""
+    """Host in URLs, with any port of the endpoint."""
     path: str
     """Encoded path of the bucket's root, ending in a slash."""
 
     @property
     def url(self) -> str:
-        """The bucket's root, ending in a slash."""
+        """URL of the bucket's root, ending in a slash."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origin:
-    """Return where `bucket` answers for recipients (`public`) or for this server.
+    """Return the origin of `bucket` for recipients (`public`) or for this server.
 
-    The bucket stands in the host unless path style is asked for, the name cannot be a host label, the endpoint is an
-    IP address, or (under TLS) the name has dots, which no wildcard certificate covers. AWS hosts are always regional.
-    An access point is AWS's own, whatever the storage's endpoint.
-    Raises InvalidParameter for an endpoint that is not an http or https URL.
+    The bucket is in the host, except with path style, a name that cannot be a host label, an IP address as endpoint, or
+    (with TLS) a name with dots, which wildcard certificates do not cover. AWS hosts are always regional. Access points
+    always use AWS, even if the storage has an endpoint. Raises InvalidParameter for an endpoint that is not an http or
+    https URL.
     """
     endpoint = (storage.public_endpoint if public else "") or storage.endpoint
     point = access_point(bucket)
@@ -96,11 +96,11 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
 
 
 def store_name(endpoint: str) -> str:
-    """Return one name for a store, however its endpoint is spelled: by it stores are compared, not reached.
+    """Return a normalized name of a store, to compare stores whose endpoints are spelled differently.
 
-    AWS S3 is one store, this machine one host, and the ports of http and https make no difference.
+    All endpoints of AWS S3 have one name, all names of this machine too, and default ports are omitted.
     """
-    from ipaddress import ip_address  # no recipient's request needs it
+    from ipaddress import ip_address  # imported here, because requests of recipients do not need it
     from socket import inet_aton, inet_ntoa
 
     if not endpoint or is_aws(endpoint):
@@ -116,20 +116,20 @@ def store_name(endpoint: str) -> str:
 
 
 def is_aws(endpoint: str) -> bool:
-    """Tell whether an endpoint is AWS's own, such as a VPC endpoint: AWS credentials may then be shown to it."""
+    """Return whether an endpoint belongs to AWS (such as a VPC endpoint), so that AWS credentials are safe there."""
     host = (urlsplit(endpoint).hostname or "").rstrip(".")
     return any(host.endswith(f".{suffix}") for suffix in (AWS, *(suffix for _, suffix in _PARTITIONS.values())))
 
 
 def dns_suffix(region: str) -> str:
-    """Return what the host names of AWS's services end in."""
+    """Return the suffix of AWS host names in a region."""
     return _partition(region)[1]
 
 
 def arn_partition(region: str) -> str:
-    """Return the partition that a region's ARNs name."""
+    """Return the partition of a region in ARNs."""
     return _partition(region)[0]
 
 
 def _partition(region: str) -> tuple[str, str]:
-    return next((found for beginning, found in _PARTITIONS.items() if region.startswith(beginning)), ("aws", AWS))
+    return next((partition for prefix, partition in _PARTITIONS.items() if region.startswith(prefix)), ("aws", AWS))

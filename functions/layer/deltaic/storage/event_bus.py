@@ -1,4 +1,4 @@
-"""A bus of EventBridge, on which events are put."""
+"""Put events on an EventBridge bus."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,19 +7,19 @@ from typing import Any, Final, NamedTuple
 from deltaic.errors import Unavailable
 from deltaic.storage.aws_client import CONTROL, AwsClient
 
-_ENTRIES: Final = 10
-"""PutEvents takes no more."""
+_MAX_ENTRIES: Final = 10
+"""Limit of PutEvents."""
 
 
 class BusEvent(NamedTuple):
-    """An event that is to be put."""
+    """Event for a bus."""
 
     detail_type: str
     detail: Mapping[str, Any]
 
 
 class EventBus:
-    """One bus, by its name, and the source that its events name."""
+    """EventBridge bus, by its name, and the source of its events."""
 
     def __init__(self, name: str, source: str, region: str, endpoint: str = "") -> None:
         self._name = name
@@ -27,8 +27,8 @@ class EventBus:
         self._client = AwsClient("events", region, endpoint, timeouts=CONTROL)
 
     def put(self, events: Sequence[BusEvent]) -> None:
-        """Put events; raises Unavailable if the bus did not take all of them, and some may be on it all the same."""
-        for start in range(0, len(events), _ENTRIES):
+        """Put events; raises Unavailable if the bus rejects some of them, after it may have accepted others."""
+        for start in range(0, len(events), _MAX_ENTRIES):
             entries = [
                 {
                     "EventBusName": self._name,
@@ -36,14 +36,14 @@ class EventBus:
                     "DetailType": event.detail_type,
                     "Detail": json.dumps(event.detail),
                 }
-                for event in events[start : start + _ENTRIES]
+                for event in events[start : start + _MAX_ENTRIES]
             ]
             try:
                 answer = self._client.put_events(Entries=entries)
-                codes = sorted({one["ErrorCode"] for one in answer["Entries"] if "ErrorCode" in one})
+                codes = sorted({entry["ErrorCode"] for entry in answer["Entries"] if "ErrorCode" in entry})
                 failed = answer["FailedEntryCount"]
             except Exception as error:
-                raise Unavailable("EventBridge took no notice", f"bus {self._name}: {error}") from error
+                raise Unavailable("EventBridge did not accept events", f"bus {self._name}: {error}") from error
             if failed:
-                detail = f"bus {self._name}: {failed} refused ({', '.join(codes)})"
-                raise Unavailable("EventBridge did not take every notice", detail)
+                detail = f"bus {self._name}: {failed} rejected ({', '.join(codes)})"
+                raise Unavailable("EventBridge did not accept all events; try again", detail)

@@ -1,4 +1,4 @@
-"""The objects below a location, whatever they are: listed page by page, and looked at one by one in parallel."""
+"""List the objects of a folder page by page, and request their metadata in parallel."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -13,34 +13,34 @@ from deltaic.storage.aws_credentials import Credentials, make_client
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, ObjectName
-from deltaic.storage.object_store_errors import PASSING, REFUSALS, failure
+from deltaic.storage.object_store_errors import REFUSALS, TRANSIENT_ERRORS, map_error
 from deltaic.storage.objects import AT_ONCE
 
-_GONE: Final = frozenset({"NoSuchBucket", "PermanentRedirect", "AuthorizationHeaderMalformed", "InvalidBucketName"})
+_ABSENT: Final = frozenset({"NoSuchBucket", "PermanentRedirect", "AuthorizationHeaderMalformed", "InvalidBucketName"})
 
 
 class FolderObject(msgspec.Struct, frozen=True):
-    """One object, by its key below the location."""
+    """Object of a folder; `name` is its key relative to the location."""
 
     name: str
     size: int
     modified_ms: int
     """Milliseconds since the epoch."""
     etag: str
-    """As the store tells it, with its quotes."""
+    """ETag of the store, with quotes."""
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """A page of a listing."""
+    """Page of a listing."""
 
     objects: Sequence[FolderObject]
     folders: Sequence[str]
-    """Of one level: what stands before a further slash, with it."""
+    """Subfolders of this level, each with its final slash."""
     next: str
-    """The store's own token of the next page; empty on the last one."""
+    """The store's token of the next page; empty on the last page."""
 
 
-def list_page(  # noqa: PLR0913 -- where, and what of it
+def list_page(  # noqa: PLR0913 -- the parameters of ListObjectsV2
     credentials: Credentials,
     storage: StorageConfig,
     location: Location,
@@ -50,9 +50,9 @@ def list_page(  # noqa: PLR0913 -- where, and what of it
     after: str = "",
     limit: int = 1000,
 ) -> ObjectPage:
-    """Return at most `limit` objects whose names begin with `prefix`, in byte order, from the token `after` on.
+    """Return at most `limit` objects with names that start with `prefix`, in byte order, from the token `after` on.
 
-    Raises TableUnreadable for a bucket that is not there, TableRefused, TooManyRequests and Unavailable.
+    Raises TableUnreadable for a bucket that does not exist, TableRefused, TooManyRequests and Unavailable.
     """
     request = {
         "Bucket": location.bucket,
@@ -65,23 +65,23 @@ def list_page(  # noqa: PLR0913 -- where, and what of it
         in_host = not origin(storage, location.bucket, public=False).path.endswith(f"/{location.bucket}/")
         answer = _client(storage, in_host, credentials).list_objects_v2(**request)
     except Exception as error:
-        raise _translated(error, location) from error
-    cut = len(location.key_prefix)
+        raise _translate_error(error, location) from error
+    start = len(location.key_prefix)
     objects = [
-        FolderObject(each["Key"][cut:], each["Size"], int(each["LastModified"].timestamp() * 1000), each["ETag"])
-        for each in answer.get("Contents", [])
+        FolderObject(item["Key"][start:], item["Size"], int(item["LastModified"].timestamp() * 1000), item["ETag"])
+        for item in answer.get("Contents", [])
     ]
-    folders = [each["Prefix"][cut:] for each in answer.get("CommonPrefixes", [])]
+    folders = [folder["Prefix"][start:] for folder in answer.get("CommonPrefixes", [])]
     return ObjectPage(objects, folders, answer.get("NextContinuationToken", "") if answer["IsTruncated"] else "")
 
 
 def head_objects(
     credentials: Callable[[], Credentials], storage: StorageConfig, location: Location, names: Iterable[str]
 ) -> list[FolderObject | None]:
-    """Return the objects of these names as they are now, in their order; None for one that is gone, or not to be read.
+    """Return the objects with these names, in their order; None for a missing or unreadable object.
 
-    `credentials` must be the same function for the same credentials, by which connections are kept. Raises
-    TableUnreadable where none may be read, TooManyRequests and Unavailable.
+    Connections are kept by the `credentials` function, so pass the same function for the same credentials. Raises
+    TableUnreadable if the server may read none of the objects, TooManyRequests and Unavailable.
     """
     return on_loop(_head_all(connection(location.bucket, storage, credentials), storage, location, names))
 
@@ -93,40 +93,40 @@ async def _head_all(
 
     gate, refused = asyncio.Semaphore(AT_ONCE), list[TableUnreadable]()
 
-    async def one(name: str) -> FolderObject | None:
+    async def head(name: str) -> FolderObject | None:
         key = f"{location.key_prefix}{name}"
         async with gate:
             try:
-                found = await obstore.head_async(store, key)
+                metadata = await obstore.head_async(store, key)
             except Exception as error:
-                raised = failure(error, ObjectName(location.bucket, key), storage.region, name, has_body=False)
+                raised = map_error(error, ObjectName(location.bucket, key), storage.region, name, has_body=False)
                 if isinstance(raised, FileNotFoundError):
                     return None
                 if isinstance(raised, TableUnreadable):
                     refused.append(raised)
                     return None
                 raise raised from error
-        modified = int(found["last_modified"].timestamp() * 1000)
-        return FolderObject(name, found["size"], modified, found.get("e_tag") or "")
+        modified = int(metadata["last_modified"].timestamp() * 1000)
+        return FolderObject(name, metadata["size"], modified, metadata.get("e_tag") or "")
 
-    found = await asyncio.gather(*map(one, names))
-    if refused and not any(found):
+    objects = await asyncio.gather(*map(head, names))
+    if refused and not any(objects):
         raise refused[0]
-    return found
+    return objects
 
 
 @lru_cache(maxsize=16)
 def _client(storage: StorageConfig, in_host: bool, credentials: Credentials) -> Any:
-    """Return botocore's client: it knows every form of a listing, and of a bucket's name."""
+    """Return a botocore client, which supports all listings and bucket names."""
     from botocore.config import Config
 
-    not_elsewhere: Any = {"ignore_configured_endpoint_urls": True}  # of the environment; unknown to the stubs
+    endpoint_option: Any = {"ignore_configured_endpoint_urls": True}  # the type stubs lack this option
     config = Config(
         connect_timeout=3.0,
         read_timeout=10.0,
         retries={"total_max_attempts": 2, "mode": "standard"},
         s3={"addressing_style": "virtual" if in_host else "path"},
-        **not_elsewhere,
+        **endpoint_option,
     )
     return make_client(
         "s3",
@@ -139,7 +139,7 @@ def _client(storage: StorageConfig, in_host: bool, credentials: Credentials) -> 
     )
 
 
-def _translated(error: Exception, location: Location) -> Exception:
+def _translate_error(error: Exception, location: Location) -> Exception:
     from botocore.exceptions import BotoCoreError, ClientError
 
     detail = location.uri
@@ -149,21 +149,21 @@ def _translated(error: Exception, location: Location) -> Exception:
         detail = f"{location.uri}: {status} {code}"
         if code in THROTTLED:
             return TooManyRequests("the storage of this folder is throttling requests; try again", detail)
-        if code in _GONE:
+        if code in _ABSENT:
             return TableUnreadable(
-                "the bucket of this folder is not there: its provider must correct the location, or the storage's "
-                "region",
+                "the bucket of this folder does not exist: ask its provider to correct the location, or the region of "
+                "the storage",
                 detail,
             )
         if code in DENIED:
             return TableRefused(
-                "the server may not list this folder: its provider must give the server access to it",
-                f"{detail}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys "
-                "of its storage may not list it",
+                "the server may not list this folder: ask its provider to allow it",
+                f"{detail}: add the bucket to the stack's parameter DataBuckets, or allow the role or keys of the "
+                "storage to list it",
             )
-        if code not in PASSING and status in REFUSALS:
+        if code not in TRANSIENT_ERRORS and status in REFUSALS:
             return TableUnreadable(
-                "the storage refuses to list this folder: its provider finds the reason in the server's log", detail
+                "the storage refuses to list this folder: ask its provider to read the server's log", detail
             )
     if isinstance(error, ClientError | BotoCoreError):
         return Unavailable("the storage of this folder failed to answer; try again", detail)

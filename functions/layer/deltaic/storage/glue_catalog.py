@@ -1,4 +1,4 @@
-"""AWS Glue's data catalog, in which a database's tables are named, and an Iceberg table's current metadata."""
+"""Read AWS Glue's data catalog: the Delta tables of a database, and the metadata location of an Iceberg table."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -8,75 +8,75 @@ from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unava
 from deltaic.storage.aws_client import control_client
 from deltaic.storage.endpoints import StorageConfig
 
-_LASTING: Final = DENIED | {"EntityNotFoundException", "GlueEncryptionException", "InvalidInputException"}
+_PERMANENT_ERRORS: Final = DENIED | {"EntityNotFoundException", "GlueEncryptionException", "InvalidInputException"}
 _FORMATS: Final = ("table_type", "spark.sql.sources.provider", "classification")
-"""Parameters by which Athena and crawlers, Spark and Trino say what a table is."""
+"""Parameters with the table format: of Athena and crawlers, Spark, and Trino."""
 
 
 def metadata_location(home: StorageConfig, database: str, table: str) -> str:
-    """Return the URI of a table's metadata, from the catalog of this account and region.
+    """Return the URI of an Iceberg table's metadata, from the catalog of this account and region.
 
-    Raises TableUnreadable where Glue has no such table, or refuses it, or it is none of Iceberg's; TooManyRequests and
-    Unavailable for what passes.
+    Raises TableUnreadable if Glue does not have the table, refuses access, or it is not an Iceberg table;
+    TooManyRequests and Unavailable for transient errors.
     """
     glue = control_client("glue", home.region, home.endpoint)
-    answer = _answered(
+    answer = _call(
         lambda: glue.get_table(DatabaseName=database, Name=table),
-        "this table is not in the catalog that names it: its provider must act",
+        "AWS Glue does not have this table, or refuses access: ask its provider to fix the entry or the permissions",
         f"glue:GetTable of {database}.{table}",
     )
-    found = answer.get("Table", {}).get("Parameters", {}).get("metadata_location", "")
-    if not found:
+    uri = answer.get("Table", {}).get("Parameters", {}).get("metadata_location", "")
+    if not uri:
         raise TableUnreadable(
-            "this table is none of Iceberg's: its provider must correct its entry", f"{database}.{table}"
+            "this table is no Iceberg table in AWS Glue: ask its provider to correct its entry", f"{database}.{table}"
         )
-    return str(found)
+    return str(uri)
 
 
 def delta_tables(glue: Any, database: str) -> Iterator[list[tuple[str, str]]]:
     """Yield pages of the Delta tables of a database: name and location, which may be empty.
 
-    `glue` is a client of Glue, botocore's or ours. Raises TableUnreadable where Glue has no such database or refuses
-    it, TooManyRequests and Unavailable for what passes.
+    `glue` is a Glue client of botocore or an AwsClient. Raises TableUnreadable if Glue does not have the database or
+    refuses access; TooManyRequests and Unavailable for transient errors.
     """
-    more: dict[str, str] = {}
+    next_page: dict[str, str] = {}
     while True:
-        answer = _answered(
-            lambda: glue.get_tables(DatabaseName=database, **more),  # noqa: B023 -- called before it changes
-            f"AWS Glue gives no tables of the database '{database}': look at its name, account, region and rights",
+        answer = _call(
+            lambda: glue.get_tables(DatabaseName=database, **next_page),  # noqa: B023 -- called before the next loop
+            f"AWS Glue returns no tables of the database '{database}': check its name, account, region and permissions",
             f"glue:GetTables of {database}",
         )
         yield [(table["Name"], _location(table)) for table in answer.get("TableList", []) if _is_delta(table)]
         if not answer.get("NextToken"):
             return
-        more = {"NextToken": answer["NextToken"]}
+        next_page = {"NextToken": answer["NextToken"]}
 
 
 def _is_delta(table: dict[str, Any]) -> bool:
-    said = table.get("Parameters", {})
-    return any(str(said.get(name, "")).lower() == "delta" for name in _FORMATS)
+    parameters = table.get("Parameters", {})
+    return any(str(parameters.get(name, "")).lower() == "delta" for name in _FORMATS)
 
 
 def _location(table: dict[str, Any]) -> str:
-    """Return where a table lies: Spark names a placeholder as its location, and the folder among the SerDe's facts."""
+    """Return the location of a table. Spark stores it in the SerDe parameters, next to a placeholder location."""
     stored = table.get("StorageDescriptor", {})
     return str(stored.get("SerdeInfo", {}).get("Parameters", {}).get("path") or stored.get("Location", ""))
 
 
-def _answered(ask: Callable[[], dict[str, Any]], missing: str, what: str) -> dict[str, Any]:
+def _call(send: Callable[[], dict[str, Any]], missing: str, operation: str) -> dict[str, Any]:
     from botocore.exceptions import ClientError
 
     failure: DeltaicError
     try:
-        return ask()
+        return send()
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in THROTTLED:
-            failure = TooManyRequests("the catalog that names this table is throttling requests; try again")
-        elif code in _LASTING:
-            failure = TableUnreadable(missing, f"{what}: {code}")
+            failure = TooManyRequests("AWS Glue is throttling requests for this table; try again")
+        elif code in _PERMANENT_ERRORS:
+            failure = TableUnreadable(missing, f"{operation}: {code}")
         else:
-            failure = Unavailable(f"the catalog that names this table failed ({code}); try again")
+            failure = Unavailable(f"AWS Glue failed to return this table ({code}); try again")
         raise failure from error
     except Exception as error:
-        raise Unavailable("the catalog that names this table did not answer; try again") from error
+        raise Unavailable("AWS Glue did not answer the request for this table; try again") from error

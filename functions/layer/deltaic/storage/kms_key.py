@@ -1,4 +1,4 @@
-"""A signing key of KMS, which never leaves it: its public half, and signatures by it."""
+"""Signing key in KMS: its public key, and its signatures."""
 
 import base64
 from typing import Any
@@ -8,19 +8,19 @@ from deltaic.storage.aws_client import CATALOG, AwsClient
 
 
 class KmsKey:
-    """An elliptic-curve key (P-256) by its alias, id or ARN. Raises Unavailable whatever AWS says."""
+    """Elliptic-curve key (P-256) by its alias, id or ARN. All errors of AWS raise Unavailable."""
 
     def __init__(self, name: str, region: str, endpoint: str = "") -> None:
         self._name = name
         self._client = AwsClient("kms", region, endpoint, timeouts=CATALOG)
 
     def public_key(self) -> bytes:
-        """Return the public half (DER, SubjectPublicKeyInfo)."""
-        return self._asked("PublicKey", "get_public_key", KeyId=self._name)
+        """Return the public key (DER, SubjectPublicKeyInfo)."""
+        return self._call("PublicKey", "get_public_key", KeyId=self._name)
 
     def sign(self, message: bytes) -> bytes:
         """Return the signature of a message of at most 4,096 bytes (ECDSA with SHA-256, DER)."""
-        return self._asked(
+        return self._call(
             "Signature",
             "sign",
             KeyId=self._name,
@@ -29,8 +29,8 @@ class KmsKey:
             SigningAlgorithm="ECDSA_SHA_256",
         )
 
-    def _asked(self, wanted: str, operation: str, **arguments: Any) -> bytes:
+    def _call(self, field: str, operation: str, **arguments: Any) -> bytes:
         try:
-            return base64.b64decode(getattr(self._client, operation)(**arguments)[wanted])
+            return base64.b64decode(getattr(self._client, operation)(**arguments)[field])
         except Exception as error:
-            raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error
+            raise Unavailable("the server cannot use one of its keys at the moment; try again") from error

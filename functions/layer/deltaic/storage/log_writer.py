@@ -1,4 +1,4 @@
-"""Writes into a table's log what is no commit: new objects under the condition that there are none, and hints."""
+"""Write objects other than commits into a table's log, such as checkpoints and hints."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,13 +8,13 @@ from deltaic.storage.aws_credentials import Credentials, default_credentials
 from deltaic.storage.connections import connection
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.object_store_errors import failure
+from deltaic.storage.object_store_errors import map_error
 
 
 class LogWriter:
-    """The log of one table, for the one function that may add to it. Each call is one request; nothing is deleted.
+    """Writer for the log of one table. Each call is one request; it never deletes objects.
 
-    Raises TableUnreadable where writing is refused, Unavailable and TooManyRequests for what passes.
+    Raises TableUnreadable if the store refuses to write, Unavailable and TooManyRequests for transient errors.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class LogWriter:
         self._credentials = credentials
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write an object that is not there yet; False if one is, which then stays as it is."""
+        """Write an object if it does not exist, and return whether it was written."""
         from obstore.exceptions import AlreadyExistsError
 
         try:
@@ -38,7 +38,7 @@ class LogWriter:
         return True
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write an object, whether it is there or not."""
+        """Write an object, and overwrite an existing one."""
         self._put(path, content, "overwrite")
 
     def _put(self, path: str, content: bytes, mode: Any) -> None:
@@ -46,7 +46,7 @@ class LogWriter:
         from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, UnauthenticatedError
 
         name = self._locations.object_name(path)
-        self._credentials()  # asked here too, because what obstore makes of its failure has no class
+        self._credentials()  # called here too, because obstore hides the class of its errors
         store = connection(name.bucket, self._storage, self._credentials)
         try:
             obstore.put(store, name.key, content, mode=mode, use_multipart=False)
@@ -54,11 +54,11 @@ class LogWriter:
             raise
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise TableUnreadable(
-                "the server may not write to the log of this table: its provider must let it",
-                f"s3://{name.bucket}/{name.key}: the bucket's policy, or the role or the keys of the table's storage",
+                "the server may not write to the log of this table: ask its provider to allow it",
+                f"s3://{name.bucket}/{name.key}: check the bucket's policy, or the role or keys of the table's storage",
             ) from error
         except Exception as error:
-            meant = failure(error, name, self._storage.region)
-            if isinstance(meant, FileNotFoundError):
-                meant = Unavailable("the storage failed; try again")
-            raise meant from error
+            translated = map_error(error, name, self._storage.region)
+            if isinstance(translated, FileNotFoundError):
+                translated = Unavailable("the storage of this table failed; try again")
+            raise translated from error

@@ -1,4 +1,4 @@
-"""The objects of a table, read whole or in ranges, in parallel, in few requests."""
+"""Read the objects of a table, completely or in ranges, with few parallel requests."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -12,22 +12,22 @@ from deltaic.storage.byte_ranges import coalesce, cut
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import ObjectName, TableLocations
-from deltaic.storage.object_store_errors import failure, is_empty
+from deltaic.storage.object_store_errors import is_empty, map_error
 
 AT_ONCE = 64
-"""Requests of one call that run at the same time."""
+"""Largest number of parallel requests of one call."""
 LOG = "_delta_log"
 
 _PAGE = 1000
-_WITNESSES = (f"{0:020d}.json", "_last_checkpoint")
-"""What a log has that is not empty, one or the other."""
+_USUAL_FILES = (f"{0:020d}.json", "_last_checkpoint")
+"""A log that is not empty has at least one of these files."""
 
 
 class ObjectTableStore:
-    """The objects of one table in S3 or a compatible store: `deltaic.delta.store.TableStore` over obstore.
+    """Objects of one table in S3 or a compatible store: `deltaic.delta.store.TableStore` with obstore.
 
-    Connections are shared by all tables of a bucket in this process. Requests are tried again for a few seconds; what
-    then still fails is raised as the port says.
+    All tables of a bucket share the connections in this process. Requests are retried for a few seconds, and then raise
+    the errors that TableStore documents.
     """
 
     def __init__(
@@ -41,51 +41,51 @@ class ObjectTableStore:
         self._credentials = credentials
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
-        """List `_delta_log/`, one level, in byte order, names greater than `start_after` only."""
+        """List one level of `_delta_log/` in byte order, only names greater than `start_after`."""
         import obstore
 
         root = self._locations.root
         folder = f"{root.key_prefix}{LOG}"
         after, any_object = start_after, False
         while True:
-            full, last = True, ""
-            with self._failing(ObjectName(root.bucket, folder), ""):
+            is_full, last = True, ""
+            with self._translate_errors(ObjectName(root.bucket, folder), ""):
                 pages = obstore.list(
                     self._store(root.bucket), folder, offset=f"{folder}/{after}" if after else None, chunk_size=_PAGE
                 )
                 for page in pages:
-                    full = len(page) == _PAGE
+                    is_full = len(page) == _PAGE
                     for meta in page:
                         last = str(meta["path"])[len(folder) + 1 :]
                         any_object = True
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
                             modified = int(meta["last_modified"].timestamp() * 1000)
                             yield LogFile(last, meta["size"], modified, meta.get("e_tag") or "")
-                    if full and "/" in last:
+                    if is_full and "/" in last:
                         break
-            if not (full and "/" in last):
+            if not (is_full and "/" in last):
                 break
-            # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
+            # The page ends inside a large subfolder (sidecars): continue after it instead of listing all of it.
             after = f"{last.partition('/')[0]}/\U0010ffff"
         if not any_object and not start_after:
-            self._check_absent()
+            self._check_empty_listing()
 
     def get(self, path: str) -> bytes:
         """Return the whole object."""
         import obstore
 
         name = self._locations.object_name(path)
-        with self._failing(name, path):
+        with self._translate_errors(name, path):
             return bytes(obstore.get(self._store(name.bucket), name.key).bytes())
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Return whole objects, fetched in parallel, in the order asked for."""
-        if len(paths) < 2:  # noqa: PLR2004 -- one needs no loop
+        """Return whole objects, read in parallel, in the order of `paths`."""
+        if len(paths) < 2:  # noqa: PLR2004 -- a single read needs no event loop
             return [self.get(path) for path in paths]
         return on_loop(self._get_all(paths))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` ranges, near ones coalesced, in parallel; a range past the end is Unavailable."""
+        """Return `[start, end)` ranges, merged and in parallel; raises Unavailable for a range past the end."""
         import obstore
 
         name = self._locations.object_name(path)
@@ -94,7 +94,7 @@ class ObjectTableStore:
             parts = on_loop(self._get_parts(name, path, merged))
         elif merged:
             start, end = merged[0]
-            with self._failing(name, path):
+            with self._translate_errors(name, path):
                 parts = [obstore.get_range(self._store(name.bucket), name.key, start=start, end=end)]
         else:
             parts = []
@@ -111,61 +111,61 @@ class ObjectTableStore:
         except Exception as error:
             if is_empty(error):
                 return b"", 0
-            raise failure(error, name, self._storage.region, path) from error
+            raise map_error(error, name, self._storage.region, path) from error
 
-    def _check_absent(self) -> None:
-        """Raise Unavailable for a log whose listing is empty and that is there all the same.
+    def _check_empty_listing(self) -> None:
+        """Raise Unavailable for a log that exists although its listing is empty.
 
-        Whatever XML a proxy answers with reads as a listing of nothing.
+        obstore reads any XML of a proxy as an empty listing.
         """
-        for name in _WITNESSES:
+        for name in _USUAL_FILES:
             path = f"{LOG}/{name}"
             try:
                 self.get_tail(path, 1)
-            except (FileNotFoundError, TableRefused):  # refused: missing, to a caller that may not list the bucket
+            except (FileNotFoundError, TableRefused):  # refused if missing, without permission to list
                 continue
-            raise Unavailable("the storage of this table lists nothing where the table's log is; try again")
+            raise Unavailable("the storage of this table returned an empty listing of the table's log; try again")
 
     async def _get_all(self, paths: Sequence[str]) -> list[bytes]:
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(path: str) -> bytes:
+        async def read(path: str) -> bytes:
             import obstore
 
             name = self._locations.object_name(path)
             async with gate:
-                with self._failing(name, path):
+                with self._translate_errors(name, path):
                     answer = await obstore.get_async(self._store(name.bucket), name.key)
                     return bytes(await answer.bytes_async())
 
-        return await asyncio.gather(*map(one, paths))
+        return await asyncio.gather(*map(read, paths))
 
     async def _get_parts(self, name: ObjectName, path: str, ranges: Sequence[tuple[int, int]]) -> list[Any]:
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(start: int, end: int) -> Any:
+        async def read(start: int, end: int) -> Any:
             import obstore
 
             async with gate:
-                with self._failing(name, path):
+                with self._translate_errors(name, path):
                     return await obstore.get_range_async(self._store(name.bucket), name.key, start=start, end=end)
 
-        return await asyncio.gather(*(one(start, end) for start, end in ranges))
+        return await asyncio.gather(*(read(start, end) for start, end in ranges))
 
     @contextmanager
-    def _failing(self, name: ObjectName, path: str) -> Iterator[None]:
+    def _translate_errors(self, name: ObjectName, path: str) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            raise failure(error, name, self._storage.region, path) from error
+            raise map_error(error, name, self._storage.region, path) from error
 
     def _store(self, bucket: str) -> Any:
-        # Asked here too (it is kept), because what obstore makes of its failure has no class.
+        # Called here too (credentials are cached), because obstore hides the class of its errors.
         self._credentials()
         return connection(bucket, self._storage, self._credentials)
 
 
 def _is_folder(name: str, size: int) -> bool:
-    # Hadoop and consoles mark folders with empty objects; obstore drops their slash. Files of a log have a suffix,
-    # but for `_last_checkpoint`, which is never empty.
+    # Hadoop and consoles mark folders with empty objects, whose final slash obstore removes. Files of a log have a
+    # suffix, except `_last_checkpoint`, which is never empty.
     return size == 0 and ("." not in name or name.endswith("_$folder$"))

@@ -1,4 +1,4 @@
-"""The objects of a bucket of the server's own, which it reads and writes itself."""
+"""Read and write objects in the server's bucket."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,17 +11,17 @@ from deltaic.storage.endpoints import StorageConfig
 
 
 class ServerBucket:
-    """One bucket, by its name. All methods raise Unavailable where S3 fails: nothing of it is a caller's to correct."""
+    """Bucket of the server, by its name. All errors of S3 raise Unavailable, because callers cannot fix them."""
 
     def __init__(self, name: str, storage: StorageConfig) -> None:
         self.name = name
         self.storage = storage
 
     def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none."""
+        """Return an object; None if it does not exist."""
         import obstore
 
-        with self._failing("read"), suppress(FileNotFoundError):
+        with self._translate_errors("read"), suppress(FileNotFoundError):
             return bytes(obstore.get(self._client, key).bytes())
         return None
 
@@ -29,39 +29,39 @@ class ServerBucket:
         """Write an object."""
         import obstore
 
-        with self._failing("write"):
+        with self._translate_errors("write"):
             obstore.put(self._client, key, body)
 
     def create(self, key: str, body: bytes) -> bool:
-        """Write an object where there is none, and tell whether that was so."""
+        """Write an object if it does not exist; return whether it was written."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        with self._failing("write"), suppress(AlreadyExistsError):
+        with self._translate_errors("write"), suppress(AlreadyExistsError):
             obstore.put(self._client, key, body, mode="create")
             return True
         return False
 
     def keys(self, folder: str) -> list[str]:
-        """Return the keys below a folder, without a slash at its end, in byte order."""
+        """Return the keys in a folder (named without a final slash), in byte order."""
         import obstore
 
-        with self._failing("list"):
+        with self._translate_errors("list"):
             pages = obstore.list(self._client, folder)
-            return sorted(str(one["path"]) for page in pages for one in page)
+            return sorted(str(item["path"]) for page in pages for item in page)
 
     @property
     def _client(self) -> Any:
         return connection(self.name, self.storage, default_credentials)
 
     @contextmanager
-    def _failing(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, operation: str) -> Iterator[None]:
         try:
             yield
         except Unavailable:
             raise
         except Exception as error:
             raise Unavailable(
-                "the server cannot get at what it has made of this table at the moment; try again",
-                f"cannot {what} in s3://{self.name}: {type(error).__name__}",
+                "the server cannot use the generated metadata of this table at the moment; try again",
+                f"cannot {operation} in s3://{self.name}: {type(error).__name__}",
             ) from error

@@ -1,13 +1,13 @@
-"""The texts of the server's own secrets."""
+"""Read the server's secrets."""
 
 from deltaic.errors import Unavailable
 from deltaic.storage.aws_client import control_client
 
 
 def server_secret(name: str, region: str, endpoint: str = "") -> str:
-    """Return the text of a secret of the server itself.
+    """Return the text of a secret of the server.
 
-    Raises Unavailable whatever AWS says: it is nothing that a recipient could correct, and the cause goes to the log.
+    All errors of AWS raise Unavailable, because recipients cannot fix them; the cause is in the log.
     """
     try:
         answer = control_client("secretsmanager", region, endpoint).get_secret_value(SecretId=name)
@@ -15,4 +15,4 @@ def server_secret(name: str, region: str, endpoint: str = "") -> str:
     except Unavailable:
         raise
     except Exception as error:
-        raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error
+        raise Unavailable("the server cannot use one of its keys at the moment; try again") from error

@@ -1,8 +1,8 @@
-"""Pre-signed GET URLs: AWS Signature Version 4 in the query string, a few microseconds each; and single requests.
+"""Sign GET URLs in a few microseconds each, and single requests, with AWS Signature Version 4.
 
-Everything but the key is the same for all files of an answer, so it is prepared once: the text before and after the
-path in the canonical request, and both halves of the HMAC as SHA-256 states that are copied instead of recomputed.
-What remains per URL is three SHA-256 runs. Tests prove every byte against botocore.
+Everything except the key is the same for all files of an answer, so it is prepared once: the text before and after the
+path in the canonical request, and both halves of the HMAC as SHA-256 states, which are copied for each URL. Then each
+URL needs three SHA-256 runs. Tests compare every byte with botocore.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, ObjectName, encode_key
 
-LONGEST_LIFE = timedelta(days=7)
-"""S3 refuses longer ones (AWS, "Authenticating requests: using query parameters")."""
+MAX_TTL = timedelta(days=7)
+"""Limit of S3 (AWS, "Authenticating requests: using query parameters")."""
 
 _NO_BODY = hashlib.sha256().hexdigest()
 _BLOCK = 64
@@ -37,12 +37,12 @@ def signing_key(secret: str, day: str, region: str, service: str) -> bytes:
     return key
 
 
-def authorization(  # noqa: PLR0913, PLR0917 -- what a signature covers
+def authorization(  # noqa: PLR0913, PLR0917 -- the parts of a signature
     credentials: Credentials, region: str, service: str, line: str, headers: Mapping[str, str], body_hash: str
 ) -> str:
-    """Return the header that signs a request (AWS, "Create a signed AWS API request").
+    """Return the Authorization header of a request (AWS, "Create a signed AWS API request").
 
-    `line` is its method and path, on two lines; `headers` are signed, in lower case and with the `x-amz-date`.
+    `line` has the method and the path, on two lines. `headers` are signed: in lower case, with `x-amz-date`.
     """
     stamp, names = headers["x-amz-date"], sorted(headers)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in names)
@@ -57,14 +57,14 @@ def authorization(  # noqa: PLR0913, PLR0917 -- what a signature covers
 
 
 class SignedRequest(NamedTuple):
-    """A request that S3 answers within a quarter of an hour."""
+    """Signed request, which S3 accepts for 15 minutes."""
 
     uri: str
     headers: Mapping[str, str]
-    """What it carries beside its own headers, of which it must not lack one that was signed."""
+    """Headers to add to the headers that were signed."""
 
 
-def signed_request(  # noqa: PLR0913, PLR0917 -- what a signature covers
+def signed_request(  # noqa: PLR0913, PLR0917 -- the parts of a signature
     credentials: Credentials,
     storage: StorageConfig,
     name: ObjectName,
@@ -72,24 +72,25 @@ def signed_request(  # noqa: PLR0913, PLR0917 -- what a signature covers
     headers: Mapping[str, str],
     now: datetime,
 ) -> SignedRequest:
-    """Sign a request without a body for one object, and of its own `headers` (lower-cased) these."""
-    place = origin(storage, name.bucket)
-    path = place.path + encode_key(name.key)
+    """Sign a request for an object, without a body, including its `headers` (in lower case)."""
+    bucket_origin = origin(storage, name.bucket)
+    path = bucket_origin.path + encode_key(name.key)
     stamp = f"{now:%Y%m%dT%H%M%SZ}"
     added = {"x-amz-content-sha256": _NO_BODY, "x-amz-date": stamp}
     if credentials.session_token:
         added["x-amz-security-token"] = credentials.session_token
-    signed = {**headers, **added, "host": place.host}
+    signed = {**headers, **added, "host": bucket_origin.host}
     signature = authorization(credentials, storage.region, "s3", f"{method}\n{path}", signed, _NO_BODY)
-    return SignedRequest(f"{place.scheme}://{place.authority}{path}", {**added, "authorization": signature})
+    uri = f"{bucket_origin.scheme}://{bucket_origin.authority}{path}"
+    return SignedRequest(uri, {**added, "authorization": signature})
 
 
 class UrlSigner:
-    """Signs GET URLs for the objects below one location, all valid until the same moment.
+    """Signer of GET URLs for the objects in one location, which all expire at the same time.
 
-    A URL is `opening + path + query + signature`, where `path` is the key below the location as `encode_key` writes it;
-    all four are ASCII bytes that need no escaping in JSON. Make one per answer: the time of signing is that of
-    construction. Safe to use from several threads.
+    A URL is `opening + path + query + signature`, where `path` is the key relative to the location, encoded by
+    `encode_key`. All four are ASCII bytes that need no escaping in JSON. Create one signer for each answer, because the
+    URLs are signed with the time of its creation. Safe to use from several threads.
     """
 
     __slots__ = ("_after", "_inner", "_outer", "_request", "expires_at_ms", "opening", "query")
@@ -99,8 +100,7 @@ class UrlSigner:
     query: bytes
     """From `?` to `X-Amz-Signature=`."""
     expires_at_ms: int
-    """When these URLs end, milliseconds since the epoch: the time of signing plus its life, which the life of the
-    credentials bounds; `X-Amz-Expires` says the same."""
+    """Expiry of the URLs in milliseconds since the epoch; the credentials do not expire earlier."""
 
     def __init__(
         self,
@@ -111,52 +111,52 @@ class UrlSigner:
         ttl: timedelta,
         now: datetime | None = None,
     ) -> None:
-        """Prepare to sign keys below `location`.
+        """Create a signer for keys in `location`.
 
-        `ttl` is cut to seven days and to the end of the credentials. Raises Unavailable for expired credentials.
+        `ttl` is reduced to seven days and to the expiry of the credentials. Raises Unavailable for expired credentials.
         """
-        moment = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
-        life = int(min(ttl, LONGEST_LIFE).total_seconds())
-        signed_at = int(moment.timestamp())
+        signing_time = (now or datetime.now(UTC)).astimezone(UTC).replace(microsecond=0)
+        seconds = int(min(ttl, MAX_TTL).total_seconds())
+        signed_at = int(signing_time.timestamp())
         if credentials.expires_at_ms is not None:
-            life = min(life, credentials.expires_at_ms // 1000 - signed_at)
-        if life < 1:
+            seconds = min(seconds, credentials.expires_at_ms // 1000 - signed_at)
+        if seconds < 1:
             raise Unavailable("the credentials that sign URLs have expired; try again")
-        self.expires_at_ms = (signed_at + life) * 1000
+        self.expires_at_ms = (signed_at + seconds) * 1000
 
-        place = origin(storage, location.bucket)
-        stamp = moment.strftime("%Y%m%dT%H%M%SZ")
+        bucket_origin = origin(storage, location.bucket)
+        stamp = signing_time.strftime("%Y%m%dT%H%M%SZ")
         scope = f"{stamp[:8]}/{storage.region}/s3/aws4_request"
         common = (
             f"X-Amz-Algorithm=AWS4-HMAC-SHA256"
             f"&X-Amz-Credential={quote(f'{credentials.access_key_id}/{scope}', safe='-_.~')}"
             f"&X-Amz-Date={stamp}"
-            f"&X-Amz-Expires={life}"
+            f"&X-Amz-Expires={seconds}"
         )
         token = credentials.session_token
         token = f"&X-Amz-Security-Token={quote(token, safe='-_.~')}" if token else ""
         hosts = "&X-Amz-SignedHeaders=host"
-        path = place.path + encode_key(location.key_prefix)
-        self.opening = f"{place.scheme}://{place.authority}{path}".encode()
-        # botocore sends the token after the signed headers; what is signed is sorted by name all the same.
+        path = bucket_origin.path + encode_key(location.key_prefix)
+        self.opening = f"{bucket_origin.scheme}://{bucket_origin.authority}{path}".encode()
+        # As in botocore, the token follows the signed headers in the URL, but the signed text is sorted by name.
         self.query = f"?{common}{hosts}{token}&X-Amz-Signature=".encode()
         self._request = hashlib.sha256(f"GET\n{path}".encode())
-        self._after = f"\n{common}{token}{hosts}\nhost:{place.host}\n\nhost\nUNSIGNED-PAYLOAD".encode()
+        self._after = f"\n{common}{token}{hosts}\nhost:{bucket_origin.host}\n\nhost\nUNSIGNED-PAYLOAD".encode()
         key = signing_key(credentials.secret_access_key, stamp[:8], storage.region, "s3").ljust(_BLOCK, b"\0")
         to_sign = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n".encode()
         self._inner = hashlib.sha256(key.translate(_INNER) + to_sign)
         self._outer = hashlib.sha256(key.translate(_OUTER))
 
     def url(self, key: str) -> str:
-        """Return the URL of one key below the location (not encoded)."""
-        return self.signed(encode_key(key).encode()).decode()
+        """Return the URL of a key relative to the location, not encoded."""
+        return self.sign_path(encode_key(key).encode()).decode()
 
-    def signed(self, path: bytes) -> bytes:
-        """Return the URL of one encoded path below the location."""
+    def sign_path(self, path: bytes) -> bytes:
+        """Return the URL of an encoded path relative to the location."""
         return b"".join((self.opening, path, self.query, *self.signatures((path,))))
 
     def signatures(self, paths: Sequence[bytes]) -> list[bytes]:
-        """Return the signatures (64 hex digits) of encoded paths below the location, in order."""
+        """Return the signatures (64 hex digits) of encoded paths relative to the location, in order."""
         after = self._after
         new_request, new_inner, new_outer = self._request.copy, self._inner.copy, self._outer.copy
         answer: list[bytes] = []
@@ -172,9 +172,9 @@ class UrlSigner:
         return answer
 
     def lines(self, head: bytes, paths: Sequence[bytes], *tails: bytes | Sequence[bytes]) -> bytes:
-        """Return `head + URL + tails` for every path, joined at once: the hot path of an NDJSON answer.
+        """Return the joined lines `head + URL + tails` of all paths, optimized for NDJSON answers.
 
-        Each of `tails` is the same for all lines, or one for each.
+        Each of `tails` is one value for all lines, or a sequence with one value for each line.
         """
         count, width = len(paths), 4 + len(tails)
         pieces: list[bytes] = [b""] * (width * count)

@@ -1,4 +1,4 @@
-"""The URLs of the files that a table's log names, whichever of the table's locations it lies in."""
+"""Sign URLs for the files in a table's log, in all locations of the table."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class TableUrls:
-    """Signs the files of one table for one answer: all URLs end at `expires_at_ms`.
+    """URL signer for the files of one table in one answer: all URLs expire at `expires_at_ms`.
 
-    The fast way is `relative` (which may be kept with a snapshot: it depends on no credentials) and then the
-    `signer`'s `lines`; `url` serves any single path.
+    For many files, use `relative` (whose result can be cached, because it does not depend on credentials) and then
+    `signer.lines`. For a single path, use `url`.
     """
 
     def __init__(
@@ -28,30 +28,30 @@ class TableUrls:
         ttl: timedelta,
         now: datetime | None = None,
     ) -> None:
-        """Prepare to sign for this moment; raises Unavailable for expired credentials."""
+        """Create a signer for the current time; raises Unavailable for expired credentials."""
         self._locations = locations
         self._storage = storage
         self._credentials = credentials
         self._ttl = ttl
         self._now = now or datetime.now(UTC)
-        self._elsewhere: dict[str, UrlSigner] = {}
+        self._other_signers: dict[str, UrlSigner] = {}
         self.signer = self._signer(locations.root)
-        """Signs what lies below the table's root."""
+        """Signs files in the table's root location."""
         self.expires_at_ms = self.signer.expires_at_ms
 
     def url(self, path: str) -> str:
         """Return the URL of a raw `path` of the log; raises as `TableLocations.resolve` does."""
         encoded = self._locations.encoded(path)
         if encoded is not None:
-            return self.signer.signed(encoded).decode()
+            return self.signer.sign_path(encoded).decode()
         name = self._locations.resolve(path)
-        signer = self._elsewhere.get(name.bucket)
+        signer = self._other_signers.get(name.bucket)
         if signer is None:
-            signer = self._elsewhere[name.bucket] = self._signer(Location(name.bucket, ""))
+            signer = self._other_signers[name.bucket] = self._signer(Location(name.bucket, ""))
         return signer.url(name.key)
 
     def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
-        """Return a `pa.StringArray` of raw paths ready for the `signer`, or None: then take `url` for each."""
+        """Convert raw paths of the log for the `signer`; None if each path needs `url`."""
         return self._locations.relative(paths)
 
     def _signer(self, location: Location) -> UrlSigner:

@@ -1,8 +1,7 @@
-"""Decides what a recipient with credentials may do itself, for an hour at most: read below locations, and list one.
+"""Vend temporary credentials that read the objects of a location and list it, for at most an hour.
 
-The read-only role is assumed in the recipient's name and narrowed by a session policy: what both allow holds. The
-policy is built as JSON, and IAM's wildcards in a folder's name are written so that they stand for themselves
-(decision 27).
+The read-only role is assumed in the recipient's name with a session policy, so that only permissions of both apply. The
+policy is built as JSON, and wildcards of IAM in a folder's name are escaped (decision 27).
 """
 
 import json
@@ -14,13 +13,13 @@ import msgspec
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, arn_partition
-from deltaic.storage.locations import Location, TableLocations, access_point, follow
+from deltaic.storage.locations import Location, TableLocations, access_point, normalize_path
 from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
 
-_LONGEST_POLICY = 2048
-"""Characters that STS takes (AssumeRole, "Policy")."""
+_MAX_POLICY = 2048
+"""Limit of STS in characters (AssumeRole, "Policy")."""
 
 _DECRYPTION: Final = {
     "Effect": "Allow",
@@ -29,12 +28,12 @@ _DECRYPTION: Final = {
     "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
 }
 
-# IAM User Guide, "Policy variables": ${*}, ${?} and ${$} are these characters themselves.
+# IAM User Guide, "Policy variables": ${*}, ${?} and ${$} are these literal characters.
 _LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
 
 
 class TableCredentials(msgspec.Struct, frozen=True):
-    """Temporary credentials for one location; they end when STS says so."""
+    """Temporary credentials for one location."""
 
     location: Location
     credentials: Credentials
@@ -43,10 +42,10 @@ class TableCredentials(msgspec.Struct, frozen=True):
 def vend(
     sessions: SigningSessions, recipient_id: str, storage: StorageConfig, locations: TableLocations, requested: str = ""
 ) -> TableCredentials:
-    """Return credentials for the table's root, or for the `requested` location at or below one of the table's.
+    """Return credentials for the table's root, or for the `requested` location in one of the table's locations.
 
-    Raises InvalidParameter for a location that is not the table's, UnsupportedOperation for a storage without a role
-    and for a path too long for a policy, and what the sessions raise.
+    Raises InvalidParameter for a location outside the table, UnsupportedOperation for a storage without a role or a
+    path that is too long for a policy, and the errors of the sessions.
     """
     location = requested_location(locations, requested)
     policy = session_policy(location, arn_partition(storage.region))
@@ -54,23 +53,23 @@ def vend(
 
 
 def requested_location(locations: TableLocations, requested: str = "") -> Location:
-    """Return the location that a request means: the root, or one at or below the root or an auxiliary location.
+    """Return the requested location in the table, by default its root.
 
-    s3, s3a and s3n are the same; repeated slashes and dot segments are followed before the comparison, so that
-    neither a sibling (`table1x`) nor `..` gets out. Raises InvalidParameter for anything else.
+    s3, s3a and s3n are the same. Repeated slashes and dot segments are resolved before the comparison, so that neither
+    a sibling (`table1x`) nor `..` leaves the table. Raises InvalidParameter for locations outside the table.
     """
     if not requested:
         return locations.root
     scheme, separator, rest = requested.partition("://")
     bucket, _, path = rest.partition("/")
-    followed = follow(path)
-    if followed is None:
+    normalized = normalize_path(path)
+    if normalized is None:
         raise InvalidParameter(OUTSIDE)
     try:
-        location = Location.parse(f"{scheme}{separator}{bucket}/{followed}")
+        location = Location.parse(f"{scheme}{separator}{bucket}/{normalized}")
     except InvalidParameter:
         raise InvalidParameter(OUTSIDE) from None
-    if not any(each.contains(location) for each in locations):
+    if not any(table_location.contains(location) for table_location in locations):
         raise InvalidParameter(OUTSIDE)
     return location
 
@@ -80,41 +79,42 @@ def vend_files(
     recipient_id: str,
     storage: StorageConfig,
     locations: TableLocations,
-    beside: Sequence[Location],
+    additional: Sequence[Location],
 ) -> Credentials:
-    """Return credentials that read the files of a table and those of `beside`, and neither list nor read its log.
+    """Return credentials that read the files of a table and of `additional` folders, without its log and listings.
 
-    Raises what `vend` does, but for the location.
+    Raises as `vend` does, except for the location.
     """
-    return sessions.scoped_down(recipient_id, storage, files_policy(locations, beside, arn_partition(storage.region)))
+    policy = files_policy(locations, additional, arn_partition(storage.region))
+    return sessions.scoped_down(recipient_id, storage, policy)
 
 
-def files_policy(locations: TableLocations, beside: Sequence[Location], partition: str = "aws") -> str:
-    """Return the session policy that allows reading below a table's locations and `beside`, except the table's log.
+def files_policy(locations: TableLocations, additional: Sequence[Location], partition: str = "aws") -> str:
+    """Return the session policy that allows reading a table's locations and `additional`, except the table's log.
 
-    Raises UnsupportedOperation where paths make the policy longer than STS takes.
+    Raises UnsupportedOperation if the policy exceeds the limit of STS.
     """
-    logs = [Location(one.bucket, f"{one.key_prefix}_delta_log") for one in locations]
+    logs = [Location(location.bucket, f"{location.key_prefix}_delta_log") for location in locations]
     return _policy(
         [
-            {"Effect": "Allow", **_reading([*locations, *beside], partition)},
-            {"Effect": "Deny", **_reading(logs, partition)},
+            {"Effect": "Allow", **_read_statement([*locations, *additional], partition)},
+            {"Effect": "Deny", **_read_statement(logs, partition)},
             _DECRYPTION,
         ]
     )
 
 
 def session_policy(location: Location, partition: str = "aws") -> str:
-    """Return the session policy that allows reading and listing below `location` and nothing else.
+    """Return the session policy that allows only reading and listing `location`.
 
-    Listing without the folder's last slash is not allowed: it would name siblings that begin alike. Decryption is
-    allowed through S3 alone, and only where the role allows it too. Raises UnsupportedOperation where the path makes
-    the policy longer than STS takes.
+    Listing requires the folder's final slash, because otherwise it would return siblings with the same prefix.
+    Decryption is allowed only through S3, and only if the role allows it, too. Raises UnsupportedOperation if the
+    policy exceeds the limit of STS.
     """
     listing: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": _arn(location, partition)}
     if location.prefix:
         listing["Condition"] = {"StringLike": {"s3:prefix": _pattern(location)}}
-    return _policy([{"Effect": "Allow", **_reading([location], partition)}, listing, _DECRYPTION])
+    return _policy([{"Effect": "Allow", **_read_statement([location], partition)}, listing, _DECRYPTION])
 
 
 def _pattern(location: Location) -> str:
@@ -122,24 +122,25 @@ def _pattern(location: Location) -> str:
 
 
 def _arn(location: Location, partition: str) -> str:
-    """Return what IAM calls a location's bucket, or its access point; of an alias nobody can tell which that is."""
+    """Return the ARN of a location's bucket or access point; raises UnsupportedOperation for an alias."""
     if location.bucket.endswith("-s3alias"):
         raise UnsupportedOperation(
-            "the location is the alias of an access point, for which no credentials can be made; read it through "
-            "pre-signed URLs (access mode 'url'), or ask its provider to write the location with the access point's ARN"
+            "the location is the alias of an access point, for which the server cannot vend credentials: read it by "
+            "pre-signed URLs (access mode 'url'), or ask its provider to use the ARN of the access point"
         )
     return location.bucket if access_point(location.bucket) else f"arn:{partition}:s3:::{location.bucket}"
 
 
-def _reading(locations: Sequence[Location], partition: str) -> dict[str, Any]:
-    below = [
-        f"{_arn(one, partition)}/{'object/' if access_point(one.bucket) else ''}{_pattern(one)}" for one in locations
+def _read_statement(locations: Sequence[Location], partition: str) -> dict[str, Any]:
+    resources = [
+        f"{_arn(folder, partition)}/{'object/' if access_point(folder.bucket) else ''}{_pattern(folder)}"
+        for folder in locations
     ]
-    return {"Action": "s3:GetObject", "Resource": below if len(below) > 1 else below[0]}
+    return {"Action": "s3:GetObject", "Resource": resources if len(resources) > 1 else resources[0]}
 
 
 def _policy(statements: Sequence[Mapping[str, Any]]) -> str:
     policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
-    if len(policy) > _LONGEST_POLICY:
+    if len(policy) > _MAX_POLICY:
         raise UnsupportedOperation(POLICY_TOO_LONG)
     return policy

@@ -1,7 +1,7 @@
-"""Answers requests for a range of versions: the data changes of a query, or the change data feed.
+"""Answer requests for a range of versions: the data changes of a query, or the change data feed.
 
-Both walk the commits of the range in order (`ranges`); they differ in which actions of a commit count, in whose
-metadata heads the answer, and in how the range is spelled and refused.
+Both read the commits of the range in order (`ranges`). They differ in the actions of a commit that they return, in the
+version of the metadata at the start, and in the syntax and refusals of the range.
 """
 
 from deltaic.delta.log import DeltaLog
@@ -20,9 +20,9 @@ from deltaic.sharing.snapshots import open_log, open_store
 
 
 def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
-    """Return what a query since `startingVersion` asks (PROTOCOL.md, "Read Data from a Table").
+    """Return the range of a query with `startingVersion` (PROTOCOL.md, "Read Data from a Table").
 
-    The head is that of the first version, stamped with it; later metadata always follows where it changed.
+    The answer starts with the metadata of the first version and its number; later changes of the metadata follow.
     """
     page, log = request.page(), open_log(request.sharing, request.table)
     latest = page.latest_version if page else log.latest_version()
@@ -41,10 +41,10 @@ def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
 def list_changes(
     sharing: Sharing, caller: Caller, name: RequestedTable, request: ChangesRequest, read_options: ReadOptions
 ) -> Answer:
-    """Answer GET .../changes (PROTOCOL.md, "Read Change Data Feed"); ranges without recorded changes are refused.
+    """Answer GET .../changes (PROTOCOL.md, "Read Change Data Feed"); refuse ranges without recorded changes.
 
-    The head is that of the latest version, or, where historical metadata is asked for, that of the first: a client
-    that follows schemas starts from there.
+    The answer starts with the metadata of the latest version. If the client requests historical metadata, it is the
+    metadata of the first version, because the client applies later schemas to it.
     """
     table = sharing.table(caller, name)
     table.audit_request(request)
@@ -52,23 +52,23 @@ def list_changes(
     table.gate.require_changes()
     options = read_options()
     span = request.span()
-    of_range = RangeRequest(sharing, table, options, request, "changes")
-    page, historical = of_range.page(), request.include_historical_metadata
+    range_request = RangeRequest(sharing, table, options, request, "changes")
+    page, historical = range_request.page(), request.include_historical_metadata
     with CommitMemo(open_store(sharing, table)) as store:
         log = open_log(sharing, table, store)
         head: Snapshot | None = None
         if page is not None:
             start, end, latest = page.version, page.end_version or 0, page.latest_version
-            # What is shared may have changed since the page before; a query's own parameters pass the gate anew.
+            # The start version may have changed since the previous page.
             table.gate.check_changes_version(start)
         else:
-            # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
+            # The latest snapshot is needed anyway, and costs one listing, like the latest version number.
             head = None if historical else log.snapshot()
             latest = head.version if head else log.latest_version()
             start, end = request.check_range(table.gate, *_versions(log, span), latest)
         head = head or log.snapshot(start if historical else latest)
         return VersionRange(
-            request=of_range,
+            request=range_request,
             page=page,
             log=log,
             head=head,
@@ -79,9 +79,9 @@ def list_changes(
 
 
 def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
-    """Return the versions that a span means; its start may not be a time before the first commit, as in the reference.
+    """Return the versions of a span, which must not start before the first commit, as in the reference server.
 
-    Raises InvalidParameter for a time outside the table's: in this call, and no other, that is the reference's code.
+    Raises InvalidParameter for times outside the table's history: the reference returns this code here only.
     """
     start, end = span.start, span.end
     try:

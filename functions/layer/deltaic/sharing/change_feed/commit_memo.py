@@ -1,7 +1,7 @@
-"""Fetches a commit once that one answer reads twice: for its head, and for its range.
+"""Download commits only once while an answer is planned.
 
-Without a checkpoint near its end a log is replayed from its first commit to find the head of a change feed, and the
-feed then reads the same commits. So much of them is held until the answer is planned, and nothing longer.
+Without a checkpoint near its end, a log is replayed from its first commit to find the metadata of a change feed, and
+the feed then reads the same commits again. The memo keeps them until the answer is planned, up to a number of bytes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,33 +12,33 @@ from typing import Final, Self
 from deltaic.delta.paths import LOG
 from deltaic.delta.store import LogFile, TableStore
 
-_HELD_BYTES: Final = 8 << 20
+_MAX_BYTES: Final = 8 << 20
 
 
 class CommitMemo:
-    """A TableStore that holds commits, up to a number of bytes, while it is entered; else it is the store itself."""
+    """TableStore that keeps commits, up to a number of bytes, inside a `with` block."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._held: dict[str, bytes] = {}
-        self._room = 0
+        self._commits: dict[str, bytes] = {}
+        self._free_bytes = 0
 
     def __enter__(self) -> Self:
-        """Begin to hold."""
-        self._room = _HELD_BYTES
+        """Start to keep commits."""
+        self._free_bytes = _MAX_BYTES
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of everything: snapshots that are kept between requests keep their store."""
+        """Drop all commits, because cached snapshots keep a reference to this store."""
         with self._lock:
-            self._room = 0
-            self._held.clear()
+            self._free_bytes = 0
+            self._commits.clear()
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
-        """List the log, as it is now."""
+        """List the log."""
         return self._store.list_log(start_after)
 
     def get(self, path: str) -> bytes:
@@ -46,14 +46,14 @@ class CommitMemo:
         return self.get_many([path])[0]
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Return whole objects; those that are held are not fetched."""
+        """Return whole objects; commits in the memo are not downloaded again."""
         with self._lock:
-            found = {path: self._held[path] for path in paths if path in self._held}
-        missing = [path for path in paths if path not in found]
+            contents = {path: self._commits[path] for path in paths if path in self._commits}
+        missing = [path for path in paths if path not in contents]
         if missing:
-            found |= zip(missing, self._store.get_many(missing), strict=True)
-            self._hold(missing, found)
-        return [found[path] for path in paths]
+            contents |= zip(missing, self._store.get_many(missing), strict=True)
+            self._keep_commits(missing, contents)
+        return [contents[path] for path in paths]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Return byte ranges of one object."""
@@ -63,10 +63,10 @@ class CommitMemo:
         """Return the end of an object, and its size."""
         return self._store.get_tail(path, length)
 
-    def _hold(self, paths: Sequence[str], contents: dict[str, bytes]) -> None:
+    def _keep_commits(self, paths: Sequence[str], contents: dict[str, bytes]) -> None:
         with self._lock:
             for path in paths:
                 is_commit = path.startswith(LOG) and path.endswith(".json")
-                if is_commit and path not in self._held and 0 < len(contents[path]) <= self._room:
-                    self._held[path] = contents[path]
-                    self._room -= len(contents[path])
+                if is_commit and path not in self._commits and 0 < len(contents[path]) <= self._free_bytes:
+                    self._commits[path] = contents[path]
+                    self._free_bytes -= len(contents[path])

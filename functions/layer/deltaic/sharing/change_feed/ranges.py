@@ -1,4 +1,4 @@
-"""Answers a range of versions: which lines each commit has, where a page ends, what is refused first."""
+"""Answer a range of versions: check all commits, then return their lines, page by page."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -30,48 +30,48 @@ from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.change_feed.visible_changes import ChangeFeed, DataChanges, Numbered, VisibleCommit, VisibleCommits
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines, wire_metadata
-from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place
+from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_locations
 from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.snapshots import negotiate
 from deltaic.storage.table_urls import TableUrls
 
-_KEPT_BYTES: Final = 8 << 20
-"""A range is examined before its first line leaves; so much of its first commits, as JSON, is kept for the second walk.
+_EXAMINED_BYTES: Final = 8 << 20
+"""JSON size of the first commits that are kept in memory after the check of the range, to read them only once.
 
-Decoded they take about twice as much.
+Decoded, they take about twice as much.
 """
 
 
 class RangeRequest(msgspec.Struct, frozen=True):
-    """A request for a range of versions of either kind."""
+    """Request for a range of versions, by a query or a change feed."""
 
     sharing: Sharing
     table: SharedTable
     options: ResponseOptions
     parameters: QueryRequest | ChangesRequest
     call: str
-    """What page tokens are bound to."""
+    """Binding of page tokens: `query`, `changes`, or the id of a submitted query."""
     pinned: PageClaims | None = None
-    """Where a submitted query begins; None for one that is asked now."""
+    """Start of a submitted query; None for a query that is answered at once."""
 
     @property
     def binding(self) -> PageBinding:
-        """What a page token is bound to."""
+        """Binding of the page tokens of this request."""
         return self.options.binding(self.table, self.call, self.parameters.fingerprint)
 
     def page(self) -> PageClaims | None:
-        """Return what the first page pinned, and where this one starts: (version, number of the change in it)."""
+        """Return the values of the page token, with the start of this page; None on the first page."""
         token, sharing = self.parameters.page_token, self.sharing
         return open_page_token(sharing.signer, token, self.binding, now=sharing.clock()) if token else self.pinned
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included."""
+    """Range of versions, both ends included."""
 
     first: int
     last: int
     latest: int
-    """The table's latest version when the first page was answered."""
+    """Latest version of the table at the time of the first page."""
 
 
 class _RangePlan(msgspec.Struct, frozen=True):
@@ -80,45 +80,45 @@ class _RangePlan(msgspec.Struct, frozen=True):
     partition_columns: Sequence[str]
     urls: TableUrls
     signer: TokenSigner | None
-    """None where no token can be asked for."""
+    """None if the request permits no tokens."""
     log_id: str
-    """What page tokens pin."""
+    """Identity of the log, which page tokens repeat."""
 
 
 class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
-    """One page of the changes of a range of versions."""
+    """Page of the changes in a range of versions."""
 
     request: RangeRequest
     page: PageClaims | None
-    """What `request.page` returned."""
+    """Result of `request.page`."""
     log: DeltaLog
     head: Snapshot
-    """Whose protocol and metadata head the answer."""
+    """Snapshot whose protocol and metadata are at the start of the answer."""
     versions: Versions
     kind: type[DataChanges] | type[ChangeFeed]
-    """Which changes of a commit count."""
+    """Selects the changes of a commit."""
     historical_metadata: bool
 
     def pin(self) -> PageClaims:
-        """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
+        """Return the versions and format for a later request for the result; raises if they are refused."""
         commits = self.log.commits(self.versions.first, self.versions.last)
         live, _ = self._examine(commits)
         return self._claims(negotiate(live, self.request.options), self._log_id(commits), ())
 
     def answer(self) -> Answer:
-        """Answer; what can be refused is refused before a line."""
+        """Return the answer; refusals come before its first line."""
         options, audit = self.request.options, self.request.table.caller.audit
-        plan, opening = self._plan()
+        plan, first_lines = self._plan()
         return Answer(
             version=self.versions.first,
             response_format=plan.response_format,
             options=options,
-            chunks=chain((opening,), self._lines(plan, audit.metrics)),
+            chunks=chain((first_lines,), self._lines(plan, audit.metrics)),
             negotiated_end=options.capabilities.include_end_stream_action,
         )
 
     def _plan(self) -> tuple[_RangePlan, bytes]:
-        """Return what the answer is made of, and its first lines; refuses what can be refused."""
+        """Return the plan of the answer and its first lines; raises for everything that must be refused."""
         request, page, table = self.request, self.page, self.request.table
         if page is not None:
             check_log(page.log_id, self.head.log_id)
@@ -129,26 +129,26 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         live, examined = self._examine(commits)
         response_format = page.response_format if page else negotiate(live, request.options)
         version = self.head.version
-        stamped = version if request.parameters.include_historical_protocol and response_format == "delta" else None
-        opening = head_lines(table, self.head, response_format, version=version, protocol_version=stamped)
+        stamp = version if request.parameters.include_historical_protocol and response_format == "delta" else None
+        first_lines = head_lines(table, self.head, response_format, version=version, protocol_version=stamp)
         later = self._visible.read(commits.read(len(examined)), examined[-1].visibility if examined else None)
         table.caller.audit.add(endVersion=self.versions.last)
         plan = _RangePlan(
             commits=chain(examined, later),
             response_format=response_format,
             partition_columns=visibility_of(table.rights, self.head.metadata).metadata.partition_columns,
-            # Whatever can fail for want of a key is asked for before the 200 begins.
+            # Reads keys, which can fail: so this must come before the answer begins.
             urls=request.sharing.urls(table),
             signer=None if request.parameters.max_files is None else request.sharing.signer,
             log_id=log_id,
         )
-        return plan, opening
+        return plan, first_lines
 
     def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[VisibleCommit]]:
-        """Walk the range, so that nothing in it that must be refused is met after the 200 has begun.
+        """Read the commits of the range, so that refusals come before the answer begins.
 
-        Returns the features that are live in it, and the first commits. The first page walks all of it; a later one,
-        whose format is settled, no further than it reaches.
+        Returns the live features of the range, and its first commits. The first page reads the whole range. A later
+        page, whose format is known, reads only its own commits.
         """
         table, page, max_files = self.request.table, self.page, self.request.parameters.max_files
         protocol, metadata = self.head.protocol, self.head.metadata
@@ -161,10 +161,10 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             check_hidden(table.rights, protocol, metadata)
             self.kind.check(metadata, first, first, last)
         examined: list[VisibleCommit] = []
-        room, files = _KEPT_BYTES, 0
-        # A later page may be full with as many commits as it has files.
-        at_once = None if page is None or max_files is None else max_files + 1
-        for visible in self._visible.read(commits.read(0, at_once), None):
+        free_bytes, files = _EXAMINED_BYTES, 0
+        # A later page may be full after as many commits as it has files.
+        max_commits = None if page is None or max_files is None else max_files + 1
+        for visible in self._visible.read(commits.read(0, max_commits), None):
             commit = visible.commit
             if commit.protocol is not None:
                 protocol = commit.protocol
@@ -177,11 +177,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             if commit.protocol or commit.metadata:
                 check_hidden(table.rights, protocol, metadata)
             live |= _live_features(visible, protocol, metadata, table)
-            room -= commit.size
-            if room >= 0:
+            free_bytes -= commit.size
+            if free_bytes >= 0:
                 examined.append(visible)
             if page is not None and max_files is not None:
-                files += sum(isinstance(change, FileChange) for _, change in self._left(visible))
+                files += sum(isinstance(change, FileChange) for _, change in self._remaining(visible))
                 if files > max_files:
                     break
         return live, examined
@@ -192,14 +192,14 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _resumes_at(self) -> tuple[int, int]:
-        """The version and the number of the change in its commit that this page starts with."""
+        """Start of this page: a version, and the number of a change in its commit."""
         if self.page is None or not self.page.position:
             return self.versions.first, 0
         version, number = self.page.position
         return int(version), int(number)
 
-    def _left(self, visible: VisibleCommit) -> Sequence[Numbered]:
-        """Return the changes of a commit that were not on the pages before."""
+    def _remaining(self, visible: VisibleCommit) -> Sequence[Numbered]:
+        """Return the changes of a commit that were not on earlier pages."""
         version, first = self._resumes_at
         if not first or visible.commit.version != version:
             return visible.changes
@@ -209,51 +209,51 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         options, parameters = self.request.options, self.request.parameters
         scheme = options.scheme(plan.response_format)
         changes = ChangeLines(plan.urls, plan.response_format, scheme, plan.partition_columns)
-        following: ResumePoint | None = None
+        next_page: ResumePoint | None = None
         metrics.other_lines += HEAD_LINES
         files = metrics.files = 0
         for visible in plan.commits:
-            out: list[bytes] = []
-            for number, change in self._left(visible):
+            commit_lines: list[bytes] = []
+            for number, change in self._remaining(visible):
                 if not isinstance(change, FileChange):
-                    historical = self._historical(visible.commit, change, plan.response_format)
+                    historical = self._later_line(visible.commit, change, plan.response_format)
                     metrics.other_lines += bool(historical)
-                    out.append(historical)
+                    commit_lines.append(historical)
                     continue
-                # A page ends where the next file would be one too many, so metadata stays with the files before it.
+                # The page ends only before another file, so that metadata stays on the page of the files before it.
                 if files == parameters.max_files:
-                    following = (visible.commit.version, number)
+                    next_page = (visible.commit.version, number)
                     break
                 visibility = visible.before if isinstance(change.action, Remove) else visible.visibility
-                out.append(changes.line(visible.commit, change, visible.removed, visibility))
+                commit_lines.append(changes.line(visible.commit, change, visible.removed, visibility))
                 _count(metrics, change, visible.removed)
                 files += 1
-            if joined := b"".join(out):
+            if joined := b"".join(commit_lines):
                 yield joined
-            if following is not None:
+            if next_page is not None:
                 break
         if parameters.opts_into_end_stream or options.capabilities.include_end_stream_action:
             metrics.other_lines += 1
-            yield self._end(plan, following, plan.urls.expires_at_ms if files else None)
+            yield self._end(plan, next_page, plan.urls.expires_at_ms if files else None)
 
-    def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
-        """Return the line of metadata or a protocol that a commit after the first sets, where they are asked for."""
+    def _later_line(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
+        """Return the line of a later commit's metadata or protocol if the client requests it, else nothing."""
         if commit.version == self.versions.first:
             return b""
         table = self.request.table
         if isinstance(change, Metadata):
             if not self.historical_metadata:
                 return b""
-            shown = visibility_of(table.rights, change).metadata
-            return lines.metadata(response_format, wire_metadata(table, shown, version=commit.version))
+            visible_metadata = visibility_of(table.rights, change).metadata
+            return lines.metadata(response_format, wire_metadata(table, visible_metadata, version=commit.version))
         if not self.request.parameters.include_historical_protocol or response_format != "delta":
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
 
-    def _end(self, plan: _RangePlan, following: ResumePoint | None, expires_at_ms: int | None) -> bytes:
+    def _end(self, plan: _RangePlan, next_page: ResumePoint | None, expires_at_ms: int | None) -> bytes:
         token = None
-        if plan.signer is not None and following is not None:
-            claims = self._claims(plan.response_format, plan.log_id, following)
+        if plan.signer is not None and next_page is not None:
+            claims = self._claims(plan.response_format, plan.log_id, next_page)
             token = seal_page_token(plan.signer, self.request.binding, claims, now=self.request.sharing.clock())
         return lines.end_stream_action(
             lines.EndStreamAction(next_page_token=token, min_url_expiration_timestamp=expires_at_ms)
@@ -269,10 +269,10 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 def _live_features(
     visible: VisibleCommit, protocol: Protocol, metadata: Metadata, table: SharedTable
 ) -> frozenset[str]:
-    """Return what a commit makes live; raises what signing its files would raise."""
+    """Return the features that a commit uses; raises the errors that signing its files would raise."""
     for _, change in visible.changes:
         if isinstance(change, FileChange):
-            check_place(change, table.locations)
+            check_locations(change, table.locations)
     has_vectors = any(_has_vector(change) for _, change in visible.changes)
     if has_vectors or visible.commit.protocol or visible.commit.metadata:
         return features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
@@ -293,9 +293,9 @@ def _count(metrics: ResponseMetrics, change: FileChange, removed: Mapping[str, R
 
 
 def _has_vector(change: Change) -> bool:
-    """Tell whether only a reader of deletion vectors reads a change right.
+    """Return whether only clients that support deletion vectors read a change correctly.
 
-    A remove with one takes away the rows that were left, where a bare remove takes away the whole file.
+    A remove with a vector deletes the remaining rows of the file; a remove without one deletes all its rows.
     """
     if not isinstance(change, FileChange) or isinstance(change.action, AddCdcFile):
         return False

@@ -1,14 +1,13 @@
-"""Decides which of a commit's changes a recipient sees: in a query, in a change feed, and where something is kept back.
+"""Select the changes of a commit that a recipient may see.
 
-A commit says how a version came about from the one before. Where that one is not shared, whatever was live only there
-stays untold: removed files, and change data files, which hold rows as they were before beside rows as they are
-(decision 22).
+A commit describes the difference between two versions. If the version before is not shared, the answer omits the files
+that only that version had: removed files, and change data files, which contain old rows next to new rows (decision 22).
 
-A row that moves from a partition which is seen to one that is not is an update in the log: its old state stands in a
-cdc file of the one, its new state in a cdc file of the other. Half of an update tells nobody that the row is gone. No
-cdc file says whether it holds such a half, and neither do numbers of rows, which two rows that change places leave as
-they are. So cdc files are told where no row can have moved, and other commits by the files that they removed and added:
-what is gone is deleted and what came is inserted, unchanged rows of the same files included.
+If an update moves a row from a visible partition to a hidden one, a cdc file of the first partition has the old row,
+and a cdc file of the second has the new row. A recipient who gets only one of these files cannot know that the row was
+deleted. Neither the cdc files nor row counts show whether this happened: two rows may have swapped partitions. So the
+answer has cdc files only for commits that cannot have moved rows. Other commits are shown by their removed and added
+files: all rows of removed files are deleted, and all rows of added files are inserted, including unchanged rows.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,45 +28,46 @@ from deltaic.sharing.lines.change_lines import RemovedFile, find_removed
 from deltaic.sharing.rights.table_visibility import TableVisibility, visibility_of
 
 Numbered: TypeAlias = tuple[int, Change]
-"""A change, and its number among those of its commit that count: page tokens name it."""
+"""A change, and its number among the selected changes of its commit, for page tokens."""
 
 
 class DataChanges:
-    """Changes of the table's data, which a query since a version reads."""
+    """Changes of the table's data, which a query with a starting version reads."""
 
     @staticmethod
-    def of(commit: CommitChanges, _visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the changes of a commit; of the first shared version what it added."""
-        changes = enumerate(commit.data())
-        return [one for one in changes if _adds(one[1])] if _is_first(commit, table) else list(changes)
+    def visible_changes(commit: CommitChanges, _visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
+        """Return the changes of a commit. For the first shared version, return only the added files."""
+        is_first = _is_first(commit, table)
+        return [(number, change) for number, change in enumerate(commit.data()) if not is_first or _adds(change)]
 
     @staticmethod
     def check(metadata: Metadata, version: int, first: int, last: int) -> None:
-        """Refuse nothing: every version has these changes."""
+        """Accept every version, because all versions have these changes."""
 
 
 class ChangeFeed:
-    """Changes as writers recorded them, row by row, which every version of a change data feed must have."""
+    """Row-level changes as writers recorded them, for the change data feed."""
 
     @staticmethod
-    def of(commit: CommitChanges, visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
-        """Return the changes of a commit; of the first shared version what it added in new files.
+    def visible_changes(commit: CommitChanges, visibility: TableVisibility, table: SharedTable) -> list[Numbered]:
+        """Return the changes of a commit. For the first shared version, return only new files.
 
-        A file that the commit removes and adds with another deletion vector had its rows before, and what the pair
-        tells is which of them went.
+        A file that the commit removes and adds with another deletion vector is not new: the pair of actions shows which
+        of its rows were deleted.
         """
         changes = commit.change_data()
-        if _divides_updates(commit, changes, visibility, table):
+        if _may_split_updates(commit, changes, visibility, table):
             changes = commit.data()
         if not _is_first(commit, table):
             return list(enumerate(changes))
-        paths = [canonical_path(one.action.path) if isinstance(one, FileChange) else None for one in changes]
-        removed = {path for path, one in zip(paths, changes, strict=True) if _removes(one)}
-        return [(at, one) for at, one in enumerate(changes) if _adds(one) and paths[at] not in removed]
+        paths = [canonical_path(change.action.path) if isinstance(change, FileChange) else None for change in changes]
+        removed = {path for path, change in zip(paths, changes, strict=True) if _removes(change)}
+        pairs = zip(changes, paths, strict=True)
+        return [(at, change) for at, (change, path) in enumerate(pairs) if _adds(change) and path not in removed]
 
     @staticmethod
     def check(metadata: Metadata, version: int, first: int, last: int) -> None:
-        """Refuse a version of the range that did not record change data, as the reference does."""
+        """Raise InvalidParameter for a version without recorded change data, as the reference server does."""
         if not features.change_data_enabled(metadata):
             raise InvalidParameter(
                 f"Error getting change data for range [{first}, {last}] as change data was not recorded for "
@@ -76,53 +76,53 @@ class ChangeFeed:
 
 
 class VisibleCommit(msgspec.Struct, frozen=True):
-    """A commit, and what the version before says of files that it removes."""
+    """Commit as a recipient sees it, with the values of its removed files."""
 
     commit: CommitChanges
     changes: Sequence[Numbered]
-    """Those that count and are shared."""
+    """Selected changes that the recipient may see."""
     removed: Mapping[str, RemovedFile]
     visibility: TableVisibility
-    """What the recipient sees under the metadata that the commit leaves."""
+    """Visibility by the metadata of this commit's version."""
     before: TableVisibility
-    """The same under the metadata before, which names the partition values of removed files."""
+    """Visibility by the metadata of the version before, for removed files."""
 
 
 class VisibleCommits(msgspec.Struct, frozen=True):
-    """Commits as one recipient sees them."""
+    """Reader of commits for one recipient."""
 
     sharing: Sharing
     table: SharedTable
     log: DeltaLog
     head: Snapshot
-    """Whose metadata stands for any other's where nothing is kept back."""
+    """Its metadata serves for all versions if the table is unfiltered."""
     kind: type[DataChanges] | type[ChangeFeed]
 
     def read(self, commits: Iterable[CommitChanges], visibility: TableVisibility | None) -> Iterator[VisibleCommit]:
-        """Yield commits with what counts of them and is seen; `visibility` is that of the commit before the first."""
+        """Yield commits with their visible changes; `visibility` is that of the commit before the first."""
         rights = self.table.rights
         for commit in commits:
             if commit.metadata is not None and rights.are_filtered:
                 visibility = visibility_of(rights, commit.metadata)
             elif visibility is None:
-                at = self.log.snapshot(commit.version) if rights.are_filtered else self.head
-                visibility = visibility_of(rights, at.metadata)
+                snapshot = self.log.snapshot(commit.version) if rights.are_filtered else self.head
+                visibility = visibility_of(rights, snapshot.metadata)
             yield self._visible(commit, visibility)
 
     def _visible(self, commit: CommitChanges, visibility: TableVisibility) -> VisibleCommit:
-        changes = self.kind.of(commit, visibility, self.table)
+        changes = self.kind.visible_changes(commit, visibility, self.table)
         removed = find_removed(self.log, commit.version, [change for _, change in changes])
         if not visibility.is_filtered:
             return VisibleCommit(commit, changes, removed, visibility, visibility)
         before = self._visibility_before(commit, visibility, changes)
-        changes = self._with_inline_vectors(_seen(changes, removed, visibility, before))
+        changes = self._with_inline_vectors(_visible_changes(changes, removed, visibility, before))
         return VisibleCommit(commit, changes, removed, visibility, before)
 
     def _visibility_before(
         self, commit: CommitChanges, visibility: TableVisibility, changes: Sequence[Numbered]
     ) -> TableVisibility:
-        """Return what is seen under the metadata that removed files are from, which is rarely another one."""
-        if commit.metadata is None or not any(_removes(one) for _, one in changes):
+        """Return the visibility by the metadata of removed files, which rarely differs."""
+        if commit.metadata is None or not any(_removes(change) for _, change in changes):
             return visibility
         return visibility_of(self.table.rights, self.log.snapshot(commit.version - 1).metadata)
 
@@ -133,31 +133,31 @@ class VisibleCommits(msgspec.Struct, frozen=True):
             if isinstance(change, FileChange) and not isinstance(change.action, AddCdcFile)
         }
         inline = actions_with_inline_vectors(self.sharing, self.table, list(tracked.values()))
-        own = dict(zip(tracked, inline, strict=True))
-        return [(number, FileChange(own[number]) if number in own else change) for number, change in changes]
+        actions = dict(zip(tracked, inline, strict=True))
+        return [(number, FileChange(actions[number]) if number in actions else change) for number, change in changes]
 
 
-def _seen(
+def _visible_changes(
     changes: Sequence[Numbered],
     removed: Mapping[str, RemovedFile],
     visibility: TableVisibility,
     before: TableVisibility,
 ) -> list[Numbered]:
-    """Return what is no file's, and the changes of files that are seen: of a removed one by what was seen `before`."""
+    """Return changes of visible files and all other changes; visibility `before` applies to removed files."""
 
-    def is_seen(change: Change) -> bool:
+    def is_visible(change: Change) -> bool:
         if not isinstance(change, FileChange):
             return True
-        is_gone = _removes(change)
-        full = removed.get(change.action.path) if is_gone else None
-        values = to_text_map(change.action.partition_values) if full is None else full[0]
-        return (before if is_gone else visibility).sees(values)
+        is_removed = _removes(change)
+        file = removed.get(change.action.path) if is_removed else None
+        values = to_text_map(change.action.partition_values) if file is None else file[0]
+        return (before if is_removed else visibility).shows(values)
 
-    return [(number, change) for number, change in changes if is_seen(change)]
+    return [(number, change) for number, change in changes if is_visible(change)]
 
 
 def _is_first(commit: CommitChanges, table: SharedTable) -> bool:
-    """Tell whether a commit made the first version that is shared, and others came before it."""
+    """Return whether a commit created the first shared version, and earlier versions exist."""
     return commit.version == table.gate.start_version > 0
 
 
@@ -169,35 +169,35 @@ def _removes(change: Change) -> bool:
     return isinstance(change, FileChange) and isinstance(change.action, Remove)
 
 
-def _divides_updates(
+def _may_split_updates(
     commit: CommitChanges, changes: Sequence[Change], visibility: TableVisibility, table: SharedTable
 ) -> bool:
-    """Tell whether cdc files that are seen may hold halves of updates whose others are in files that are not.
+    """Return whether updates in visible cdc files may have their other half in hidden cdc files.
 
-    A view's refresh, which shows by its mark, matches rows within their audience only.
+    The refresh of a view, which its mark identifies, matches rows only within their audience.
     """
-    if visibility.kept is None:
+    if visibility.partition_filter is None:
         return False
     recorded = [
         to_text_map(change.action.partition_values)
         for change in changes
         if isinstance(change, FileChange) and isinstance(change.action, AddCdcFile)
     ]
-    if any(not visibility.kept.columns.keys() <= values.keys() for values in recorded):
-        # Whose rows such a file holds its writer does not say: for a file that is added a null would do.
+    if any(not visibility.partition_filter.columns.keys() <= values.keys() for values in recorded):
+        # Without partition values, the rows of a cdc file may belong to any partition.
         return True
-    if len({visibility.sees(values) for values in recorded}) < 2:  # noqa: PLR2004 -- seen and not seen
+    if len({visibility.shows(values) for values in recorded}) < 2:  # noqa: PLR2004 -- visible and hidden
         return False
     if _is_first(commit, table):
         return True
     if table.entry.view_properties is not None:
         return not _is_refresh(commit.mark)
-    # Under other metadata a partition may be another one than before.
+    # The new metadata may change which partition a row belongs to.
     return commit.metadata is not None or not commit.updates_none
 
 
 def _is_refresh(mark: str) -> bool:
-    """Tell whether a commit bears the mark of a view's refresh (`deltaic_pipeline.view_refresh`)."""
+    """Return whether a commit has the mark of a view's refresh (`deltaic_pipeline.view_refresh`)."""
     try:
         return "view" in msgspec.json.decode(mark, type=dict[str, object])
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""Lists and tells what a recipient holds beside tables: volumes, skills, models and their versions (OpenSharing)."""
+"""List and get shared volumes, skills, models and model versions (OpenSharing)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -10,7 +10,7 @@ from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import ListingBinding
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller
-from deltaic.sharing.catalog_listing import page_of
+from deltaic.sharing.catalog_listing import encode_page
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
 from deltaic.storage.locations import Location
@@ -18,21 +18,22 @@ from deltaic.storage.locations import Location
 _ITEMS: Final[Mapping[AssetKind, type[Asset]]] = {"volume": Volume, "skill": Skill, "model": Model}
 
 
-def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, and which page
+def list_assets(  # noqa: PLR0913, PLR0917 -- the parts of one request
     sharing: Sharing, caller: Caller, kind: AssetKind, share: str, schema: str | None, request: ListRequest
 ) -> bytes:
-    """Return a page of the volumes, skills or models of a schema, or of the whole share; raises NotFound."""
+    """Return a page of the volumes, skills or models of a schema, or of all its share; raises NotFound."""
     read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, _ITEMS[kind], share, schema)
     call = f"all-{kind}s" if schema is None else f"{kind}s"
     listing = ListingBinding(caller.recipient_id, call, share, schema or "")
-    return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
+    key = attrgetter("key_in_share" if schema is None else "key")
+    return encode_page(sharing, request, listing, read, _to_json, key)
 
 
 def get_asset(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> bytes:
     """Return one volume, skill or model; raises NotFound."""
     catalog = sharing.catalog_for(caller)
     asset = catalog.get_asset(caller.recipient_id, _ITEMS[kind], name.share, name.schema, name.name)
-    return json_bodies.encode(_told(asset))
+    return json_bodies.encode(_to_json(asset))
 
 
 def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: ListRequest) -> bytes:
@@ -40,32 +41,32 @@ def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: Li
     catalog = sharing.catalog_for(caller)
     read = partial(catalog.list_versions, caller.recipient_id, name.share, name.schema, name.name)
     listing = ListingBinding(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
-    return page_of(sharing, request, listing, read, _version)
+    return encode_page(sharing, request, listing, read, _version_to_json)
 
 
 def get_version(sharing: Sharing, caller: Caller, name: AssetName) -> bytes:
     """Return one version of a model; raises NotFound."""
     catalog = sharing.catalog_for(caller)
-    found = catalog.get_version(caller.recipient_id, name.share, name.schema, name.name, name.number)
-    return json_bodies.encode(_version(found))
+    version = catalog.get_version(caller.recipient_id, name.share, name.schema, name.name, name.number)
+    return json_bodies.encode(_version_to_json(version))
 
 
-def _told(asset: Asset) -> dict[str, Any]:
-    """Return what the specification names of a Volume, an AgentSkill or a RegisteredModel; and its comment."""
+def _to_json(asset: Asset) -> dict[str, Any]:
+    """Return the fields of a Volume, an AgentSkill or a RegisteredModel in the specification, and the comment."""
     names = {"name": asset.name, "schema": asset.schema_name, "share": asset.share, "shareId": asset.share_id}
-    more: dict[str, Any] = _folder(asset) if isinstance(asset, Folder) else {}
+    fields: dict[str, Any] = _folder_to_json(asset) if isinstance(asset, Folder) else {}
     if isinstance(asset, Skill):
-        more |= {
+        fields |= {
             "description": asset.description,
             "license": asset.license,
             "compatibility": asset.compatibility,
             "allowedTools": asset.allowed_tools,
             "metadata": asset.metadata or None,
         }
-    return json_bodies.present(**names, id=asset.id, comment=asset.comment, **more)
+    return json_bodies.present(**names, id=asset.id, comment=asset.comment, **fields)
 
 
-def _version(version: ModelVersion) -> dict[str, Any]:
+def _version_to_json(version: ModelVersion) -> dict[str, Any]:
     return json_bodies.present(
         modelName=version.name,
         schema=version.schema_name,
@@ -76,12 +77,12 @@ def _version(version: ModelVersion) -> dict[str, Any]:
         source=version.source,
         runId=version.run_id,
         comment=version.comment,
-        **_folder(version),
+        **_folder_to_json(version),
     )
 
 
-def _folder(folder: Folder) -> dict[str, Any]:
+def _folder_to_json(folder: Folder) -> dict[str, Any]:
     return {
         "storageLocation": Location.parse(folder.location).uri,
-        "accessModes": list(folder.access_modes),  # ours, as tables have them
+        "accessModes": list(folder.access_modes),  # an extension of this server, as for tables
     }

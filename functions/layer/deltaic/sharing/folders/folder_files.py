@@ -1,4 +1,4 @@
-"""The files of a shared folder for recipients who take no credentials: listed by the server, read by signed URLs."""
+"""List the files of a shared folder, and sign URLs for them, for clients without credentials."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -14,8 +14,8 @@ from deltaic.storage.signing import UrlSigner
 
 
 def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: FilesRequest) -> bytes:
-    """Return a page of a folder's files; raises NotFound, UnsupportedOperation where it is shared by directory only."""
-    folder = _by_url(sharing, caller, kind, name)
+    """Return a page of a folder's files; raises NotFound, or UnsupportedOperation if it is shared by directory only."""
+    folder = _open_by_url(sharing, caller, kind, name)
     now = sharing.clock()
     call = f"files/{folder.entry.id}/{folder.location.uri}/{request.delimiter}/{request.prefix}"
     listing = ListingBinding(caller.recipient_id, call, name.share, name.schema)
@@ -31,50 +31,50 @@ def list_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNam
         after=after or "",
         limit=request.max_results,
     )
-    files = [each for each in page.objects if is_name(each.name)]
-    folders = [each for each in page.folders if is_name(each[:-1])]
-    marks = sum(each.name == "" or (each.name.endswith("/") and not each.size) for each in page.objects)
-    body: dict[str, Any] = {"items": [_told(each) for each in files]}
+    files = [file for file in page.objects if is_name(file.name)]
+    folders = [folder_name for folder_name in page.folders if is_name(folder_name[:-1])]
+    markers = sum(file.name == "" or (file.name.endswith("/") and not file.size) for file in page.objects)
+    body: dict[str, Any] = {"items": [_file_to_json(file) for file in files]}
     if request.delimiter:
         body["folders"] = folders
-    if left_out := len(page.objects) - len(files) - marks + len(page.folders) - len(folders):
-        body["leftOut"] = left_out
+    if omitted := len(page.objects) - len(files) - markers + len(page.folders) - len(folders):
+        body["leftOut"] = omitted
     if page.next:
         body["nextPageToken"] = seal_list_token(sharing.signer, listing, page.next, now=now)
     return json_bodies.encode(body)
 
 
 def sign_files(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName, request: UrlsRequest) -> bytes:
-    """Return URLs of files, each looked at first: sizes count against the recipient's bytes, and what is gone is told.
+    """Return URLs of files, and the names of missing files.
 
-    Raises NotFound for the folder, UnsupportedOperation where it is shared by directory only.
+    File sizes count against the recipient's limit. Raises as `list_files` does.
     """
-    folder = _by_url(sharing, caller, kind, name)
+    folder = _open_by_url(sharing, caller, kind, name)
     reader = sharing.sessions.file_reader(folder.storage)
     start = folder.location.key_prefix
-    # At a longer key S3 refuses to look, and says no more than a proxy in trouble would.
+    # S3 answers HEAD requests for longer keys with an error that a failing proxy could return, too.
     possible = [name for name in request.names if len(f"{start}{name}".encode()) <= MAX_KEY_BYTES]
-    there = [each for each in head_objects(reader, folder.storage, folder.location, possible) if each is not None]
+    files = [file for file in head_objects(reader, folder.storage, folder.location, possible) if file is not None]
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     keys = sharing.sessions.credentials(caller.recipient_id, folder.storage)
     signer = UrlSigner(keys, folder.storage, folder.location, ttl=sharing.url_ttl, now=now)
     session = sharing.sessions.name_of(caller.recipient_id, folder.storage)
-    caller.audit.signed(session, now.timestamp(), signer.expires_at_ms / 1000)
-    caller.audit.metrics.add(len(there), sum(each.size for each in there))
-    found = {each.name for each in there}
-    missing = [name for name in request.names if name not in found]
+    caller.audit.add_signing(session, now.timestamp(), signer.expires_at_ms / 1000)
+    caller.audit.metrics.add(len(files), sum(file.size for file in files))
+    existing = {file.name for file in files}
+    missing = [name for name in request.names if name not in existing]
     return json_bodies.encode({
-        "items": [{**_told(each), "url": signer.url(each.name)} for each in there],
+        "items": [{**_file_to_json(file), "url": signer.url(file.name)} for file in files],
         **({"missing": missing} if missing else {}),
         "expirationTime": signer.expires_at_ms,
     })  # fmt: skip
 
 
-def _by_url(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
+def _open_by_url(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
     folder = open_folder(sharing, caller, kind, name)
     folder.require_url_access()
     return folder
 
 
-def _told(found: FolderObject) -> dict[str, Any]:
-    return {"name": found.name, "size": found.size, "lastModified": found.modified_ms, "etag": found.etag}
+def _file_to_json(file: FolderObject) -> dict[str, Any]:
+    return {"name": file.name, "size": file.size, "lastModified": file.modified_ms, "etag": file.etag}

@@ -1,4 +1,4 @@
-"""A volume, a skill or a model's version as one recipient may read it: all of its files, by URLs or by credentials."""
+"""Volumes, skills and model versions as recipients may read them, by URLs or credentials."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -19,28 +19,28 @@ _FOLDERS: Final[Mapping[AssetKind, type[Folder]]] = {"volume": Volume, "skill": 
 
 
 class AssetName(msgspec.Struct, frozen=True):
-    """An asset as the request spells it; comparisons ignore case, messages repeat this spelling."""
+    """Asset name as the request spells it. Comparisons ignore case; messages repeat this spelling."""
 
     share: str
     schema: str
     name: str
     version: str = ""
-    """Of a model; empty for anything else."""
+    """Version of a model; empty for other assets."""
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.name}{self.version and f' {self.version}'}"
 
     @property
     def number(self) -> int:
-        """The version's number; raises NotFound for what is none."""
+        """Version number; raises NotFound if the version is not a number."""
         number = integer(self.version, INT64_MAX)
         if number is None or number < 0:
-            raise NotFound("a model's version is a number: list the model's versions to see those that there are")
+            raise NotFound(f"the model version '{self.version}' is not a number: list the model's versions")
         return number
 
 
 class SharedFolder(msgspec.Struct, frozen=True):
-    """A folder of the catalog, as one recipient may read it."""
+    """Shared folder as one recipient may read it."""
 
     name: AssetName
     entry: Folder
@@ -52,7 +52,7 @@ class SharedFolder(msgspec.Struct, frozen=True):
         if "url" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by directory access only (accessModes: dir). "
-                f"Use a client that asks for temporary {self.entry.kind} credentials."
+                f"Use a client that requests temporary {self.entry.kind} credentials."
             )
 
     def require_directory_access(self) -> None:
@@ -60,12 +60,12 @@ class SharedFolder(msgspec.Struct, frozen=True):
         if "dir" not in self.entry.access_modes:
             raise UnsupportedOperation(
                 f"The {self.entry.kind} {self.name} is shared by pre-signed URLs only (accessModes: url). "
-                "List its files and ask for their URLs (.../files), or ask its provider for directory access."
+                "List its files and request their URLs (.../files), or ask its provider for directory access."
             )
 
 
 def open_folder(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetName) -> SharedFolder:
-    """Return a granted folder, and tell the log of it; raises NotFound, and what `Admission` does."""
+    """Return a granted folder, and add it to the audit record; raises NotFound, and the errors of `Admission`."""
     catalog = sharing.catalog_for(caller)
     entry: Folder
     if kind == "model":
@@ -75,16 +75,16 @@ def open_folder(sharing: Sharing, caller: Caller, kind: AssetKind, name: AssetNa
     audit_folder(caller, entry)
     try:
         location = Location.parse(entry.location)
-    except InvalidParameter as wrong:
+    except InvalidParameter as invalid:
         raise TableUnreadable(
-            f"the location of this {entry.kind} cannot be read: its provider must correct it", wrong.message
-        ) from wrong
+            f"the location of this {entry.kind} is invalid: ask its provider to correct it", invalid.message
+        ) from invalid
     storage = storage_config(sharing.catalog.get_storage(entry.storage)) if entry.storage else sharing.home
     return SharedFolder(name, entry, storage, location)
 
 
 def audit_folder(caller: Caller, entry: Folder) -> None:
-    """Tell the log what was asked for, by the words that it has for tables: usage is told of both alike."""
+    """Add the folder to the audit record, in the fields of tables, so that usage reports include both."""
     caller.audit.add(
         asset=entry.kind,
         share=entry.share,

@@ -1,4 +1,4 @@
-"""Serve Iceberg clients, which see a share as a warehouse, a schema as a namespace, and each table as an Iceberg table.
+"""Serve Iceberg clients: a share is a warehouse, a schema is a namespace.
 
 DuckDB loads the Delta table `europe.orders` of the share `sales` and reads one of its files:
 

@@ -1,4 +1,4 @@
-"""The answers about one table for Iceberg's clients: its metadata, and how its files and that are read."""
+"""Answer loadTable of Iceberg clients: the metadata of a table, and how to read its files."""
 
 import hashlib
 from collections.abc import Mapping
@@ -30,115 +30,116 @@ BEFORE_SNAPSHOT: Final = (
     *rights.BEFORE_SNAPSHOT,
     *storage.BEFORE_SNAPSHOT,
 )
-"""Modules that the first request for a table may import; a snapshot of the process has them already."""
+"""Modules that the first request for a table may import. A snapshot of the process contains them."""
 
 _PERIODS: Final[Mapping[str, timedelta]] = {"vended": timedelta(minutes=30), "signed": SET_TTL / 3}
-"""How long the same answer is not given again to who has it, by how the table is read."""
+"""How long a client can reuse an answer (`not modified`), by how it reads the files."""
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
-    """The answer to loadTable."""
+    """Answer to loadTable."""
 
     etag: str
     body: bytes | None
-    """None where the client has it already."""
+    """None if the client's copy is still valid."""
 
 
 class _Document(msgspec.Struct, frozen=True):
     uri: str
     content: bytes
-    made: tuple[Location, ...]
-    """The folder of what was made for the recipient's rights; none for an Iceberg table's own metadata."""
+    generated: tuple[Location, ...]
+    """Folder of generated metadata; empty for native Iceberg tables."""
     signed_set: str = ""
-    """What a reader sends along to have requests signed."""
+    """Token that the client sends with each request to sign."""
 
 
-def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, known_etags: str = "") -> LoadedTable:
-    """Return a table's metadata and how it is read; `known_etags` is what the client says it has (If-None-Match).
+def load_table(sharing: Sharing, caller: Caller, name: RequestedTable, if_none_match: str = "") -> LoadedTable:
+    """Return a table's metadata and how to read its files; `if_none_match` has the client's ETags.
 
-    Raises what `open_table`, `latest_metadata` and `read_native_metadata` do.
+    Raises the errors of `open_table`, `latest_metadata` and `read_native_metadata`.
     """
     table = open_table(sharing, caller, name)
-    found = _document(sharing, table)
-    # The place names table, rights and content; the time, since what it is read with ends: keys, or the signed set.
+    document = _document(sharing, table)
+    # The URI identifies table, rights and content. The period is included because keys and signed sets expire.
     period = _PERIODS[table.entry.iceberg]
-    known = f"{table.entry.iceberg} {found.uri} {sharing.clock() // period.total_seconds():.0f}"
-    etag = f'"{hashlib.sha256(known.encode()).hexdigest()[:32]}"'
-    if etag in known_etags:
+    identity = f"{table.entry.iceberg} {document.uri} {sharing.clock() // period.total_seconds():.0f}"
+    etag = f'"{hashlib.sha256(identity.encode()).hexdigest()[:32]}"'
+    if etag in if_none_match:
         return LoadedTable(etag, None)
-    settings = _vended(sharing, table, found) if table.entry.iceberg == "vended" else _signed(table, found)
-    # One for each place: DuckDB sends what no prefix covers without keys.
-    places = [*table.locations, *found.made] if table.entry.iceberg == "vended" else []
-    credentials = [iceberg_bodies.credential(f"{one.uri}/", settings) for one in places]
-    return LoadedTable(etag, iceberg_bodies.loaded_table(found.uri, found.content, settings, credentials))
+    settings = _vended(sharing, table, document) if table.entry.iceberg == "vended" else _signed(table, document)
+    # One for each location, because DuckDB sends no keys to URLs without a matching prefix.
+    locations = [*table.locations, *document.generated] if table.entry.iceberg == "vended" else []
+    credentials = [iceberg_bodies.credential(f"{location.uri}/", settings) for location in locations]
+    return LoadedTable(etag, iceberg_bodies.loaded_table(document.uri, document.content, settings, credentials))
 
 
 def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> bytes:
-    """Return credentials anew; raises as `load_table` does. Of a table that is signed for there are none."""
+    """Return new credentials; raises as `load_table` does, and UnsupportedOperation for tables without them."""
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
-        raise UnsupportedOperation(f"The table {name} is read by signed requests, for which there are no credentials.")
+        raise UnsupportedOperation(f"The table {name} has no credentials: read it with signed requests.")
     settings = _vended(sharing, table, _document(sharing, table))
     return iceberg_bodies.credentials(iceberg_bodies.credential("s3", settings))
 
 
 def _document(sharing: Sharing, table: SharedTable) -> _Document:
     if table.entry.format == "iceberg":
-        own = read_native_metadata(
+        native = read_native_metadata(
             sharing.files(table),
             table.locations,
             table.entry.metadata_location,
             partial(metadata_location, sharing.home),
         )
-        return _Document(own.location, own.document, ())
-    made = latest_metadata(sharing, table)
-    table.caller.audit.add(version=made.version, listedFiles=made.files)
+        return _Document(native.location, native.document, ())
+    metadata = latest_metadata(sharing, table)
+    table.caller.audit.add(version=metadata.version, listedFiles=metadata.files)
     bucket = sharing.iceberg_bucket().name
-    signed = SignedSet(made.folder, made.version, made.index_key, made.listed)
+    signed = SignedSet(metadata.folder, metadata.version, metadata.index_key, metadata.listed)
     token = seal_set(sharing, table, signed) if table.entry.iceberg == "signed" else ""
-    return _Document(f"s3://{bucket}/{made.document_key}", made.document, (Location(bucket, made.folder),), token)
+    uri = f"s3://{bucket}/{metadata.document_key}"
+    return _Document(uri, metadata.document, (Location(bucket, metadata.folder),), token)
 
 
-def _vended(sharing: Sharing, table: SharedTable, found: _Document) -> dict[str, str]:
-    """Return settings with keys that read the table's files and what was made for the same rights."""
+def _vended(sharing: Sharing, table: SharedTable, document: _Document) -> dict[str, str]:
+    """Return settings with keys that read the table's files and its generated metadata."""
     caller = table.caller
-    keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, found.made)
-    ends = keys.expires_at_ms or 0
-    caller.audit.signed(session_name(caller.recipient_id), sharing.clock(), ends / 1000)
+    keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, document.generated)
+    expires_at_ms = keys.expires_at_ms or 0
+    caller.audit.add_signing(session_name(caller.recipient_id), sharing.clock(), expires_at_ms / 1000)
     return {
         "s3.access-key-id": keys.access_key_id,
         "s3.secret-access-key": keys.secret_access_key,
         "s3.session-token": keys.session_token,
-        "s3.session-token-expires-at-ms": str(ends),
+        "s3.session-token-expires-at-ms": str(expires_at_ms),
         "client.refresh-credentials-endpoint": f"{_path(table)}/credentials",
-        **_store(table),
+        **_storage_settings(table),
     }
 
 
-def _signed(table: SharedTable, found: _Document) -> dict[str, str]:
-    """Return settings by which each request is signed by this server; without an address it is the catalog's own."""
-    endpoint = f"{_path(table)}/sign" + (f"?set={found.signed_set}" if found.signed_set else "")
+def _signed(table: SharedTable, document: _Document) -> dict[str, str]:
+    """Return settings with the path of this server that signs each request, relative to the catalog's URL."""
+    endpoint = f"{_path(table)}/sign" + (f"?set={document.signed_set}" if document.signed_set else "")
     return {
         "s3.remote-signing-enabled": "true",
         "s3.signer": "S3V4RestSigner",
         "s3.signer.endpoint": endpoint,
         "signer.endpoint": endpoint,
-        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",  # PyArrow's cannot
-        **_store(table),
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",  # PyArrow's file IO cannot sign remotely
+        **_storage_settings(table),
     }
 
 
 def _path(table: SharedTable) -> str:
     entry = table.entry
-    share, schema, name = (quote(one, safe="") for one in (entry.share, entry.schema_name, entry.name))
+    share, schema, name = (quote(part, safe="") for part in (entry.share, entry.schema_name, entry.name))
     return f"v1/shares/{share}/namespaces/{schema}/tables/{name}"
 
 
-def _store(table: SharedTable) -> Mapping[str, Any]:
-    """Return settings of where the files are, beside what every client knows of AWS."""
+def _storage_settings(table: SharedTable) -> Mapping[str, Any]:
+    """Return settings for the region and the endpoint of the files."""
     storage = table.storage
-    told = {"s3.region": storage.region, "client.region": storage.region}
+    settings = {"s3.region": storage.region, "client.region": storage.region}
     endpoint = storage.public_endpoint or storage.endpoint
     if endpoint and not is_aws(endpoint):
-        told |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
-    return told
+        settings |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    return settings

@@ -1,8 +1,8 @@
-"""The folder of what is made for Iceberg's clients of one table, and the indexes in it, by which it is found again.
+"""Folder of generated Iceberg metadata for one table and set of rights, and the indexes of its files.
 
-It lies in the server's own bucket and names the week, the table, its place and the recipient's rights: who sees other
-files has another folder, and nobody reads in another's. Objects there never change, and the week lets the bucket drop
-them by age without taking what a newer version still names (decision 162).
+The folder is in the server's bucket. Its name has the week, the table, its location and the recipient's rights, so
+that recipients with different rights never share a folder. Objects never change. The week allows the bucket to expire
+objects by age, without deleting files that newer metadata still references (decision 162).
 """
 
 import hashlib
@@ -13,29 +13,29 @@ from deltaic.sharing.context import SharedTable
 from deltaic.storage.server_bucket import ServerBucket
 
 INDEXES: Final = "i"
-"""Where the indexes lie in their folder, which only this server reads."""
+"""Subfolder of the indexes, which only this server reads."""
 
 
 def folder_of(table: SharedTable, week: str) -> str:
-    """Return the folder of all that is made in a week for this recipient's rights to a table, whatever its log."""
-    place = hashlib.sha256(table.identity.encode()).hexdigest()[:16]
-    return f"{week}/{table.entry.id}/{place}/{table.rights.identity or 'all'}"
+    """Return the folder of the metadata that is generated in a week for this recipient's rights to a table."""
+    location = hashlib.sha256(table.identity.encode()).hexdigest()[:16]
+    return f"{week}/{table.entry.id}/{location}/{table.rights.identity or 'all'}"
 
 
 def since_of(table: SharedTable) -> int | None:
-    """Return the first version that is listed beside the latest; None where none is."""
+    """Return the first version that the metadata lists; None if it lists only the latest."""
     return table.gate.start_version if table.gate.history_shared else None
 
 
 def index_key(folder: str, version: int, commit_id: str) -> str:
-    """Return where the index of a version lies: what was made, and of which files; a replaced commit has another."""
+    """Return the key of the index of a version; a replaced commit has another key."""
     return f"{folder}/{INDEXES}/{version:020d}-{commit_id}.index"
 
 
 def read_index(bucket: ServerBucket, key: str) -> FileIndex | None:
-    """Return the index at a key; None where there is none that this release can read."""
+    """Return the index at a key; None if it does not exist or another release wrote it."""
     content = bucket.get(key)
     try:
         return None if content is None else FileIndex.decode(content)
-    except ValueError:  # of another release
+    except ValueError:  # from another release
         return None

@@ -1,4 +1,4 @@
-"""Lists what a recipient sees through Iceberg's catalog: schemas as namespaces, and the tables that are open there."""
+"""List schemas as Iceberg namespaces, and the tables that Iceberg clients can load."""
 
 from typing import Final
 
@@ -8,18 +8,18 @@ from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.table_access import check_open, is_offered
 
 _ALL: Final = 100_000
-"""More than a share has: such clients follow no pages unless they have asked for one."""
+"""More than a share has, because Iceberg clients do not follow pages unless they request them."""
 
 
 def configuration(sharing: Sharing, caller: Caller, share: str) -> bytes:
-    """Return how a share is addressed; raises NotFound."""
+    """Return the configuration of the catalog of a share; raises NotFound."""
     return iceberg_bodies.config(sharing.catalog_for(caller).get_share(caller.recipient_id, share).name)
 
 
 def list_namespaces(sharing: Sharing, caller: Caller, share: str) -> bytes:
     """Return the schemas of a share; raises NotFound."""
-    found = sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, None, _ALL)
-    return iceberg_bodies.namespaces(schema.name for schema in found)
+    schemas = sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, None, _ALL)
+    return iceberg_bodies.namespaces(schema.name for schema in schemas)
 
 
 def get_namespace(sharing: Sharing, caller: Caller, share: str, schema: str) -> bytes:
@@ -29,11 +29,11 @@ def get_namespace(sharing: Sharing, caller: Caller, share: str, schema: str) -> 
 
 
 def list_open_tables(sharing: Sharing, caller: Caller, share: str, schema: str) -> bytes:
-    """Return the tables of a schema that such clients can load; raises NotFound."""
-    found = sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, None, _ALL)
-    return iceberg_bodies.tables(schema, (table.name for table in found if is_offered(table)))
+    """Return the tables of a schema that Iceberg clients can load; raises NotFound."""
+    tables = sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, None, _ALL)
+    return iceberg_bodies.tables(schema, (table.name for table in tables if is_offered(table)))
 
 
 def check_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> None:
-    """Raise NotFound for a table that is not there or not open, and nothing else: its log is not looked at."""
+    """Raise NotFound for a table that does not exist or is not open to Iceberg clients, without reading its log."""
     check_open(sharing.table(caller, name))

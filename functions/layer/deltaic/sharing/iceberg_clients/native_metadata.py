@@ -1,7 +1,7 @@
-"""Finds the current metadata of a table that is one of Iceberg's already, by whoever keeps it.
+"""Read the current metadata of a table that is an Iceberg table already.
 
-The entry names the file, or AWS Glue does, or (of a table that a file system catalogs) the version hint in its folder.
-Nothing else tells which of several files is current: a commit that failed leaves one too.
+The catalog entry names the metadata file, or a table in AWS Glue, or (for file system catalogs) the version hint in the
+table's folder names it. A listing cannot replace these, because failed commits leave metadata files, too.
 """
 
 import gzip
@@ -20,46 +20,47 @@ from deltaic.storage.locations import Location, TableLocations
 GLUE: Final = "glue://"
 _HINT: Final = "metadata/version-hint.text"
 _SUFFIX: Final = ".metadata.json"
-MOST_BYTES: Final = BUFFERED_BYTES // 2
-"""Of a table's metadata, which leave with the answer."""
-_PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
-"""Properties that lead files elsewhere than below the table's location."""
+MAX_BYTES: Final = BUFFERED_BYTES // 2
+"""Largest metadata document, which is a part of the answer."""
+_PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+"""Table properties with locations of files outside the table's folder."""
 
 
 class NativeMetadata(msgspec.Struct, frozen=True):
-    """The metadata of a table, as its writer has put it."""
+    """Metadata document of an Iceberg table, as its writer stored it."""
 
     location: str
     document: bytes
 
 
 def read_native_metadata(
-    store: TableStore, locations: TableLocations, named: str, glue: Callable[[str, str], str]
+    store: TableStore, locations: TableLocations, reference: str, glue: Callable[[str, str], str]
 ) -> NativeMetadata:
-    """Return the current metadata; `named` is what the entry says, `glue` gives what Glue says of database and table.
+    """Return the current metadata; `glue` returns the URI of a database and table.
 
-    Raises TableUnreadable where it is not there, cannot be read, or leads to files outside of the table's locations.
+    `reference` is a URI, `glue://database/table`, or empty for the version hint. Raises TableUnreadable if the metadata
+    does not exist, is invalid, or names files outside the table's locations.
     """
-    if named.startswith(GLUE):
-        named = glue(*named.removeprefix(GLUE).split("/", 1))
-    path = _below(locations.root, named) if named else _hinted(store)
+    if reference.startswith(GLUE):
+        reference = glue(*reference.removeprefix(GLUE).split("/", 1))
+    path = _relative_path(locations.root, reference) if reference else _hinted_path(store)
     content = _read(store, path)
     try:
         document = gzip.decompress(content) if ".gz." in path else content
-        found: dict[str, Any] = json.loads(document)
-        told = [str(found["location"]), *(found.get("properties", {}).get(name) for name in _PLACES)]
-    except (ValueError, KeyError, AttributeError, TypeError, EOFError, RecursionError, zlib.error) as broken:
-        raise TableUnreadable("the table's metadata cannot be read: its provider must act", path) from broken
-    for place in filter(None, told):
-        _check_shared(locations, str(place))
-    if len(document) > MOST_BYTES:
+        metadata: dict[str, Any] = json.loads(document)
+        uris = [str(metadata["location"]), *(metadata.get("properties", {}).get(name) for name in _PATHS)]
+    except (ValueError, KeyError, AttributeError, TypeError, EOFError, RecursionError, zlib.error) as error:
+        raise TableUnreadable("the table's Iceberg metadata is invalid: ask its provider to fix it", path) from error
+    for uri in filter(None, uris):
+        _check_shared(locations, str(uri))
+    if len(document) > MAX_BYTES:
         raise TableUnreadable(
-            "the table's metadata is larger than an answer may be: its provider can expire old snapshots", path
+            "the table's metadata is too large for an answer: ask its provider to expire old snapshots", path
         )
     return NativeMetadata(f"{locations.root.uri}/{path}", document)
 
 
-def _hinted(store: TableStore) -> str:
+def _hinted_path(store: TableStore) -> str:
     hint = _read(store, _HINT).decode("utf-8", "replace").strip()
     name = f"v{hint}" if hint.isdecimal() else hint.removesuffix(_SUFFIX)
     return f"metadata/{name}{_SUFFIX}"
@@ -70,31 +71,31 @@ def _read(store: TableStore, path: str) -> bytes:
         return store.get(path)
     except FileNotFoundError as missing:
         raise TableUnreadable(
-            "the table's metadata is not where it is looked for: its provider must name the metadata file, or the "
-            "table in AWS Glue",
+            "the table's Iceberg metadata does not exist: ask its provider to set the metadata file, or the table in "
+            "AWS Glue",
             path,
         ) from missing
 
 
-def _below(root: Location, uri: str) -> str:
-    """Return the path below the table's folder; raises TableUnreadable for metadata elsewhere."""
+def _relative_path(root: Location, uri: str) -> str:
+    """Return the path relative to the table's folder; raises TableUnreadable for a URI outside of it."""
     scheme, _, rest = uri.partition("://")
     path = f"s3://{rest}".removeprefix(f"{root.uri}/") if scheme in {"s3", "s3a", "s3n"} else uri
     if path == uri or path.startswith("s3://"):
         raise TableUnreadable(
-            "the table's metadata lies outside of its folder: its provider must correct its entry", uri
+            "the table's metadata is outside its folder: ask its provider to correct the catalog entry", uri
         )
     return path
 
 
-def _check_shared(locations: TableLocations, place: str) -> None:
+def _check_shared(locations: TableLocations, uri: str) -> None:
     try:
-        there = Location.parse(place)
+        folder = Location.parse(uri)
     except InvalidParameter:
-        there = None
-    if there is None or not any(one.contains(there) for one in locations):
+        folder = None
+    if folder is None or not any(location.contains(folder) for location in locations):
         raise TableUnreadable(
-            "the table's metadata leads to files outside of what is shared: its provider can add their folder to the "
-            "table's auxiliary locations",
-            place,
+            "the table's metadata names files outside the shared locations: ask its provider to add their folder to "
+            "the table's auxiliary locations",
+            uri,
         )

@@ -1,4 +1,4 @@
-"""Makes a table's Iceberg metadata for what one recipient sees of it, of which most has been made before."""
+"""Generate a table's Iceberg metadata for one recipient's rights, reusing earlier metadata."""
 
 import hashlib
 import math
@@ -24,127 +24,128 @@ from deltaic.iceberg.table_version import MetadataContext, TableVersion
 from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.metadata_folder import folder_of, index_key, read_index, since_of
-from deltaic.sharing.iceberg_clients.native_metadata import MOST_BYTES
+from deltaic.sharing.iceberg_clients.native_metadata import MAX_BYTES
 from deltaic.sharing.rights.table_rights import Rights
 from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.snapshots import open_log
 from deltaic.storage.server_bucket import ServerBucket
 
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
-"""What a version is left out for: its log is gone, or it cannot be read so."""
+"""Errors of earlier versions that are omitted: their log is deleted, or Iceberg cannot read them."""
 
 _PUTS_AT_ONCE: Final = 16
 _INCOMPLETE_SECONDS: Final = 60.0
-"""How long metadata is kept in memory that lacks versions, which are made meanwhile."""
+"""How long incomplete metadata is cached, while the function adds the missing versions."""
 
 
 class Bounds(NamedTuple):
-    """How much is made at once."""
+    """Limits of one generation."""
 
     files: int
-    """That many are listed anew at most."""
+    """Most files to list that no index has."""
     earlier_seconds: float
-    """How long is spent in all while versions before the latest are missing."""
+    """Time after which no more earlier versions are added, in seconds."""
 
 
 class GeneratedMetadata(msgspec.Struct, frozen=True):
-    """The metadata of one version as one recipient sees it."""
+    """Generated metadata of one version for one recipient's rights."""
 
     version: int
     folder: str
-    """Key of the folder of all that was made for these rights, without a slash at its end."""
+    """Key of the folder for these rights, without a final slash."""
     index_key: str
     document_key: str
     document: bytes
-    """The table's metadata, in JSON."""
+    """Iceberg table metadata, in JSON."""
     files: int
-    """How many the version has."""
+    """Number of files of the version."""
     listed: int
-    """How many versions are."""
+    """Number of versions in the metadata."""
     holds_until: float
-    """In seconds since the epoch: then versions may be listed that are missing now."""
+    """Seconds since the epoch; afterwards, missing versions may be available."""
 
 
 def generate_metadata(
-    sharing: Sharing, table: SharedTable, bounds: Bounds, beyond: Callable[[str, int], DeltaicError] | None = None
+    sharing: Sharing, table: SharedTable, bounds: Bounds, postpone: Callable[[str, int], DeltaicError] | None = None
 ) -> GeneratedMetadata:
-    """Return the metadata of the latest version, made as far as it is not there, with earlier ones as time allows.
+    """Return the metadata of the latest version, and of earlier versions as time allows, reusing existing parts.
 
-    `beyond` has made by another what is beyond the bounds, by the folder of what is made and the version, and returns
-    what is told of it. That, or TooManyFiles, is raised for a table of too many files. Raises UnsupportedOperation,
-    naming the reason, for a table that Iceberg clients would misread, and what the log raises.
+    Beyond the bounds, `postpone` gets the folder and the version, starts the function, and returns the error
+    for the client. For a table with too many files, this error or TooManyFiles is raised. Raises UnsupportedOperation
+    with the reason for a table that Iceberg clients would misread, and the errors of the log.
     """
     log = open_log(sharing, table)
     since = since_of(table)
-    of_rights = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
-    key = of_rights, log.latest_identity(), since
-    known: GeneratedMetadata | None = sharing.memory.iceberg.get(key)
-    if known is not None and beyond is not None and sharing.clock() < known.holds_until:
-        table.gate.check_version(known.version)
-        return known
+    parent = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
+    key = parent, log.latest_identity(), since
+    cached: GeneratedMetadata | None = sharing.memory.iceberg.get(key)
+    if cached is not None and postpone is not None and sharing.clock() < cached.holds_until:
+        table.gate.check_version(cached.version)
+        return cached
     snapshot = log.snapshot().load_commits()
     table.gate.check_version(snapshot.version)
-    # A table that is made anew at the same place has another id, and the same versions.
-    folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
+    # A table that was created again at the same location has another id, but the same versions.
+    folder = f"{parent}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
     bucket = sharing.iceberg_bucket()
-    before = _nearest(bucket, version_key := index_key(folder, snapshot.version, snapshot.commit_id))
-    with _means(sharing, table, bucket, folder, bounds.files) as means:
-        making = _Making(table.rights, log, means, bounds.earlier_seconds)
+    before = _nearest_index(bucket, version_key := index_key(folder, snapshot.version, snapshot.commit_id))
+    with _context(sharing, table, bucket, folder, bounds.files) as context:
+        generator = _IndexGenerator(table.rights, log, context, bounds.earlier_seconds)
         try:
-            index = making.latest(snapshot, before, since)
+            index = generator.latest(snapshot, before, since)
         except TooManyFiles:
-            if beyond is None:
+            if postpone is None:
                 raise
-            raise beyond(folder, snapshot.version) from None
-        index, complete = making.with_history(index, since)
+            raise postpone(folder, snapshot.version) from None
+        index, complete = generator.with_history(index, since)
     if index is not before:
-        bucket.put(version_key, index.encode())  # last: what it names is there
-    document = _document(means, table.entry.id, index, since)
-    # ClickHouse reads no file that is not named like this.
+        bucket.put(version_key, index.encode())  # last: all files that it lists exist now
+    document = _document(context, table.entry.id, index, since)
+    # ClickHouse requires this form of the name.
     name = uuid.UUID(bytes=hashlib.sha256(document).digest()[:16])
     document_key = f"{folder}/d/{index.version:05d}-{name}.metadata.json"
     bucket.put(document_key, document)
-    if beyond is not None and not complete:
-        with suppress(DeltaicError):  # what can be read is there
-            beyond(folder, snapshot.version)
+    if postpone is not None and not complete:
+        with suppress(DeltaicError):  # the client can already read the latest version
+            postpone(folder, snapshot.version)
     until = math.inf if complete else sharing.clock() + _INCOMPLETE_SECONDS
     files, listed = index.snapshots[-1].files, len(index.snapshots)
-    made = GeneratedMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
-    if (of_rights, snapshot.identity, since) == key:
-        sharing.memory.iceberg.put(key, made, len(document))
-    return made
+    metadata = GeneratedMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
+    if (parent, snapshot.identity, since) == key:
+        sharing.memory.iceberg.put(key, metadata, len(document))
+    return metadata
 
 
-def _document(means: MetadataContext, table_id: str, index: FileIndex, since: int | None) -> bytes:
-    """Return the metadata that lists versions from `since` on, or as many of the latest as one answer holds."""
+def _document(context: MetadataContext, table_id: str, index: FileIndex, since: int | None) -> bytes:
+    """Return the metadata of the versions from `since` on, or of as many latest versions as fit one answer."""
     while True:
-        document = encode(table_document(means, table_id, index, since=since))
-        if len(document) <= MOST_BYTES:
+        document = encode(table_document(context, table_id, index, since=since))
+        if len(document) <= MAX_BYTES:
             return document
-        listed = [one for one in index.versions if since is not None and one >= since]
-        if len(listed) < 2:  # noqa: PLR2004 -- with less than the latest there is no table
+        listed = [version for version in index.versions if since is not None and version >= since]
+        if len(listed) < 2:  # noqa: PLR2004 -- only the latest version remains
             raise UnsupportedOperation(
-                "This table has more columns than this server can describe to Iceberg's clients in one answer: read it "
-                "with a Delta Sharing client.",
+                "This table has too many columns to describe them to Iceberg clients in one answer. Read it with a "
+                "Delta Sharing client.",
                 f"{len(document)} bytes",
             )
         since = listed[len(listed) // 2]
 
 
-def _nearest(bucket: ServerBucket, key: str) -> FileIndex | None:
-    """Return the index at the key of a version, else the newest one of an earlier version."""
+def _nearest_index(bucket: ServerBucket, key: str) -> FileIndex | None:
+    """Return the index at the key of a version, else the newest index of an earlier version."""
     index = read_index(bucket, key)
     if index is not None:
         return index
     version = key.rpartition("-")[0]
-    earlier = [other for other in bucket.keys(key.rpartition("/")[0]) if other < version]
+    earlier = [earlier_key for earlier_key in bucket.keys(key.rpartition("/")[0]) if earlier_key < version]
     return read_index(bucket, earlier[-1]) if earlier else None
 
 
 @contextmanager
-def _means(
-    sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, most_files: int
+def _context(
+    sharing: Sharing, table: SharedTable, bucket: ServerBucket, folder: str, max_files: int
 ) -> Iterator[MetadataContext]:
+    """Yield the context of the generation; at the end of the block, all its objects are written."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
         yield MetadataContext(
@@ -152,52 +153,52 @@ def _means(
             put=lambda key, body: puts.append(threads.submit(bucket.put, f"{folder}/{key}", body)),
             uris=table.locations.uris,
             store=sharing.files(table),
-            most_files=most_files,
+            most_files=max_files,
         )
     for put in puts:
         put.result()
 
 
-class _Making:
-    def __init__(self, rights: Rights, log: DeltaLog, means: MetadataContext, earlier_seconds: float) -> None:
+class _IndexGenerator:
+    def __init__(self, rights: Rights, log: DeltaLog, context: MetadataContext, earlier_seconds: float) -> None:
         self._rights = rights
         self._log = log
-        self._means = means
-        self._ends = time.monotonic() + earlier_seconds
+        self._context = context
+        self._deadline = time.monotonic() + earlier_seconds
 
     def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
-        """Return the index of a snapshot, which lists what `before` does; and versions in between, if it lists any."""
+        """Return the index of a snapshot with the versions of `before` and, with `since`, those in between."""
         if before is None:
             files = self._checked_size(snapshot)
             if since is None or files <= FILES_A_MANIFEST:
-                return first_index(self._means, self._version(snapshot))
-            settled = self._settled(range(_first_of(snapshot.version, since), snapshot.version))
-            return first_index(self._means, self._version(snapshot), settled)
+                return first_index(self._context, self._version(snapshot))
+            settled = self._oldest_files(range(_first_listed(snapshot.version, since), snapshot.version))
+            return first_index(self._context, self._version(snapshot), settled)
         index = before
         for version in range(index.version + 1, snapshot.version) if since is not None else ():
             if version > snapshot.version - MOST_SNAPSHOTS and self._has_time:
                 with suppress(*_NOT_LISTED):
-                    index = newer_index(self._means, self._version(self._log.snapshot(version)), index)
+                    index = newer_index(self._context, self._version(self._log.snapshot(version)), index)
         if index.version < snapshot.version:
-            index = newer_index(self._means, self._version(snapshot), index)
+            index = newer_index(self._context, self._version(snapshot), index)
         return index
 
     def with_history(self, index: FileIndex, since: int | None) -> tuple[FileIndex, bool]:
-        """Return an index that lists earlier versions too, from `since` on, and whether those are all that can be."""
+        """Add earlier versions from `since` on; return the index, and whether it is complete."""
         if since is None:
             return index, True
-        for version in range(index.versions[0] - 1, _first_of(index.version, since) - 1, -1):
+        for version in range(index.versions[0] - 1, _first_listed(index.version, since) - 1, -1):
             if not self._has_time:
                 return index, False
             try:
-                index = with_earlier(self._means, self._version(self._log.snapshot(version)), index)
+                index = with_earlier(self._context, self._version(self._log.snapshot(version)), index)
             except _NOT_LISTED:
                 break
         return index, True
 
     @property
     def _has_time(self) -> bool:
-        return time.monotonic() < self._ends
+        return time.monotonic() < self._deadline
 
     def _version(self, snapshot: Snapshot) -> TableVersion:
         snapshot = snapshot.load_commits()
@@ -212,22 +213,22 @@ class _Making:
 
     def _checked_size(self, snapshot: Snapshot) -> int:
         files = visibility_of(self._rights, snapshot.metadata).totals(snapshot, files_follow=True).num_files
-        if files > self._means.most_files:
-            raise TooManyFiles(files, self._means.most_files)
+        if files > self._context.most_files:
+            raise TooManyFiles(files, self._context.most_files)
         return files
 
-    def _settled(self, earlier: range) -> frozenset[bytes] | None:
-        """Return the files of the first of these versions that is still there; None if none is."""
-        at = bisect_left(earlier, 1, key=self._is_there)
+    def _oldest_files(self, earlier: range) -> frozenset[bytes] | None:
+        """Return the files of the first of these versions that still exists, or None."""
+        first = bisect_left(earlier, 1, key=self._is_readable)
         with suppress(*_NOT_LISTED, IndexError):
-            return live_digests(self._means, self._version(self._log.snapshot(earlier[at])))
+            return live_digests(self._context, self._version(self._log.snapshot(earlier[first])))
         return None
 
-    def _is_there(self, version: int) -> int:
+    def _is_readable(self, version: int) -> int:
         with suppress(*_NOT_LISTED):
             return int(self._log.snapshot(version).version == version)
         return 0
 
 
-def _first_of(latest: int, since: int) -> int:
+def _first_listed(latest: int, since: int) -> int:
     return max(since, latest - MOST_SNAPSHOTS + 1)

@@ -1,7 +1,7 @@
-"""Decides which of a reader's requests to the store are signed: reads of files that it was given, and nothing else.
+"""Sign a client's requests to S3, if they read files of the loaded table.
 
-Clients make requests of S3 as ever and have each of them signed here. What is signed is made anew from bucket and key:
-the request goes where they lie, whatever host the client has named, with no parameter of its own.
+Iceberg clients send requests to S3 and have each request signed here. The server builds the signed request from bucket
+and key, so it goes to the storage of the table without query parameters, whichever host the client named.
 """
 
 import re
@@ -25,17 +25,17 @@ from deltaic.storage.folder_objects import head_objects
 from deltaic.storage.locations import Location, ObjectName
 from deltaic.storage.signing import signed_request
 
-_FOLLOWED: Final = frozenset({"", ".", ".."})
-"""Segments of a key that some stores follow."""
+_RESOLVED_SEGMENTS: Final = frozenset({"", ".", ".."})
+"""Segments of a key that some stores resolve like a file system."""
 
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
-_OF_S3: Final = re.compile("x-amz-[a-z0-9-]+")
-_HARMLESS: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
-"""Query strings that change nothing of a read; any other asks for something else, such as an object's older version."""
+_S3_HEADER: Final = re.compile("x-amz-[a-z0-9-]+")
+_ALLOWED_QUERIES: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
+"""Query strings that do not change a read. Others could, for example, request an older version of an object."""
 
 
 class SigningRequest(msgspec.Struct, frozen=True):
-    """What Iceberg's clients send (`RemoteSignRequest` of its REST catalog)."""
+    """Request of Iceberg clients (`RemoteSignRequest` of the REST catalog)."""
 
     method: str
     uri: str
@@ -44,119 +44,119 @@ class SigningRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, content: bytes) -> Self:
-        """Read a body; raises MalformedRequest."""
+        """Parse a body; raises MalformedRequest."""
         try:
             return msgspec.json.decode(content, type=cls)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise MalformedRequest("the body is not a request to sign: method, region, uri and headers") from None
+            raise MalformedRequest("the body is not a request to sign: send method, region, uri and headers") from None
 
 
 def sign_request(sharing: Sharing, caller: Caller, name: RequestedTable, token: str, request: SigningRequest) -> bytes:
-    """Return the headers that make a read of the reader's own files valid.
+    """Return the headers that sign a read of the table's files.
 
-    Of who has a limit by bytes a range is signed too and counted, and without one the whole file is. Raises
-    PermissionDenied for all else, and what `open_table` does.
+    If the recipient has a limit of bytes, the range is signed, too, and counted; without a range, the size of the file
+    is counted. Raises PermissionDenied for all other requests, and the errors of `open_table`.
     """
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "signed":
-        raise PermissionDenied("requests for this table are not signed: it is read with credentials")
+        raise PermissionDenied("requests for this table are not signed: read it with credentials")
     if request.method not in {"GET", "HEAD"}:
-        raise PermissionDenied("shared tables are read only: nothing but reads of files is signed")
-    known = open_set(sharing, table, token) if table.entry.format == "delta" else None
-    storage, place = _allowed(sharing, table, known, request.uri)
+        raise PermissionDenied("shared tables are read only: the server signs only GET and HEAD requests")
+    loaded = open_set(sharing, table, token) if table.entry.format == "delta" else None
+    storage, file = _find_allowed(sharing, table, loaded, request.uri)
     headers = {name.lower(): ",".join(values) for name, values in request.headers.items()}
-    bound = {name: value for name, value in headers.items() if _OF_S3.fullmatch(name)}  # S3 wants these signed
-    is_data = request.method == "GET" and place.bucket != sharing.iceberg_bucket().name
-    asked = _asked(headers.get("range", "")) if is_data else 0
-    if table.counted and is_data:
-        if asked:
-            bound["range"] = headers["range"]  # what is counted is all that can be read
+    signed_headers = {name: value for name, value in headers.items() if _S3_HEADER.fullmatch(name)}  # S3 requires it
+    is_data = request.method == "GET" and file.bucket != sharing.iceberg_bucket().name
+    size = _range_size(headers.get("range", "")) if is_data else 0
+    if table.counts_bytes and is_data:
+        if size:
+            signed_headers["range"] = headers["range"]  # so that the client cannot read more than is counted
         else:
-            asked = _size(sharing, storage, place)
+            size = _file_size(sharing, storage, file)
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     recipient_id = caller.recipient_id
     credentials = sharing.sessions.credentials(recipient_id, storage)
-    signed = signed_request(credentials, storage, place, request.method, bound, now)
-    caller.audit.add(version=known and known.version)
-    caller.audit.signed(sharing.sessions.name_of(recipient_id, storage), now.timestamp())
+    signed = signed_request(credentials, storage, file, request.method, signed_headers, now)
+    caller.audit.add(version=loaded and loaded.version)
+    caller.audit.add_signing(sharing.sessions.name_of(recipient_id, storage), now.timestamp())
     if request.method == "GET":
-        caller.audit.metrics.add(1, asked)
+        caller.audit.metrics.add(1, size)
     return iceberg_bodies.signed_request(signed.uri, signed.headers)
 
 
-def _allowed(
-    sharing: Sharing, table: SharedTable, known: SignedSet | None, uri: str
+def _find_allowed(
+    sharing: Sharing, table: SharedTable, loaded: SignedSet | None, uri: str
 ) -> tuple[StorageConfig, ObjectName]:
-    """Return where an object lies and its name; raises PermissionDenied for one that is not this reader's.
+    """Return the storage and name of an object; raises PermissionDenied if the client must not read it.
 
-    With no set, all below the table's locations is: of an Iceberg table, which is shared whole.
+    Without a set, all objects in the table's locations are allowed, because native Iceberg tables are unfiltered.
     """
     bucket = sharing.iceberg_bucket()
     try:
         parts = urlsplit(uri)
     except ValueError:
-        raise MalformedRequest("the uri of the request to sign is none") from None
-    if parts.query in _HARMLESS and not parts.fragment:
-        for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
-            if not _FOLLOWED.isdisjoint(name.key.split("/")):
+        raise MalformedRequest("the request to sign has an invalid uri: send the URL of an object") from None
+    if parts.query in _ALLOWED_QUERIES and not parts.fragment:
+        for name in _candidates(table, parts.hostname or "", unquote(parts.path), bucket.name):
+            if not _RESOLVED_SEGMENTS.isdisjoint(name.key.split("/")):
                 continue  # some stores would read another object
-            if known is not None and name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
+            if loaded is not None and name.bucket == bucket.name and _is_metadata(name.key, loaded.folder):
                 return bucket.storage, name
-            if any(one.holds(name) for one in table.locations) and (
-                known is None or _lists(sharing, table, known, name)
+            if any(location.holds(name) for location in table.locations) and (
+                loaded is None or _lists(sharing, table, loaded, name)
             ):
                 return table.storage, name
-    raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
+    raise PermissionDenied("the requested object is not a file of the table that you loaded")
 
 
-def _readings(table: SharedTable, host: str, path: str, own: str) -> Iterator[ObjectName]:
-    """Yield the objects that a request may mean: the bucket stands in the path, or before the host."""
+def _candidates(table: SharedTable, host: str, path: str, server_bucket: str) -> Iterator[ObjectName]:
+    """Yield the objects that a URL may name: the bucket is in the path or in the host."""
     storage = table.storage
     root = urlsplit(storage.public_endpoint or storage.endpoint).path.rstrip("/")
-    below = path.removeprefix(root).removeprefix("/")
-    for bucket in dict.fromkeys([own, *(one.bucket for one in table.locations)]):
-        if below.startswith(f"{bucket}/"):
-            yield ObjectName(bucket, below[len(bucket) + 1 :])
+    relative = path.removeprefix(root).removeprefix("/")
+    for bucket in dict.fromkeys([server_bucket, *(location.bucket for location in table.locations)]):
+        if relative.startswith(f"{bucket}/"):
+            yield ObjectName(bucket, relative[len(bucket) + 1 :])
         if host.startswith(f"{bucket.lower()}."):
-            yield ObjectName(bucket, below)
+            yield ObjectName(bucket, relative)
 
 
-def _is_for_readers(key: str, folder: str) -> bool:
-    """Tell whether a key lies in a folder, and is none of its indexes."""
+def _is_metadata(key: str, folder: str) -> bool:
+    """Return whether a key is in the metadata folder, and is not an index."""
     kind, _, _ = key.removeprefix(f"{folder}/").partition("/")
     return key.startswith(f"{folder}/") and kind != INDEXES
 
 
-def _since(table: SharedTable, known: SignedSet) -> int:
-    """Return the first version of which files are signed; raises InvalidParameter for one that is no more shared."""
-    table.gate.check_version(known.version)
+def _since(table: SharedTable, loaded: SignedSet) -> int:
+    """Return the first version whose files are signed; raises InvalidParameter if it is no longer shared."""
+    table.gate.check_version(loaded.version)
     since = since_of(table)
-    return known.version if since is None else since
+    return loaded.version if since is None else since
 
 
-def _lists(sharing: Sharing, table: SharedTable, known: SignedSet, name: ObjectName) -> bool:
-    location = f"s3://{sharing.iceberg_bucket().name}/{known.folder}"
-    return _index(sharing, known).lists_file(location, f"s3://{name.bucket}/{name.key}", _since(table, known))
+def _lists(sharing: Sharing, table: SharedTable, loaded: SignedSet, name: ObjectName) -> bool:
+    location = f"s3://{sharing.iceberg_bucket().name}/{loaded.folder}"
+    return _index(sharing, loaded).lists_file(location, f"s3://{name.bucket}/{name.key}", _since(table, loaded))
 
 
-def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
-    kept = sharing.memory.iceberg.get(known)
-    if kept is None:
-        kept = read_index(sharing.iceberg_bucket(), known.index_key)
-        if kept is None:
-            raise PermissionDenied("what was made of this table has been made anew: load it again")
-        sharing.memory.iceberg.put(known, kept, len(kept.encode()))
-    return cast("FileIndex", kept)
+def _index(sharing: Sharing, loaded: SignedSet) -> FileIndex:
+    index = sharing.memory.iceberg.get(loaded)
+    if index is None:
+        index = read_index(sharing.iceberg_bucket(), loaded.index_key)
+        if index is None:
+            raise PermissionDenied("the server has replaced the metadata of this table: load the table again")
+        sharing.memory.iceberg.put(loaded, index, len(index.encode()))
+    return cast("FileIndex", index)
 
 
-def _size(sharing: Sharing, storage: StorageConfig, name: ObjectName) -> int:
-    """Return how large an object is; 0 of one that is gone."""
+def _file_size(sharing: Sharing, storage: StorageConfig, name: ObjectName) -> int:
+    """Return the size of an object in bytes; 0 if it does not exist."""
     reader = sharing.sessions.file_reader(storage)
-    [found] = head_objects(reader, storage, Location(name.bucket, ""), [name.key])
-    return found.size if found else 0
+    [file] = head_objects(reader, storage, Location(name.bucket, ""), [name.key])
+    return file.size if file else 0
 
 
-def _asked(range_: str) -> int:
-    """Return how many bytes a read says it takes (RFC 9110, section 14.1.2); 0 where it does not say."""
-    found = _RANGE.fullmatch(range_.strip())
-    return max(int(found[2]) - int(found[1]) + 1, 0) if found else 0
+def _range_size(header: str) -> int:
+    """Return the number of bytes in a Range header (RFC 9110, section 14.1.2); 0 without start and end."""
+    match = _RANGE.fullmatch(header.strip())
+    return max(int(match[2]) - int(match[1]) + 1, 0) if match else 0

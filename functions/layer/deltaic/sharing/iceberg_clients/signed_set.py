@@ -1,7 +1,7 @@
-"""The set of files whose requests are signed for one reader: sealed into what its client sends with each of them.
+"""Set of files whose requests are signed for one client, sealed into a token that the client sends each time.
 
-It names what was made for the reader's rights, and the version that it has loaded: a reader in the middle of a version
-goes on with it when the table has moved on, for as long as page tokens live. Rights are looked up with each request.
+It names the generated metadata and the loaded version, so that a client can finish reading a version after a new commit
+for as long as page tokens are valid. Each request checks the current rights.
 """
 
 from datetime import timedelta
@@ -18,28 +18,28 @@ _KIND: Final = "iceberg"
 
 
 class SignedSet(msgspec.Struct, frozen=True):
-    """What was made for a reader, and of which version."""
+    """Generated metadata that a client has loaded, and its version."""
 
     folder: str
     version: int
     index_key: str = ""
     listed: int = 0
-    """How many versions were listed with it: an index that has been kept may know fewer."""
+    """Number of listed versions; a cached index may list fewer."""
 
 
 def seal_set(sharing: Sharing, table: SharedTable, signed: SignedSet) -> str:
-    """Return a set's token, which is bound to the recipient."""
+    """Return the token of a set, bound to the recipient."""
     claims = {"recipient": table.caller.recipient_id, **msgspec.structs.asdict(signed)}
     return sharing.signer.seal(_KIND, claims, ttl=SET_TTL, now=sharing.clock())
 
 
 def open_set(sharing: Sharing, table: SharedTable, token: str) -> SignedSet:
-    """Return the set of a token; raises PermissionDenied for one of another recipient, table, place or rights."""
-    opened = sharing.signer.open(_KIND, token)
-    if opened is not None and not opened.expired(sharing.clock()):
-        found = msgspec.convert(opened.claims, SignedSet)
-        week = found.folder.partition("/")[0]
-        is_own = found.index_key.startswith(f"{folder_of(table, week)}/")
-        if is_own and opened.claims["recipient"] == table.caller.recipient_id:
-            return found
-    raise PermissionDenied("this table was loaded too long ago, or with other rights than you have now: load it again")
+    """Return the set of a token; raises PermissionDenied for another recipient, table, location or rights."""
+    sealed = sharing.signer.open(_KIND, token)
+    if sealed is not None and not sealed.expired(sharing.clock()):
+        signed = msgspec.convert(sealed.claims, SignedSet)
+        week = signed.folder.partition("/")[0]
+        has_same_rights = signed.index_key.startswith(f"{folder_of(table, week)}/")
+        if has_same_rights and sealed.claims["recipient"] == table.caller.recipient_id:
+            return signed
+    raise PermissionDenied("you loaded this table too long ago, or your rights have changed since: load it again")

@@ -1,4 +1,4 @@
-"""Decides whether a recipient may read a table with an Iceberg client, and by which access to its files."""
+"""Check whether a recipient may read a table with an Iceberg client, and how it may read the files."""
 
 from deltaic.catalog.items import Table
 from deltaic.errors import NotFound, UnsupportedOperation
@@ -7,7 +7,7 @@ from deltaic.sharing.context import SharedTable, Sharing
 
 
 def is_offered(listed: Table) -> bool:
-    """Tell whether an entry, as the recipient's listing has it, can be loaded: what opens a folder opens all of it."""
+    """Return whether Iceberg clients can load a listed table; credentials require directory access."""
     return bool(listed.iceberg) and (not _opens_folder(listed) or "dir" in listed.access_modes)
 
 
@@ -16,7 +16,7 @@ def _opens_folder(entry: Table) -> bool:
 
 
 def check_open(table: SharedTable) -> None:
-    """Raise NotFound for a table that its provider has not opened to such clients."""
+    """Raise NotFound for a table that its provider has not opened to Iceberg clients."""
     if not table.entry.iceberg:
         raise NotFound(
             f"the table {table.gate.full_name} is not open to Iceberg clients: read it with a Delta Sharing client, or "
@@ -25,17 +25,17 @@ def check_open(table: SharedTable) -> None:
 
 
 def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> SharedTable:
-    """Return a table that this recipient may read so.
+    """Return a table that this recipient may read with an Iceberg client.
 
-    Raises NotFound for one that is not there, not granted or not open, UnsupportedOperation and InvalidParameter where
-    all of a folder would be opened and must not.
+    Raises NotFound if the table does not exist, is not granted or is not open, and UnsupportedOperation or
+    InvalidParameter if the recipient must not read its complete folder but the access requires it.
     """
     table = sharing.table(caller, name)
     check_open(table)
-    if table.counted and _opens_folder(table.entry):
+    if table.counts_bytes and _opens_folder(table.entry):
         raise UnsupportedOperation(
-            "your share provider allows you so many bytes a day, which cannot be counted where an Iceberg client reads "
-            f"a whole folder: read {table.gate.full_name} with a Delta Sharing client"
+            "your share provider limits your bytes a day, which the server cannot count if an Iceberg client reads a "
+            f"complete folder: read {table.gate.full_name} with a Delta Sharing client"
         )
     if _opens_folder(table.entry):
         table.require_directory_access()
@@ -45,11 +45,11 @@ def open_table(sharing: Sharing, caller: Caller, name: RequestedTable) -> Shared
 
 
 def _check_storage(sharing: Sharing, table: SharedTable) -> None:
-    """Refuse credentials of another role than the one that reads the metadata too: a client has one pair of keys."""
-    read, home = table.storage, sharing.home
-    where = (read.region, read.endpoint or home.endpoint, bool(read.role_arn), bool(read.secret))
-    if where != (home.region, home.endpoint, False, False):
+    """Raise UnsupportedOperation for a storage with other keys than the metadata: clients use one pair of keys."""
+    storage, home = table.storage, sharing.home
+    access = (storage.region, storage.endpoint or home.endpoint, bool(storage.role_arn), bool(storage.secret))
+    if access != (home.region, home.endpoint, False, False):
         raise UnsupportedOperation(
-            f"The table {table.gate.full_name} lies in a storage of its own, for which Iceberg clients cannot be given "
-            "credentials: ask its provider to open it by 'signed'"
+            f"The table {table.gate.full_name} is in a separate storage, for which Iceberg clients cannot get "
+            "credentials: ask its provider to open the table by 'signed'"
         )

@@ -1,1 +1,1 @@
-"""The wire half of an answer: its head lines, the lines of files and of changes, and those that are kept."""
+"""Render NDJSON lines: files of a snapshot and changes of a range, signed, cached and paged."""

@@ -1,4 +1,4 @@
-"""One change of a commit on the wire: an add, remove or cdc action, signed, with version and time."""
+"""Lines of changes: an add, remove or cdc action with signed URLs, version and timestamp."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -25,13 +25,13 @@ RemovedFile: TypeAlias = tuple[dict[str, str | None], int]
 
 
 class ChangeLines(msgspec.Struct, frozen=True):
-    """Renders the changes of one answer."""
+    """Renderer for the changes of one answer."""
 
     urls: TableUrls
     response_format: ResponseFormat
     scheme: FileIdHash
     partition_columns: Sequence[str]
-    """Those that the client knows of."""
+    """Partition columns in the metadata of the answer."""
 
     def line(
         self,
@@ -40,10 +40,9 @@ class ChangeLines(msgspec.Struct, frozen=True):
         removed: Mapping[str, RemovedFile],
         visibility: TableVisibility,
     ) -> bytes:
-        """Return the line of one change; every change carries version and timestamp, which streams are built on.
+        """Return the line of one change, with version and timestamp, which streaming clients need.
 
-        `removed` is what `find_removed` found of removes that do not tell it themselves; `visibility` is that of the
-        metadata that names the change's partition values.
+        `removed` is the result of `find_removed`. `visibility` is by the metadata of the change's partition values.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -52,8 +51,8 @@ class ChangeLines(msgspec.Struct, frozen=True):
             kind, stats, vector = "add", action.stats, action.deletion_vector
         elif isinstance(action, Remove):
             kind, vector = "remove", action.deletion_vector
-            if (known := removed.get(action.path)) is not None:
-                partition_values, size = known
+            if (removed_file := removed.get(action.path)) is not None:
+                partition_values, size = removed_file
         tracked = None if isinstance(action, AddCdcFile) or visibility.is_filtered else action
         return lines.file(
             self.response_format,
@@ -61,7 +60,7 @@ class ChangeLines(msgspec.Struct, frozen=True):
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=file_id(action.path, self.scheme),
-                partition_values=self._named(to_text_map(partition_values), visibility.shown_columns),
+                partition_values=self._shown_values(to_text_map(partition_values), visibility.shown_columns),
                 size=size or 0,
                 stats=None if stats is None else shown_statistics(text(stats), visibility.shown_columns),
                 version=commit.version,
@@ -74,8 +73,8 @@ class ChangeLines(msgspec.Struct, frozen=True):
             ),
         )
 
-    def _named(self, values: dict[str, str | None], shown: Collection[str] | None) -> dict[str, str | None]:
-        """Add the columns that the log leaves out, as Spark's removes do where the value is null; keep shown ones."""
+    def _shown_values(self, values: dict[str, str | None], shown: Collection[str] | None) -> dict[str, str | None]:
+        """Keep shown columns, and add null for columns that the log omits, as Spark's removes do."""
         values = {name: value for name, value in values.items() if shown is None or name in shown}
         if self.response_format == "delta":
             return values
@@ -93,8 +92,8 @@ class ChangeLines(msgspec.Struct, frozen=True):
         )
 
 
-def check_place(change: FileChange, locations: TableLocations) -> None:
-    """Raise what signing the files of a change would raise: a log may point elsewhere, or nowhere."""
+def check_locations(change: FileChange, locations: TableLocations) -> None:
+    """Raise for a change whose files are outside the table's locations or have invalid paths."""
     action = change.action
     locations.resolve(action.path)
     vector = None if isinstance(action, AddCdcFile) else action.deletion_vector
@@ -105,26 +104,26 @@ def check_place(change: FileChange, locations: TableLocations) -> None:
 
 
 def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[str, RemovedFile]:
-    """Find by path, in the version before, what the removes of a commit leave out; old writers do.
+    """Return the partition values and size of removed files by path, if the commit lacks them.
 
-    Delta protocol, "Add File and Remove File": partition values and size come with `extendedFileMetadata` only. Raises
-    TableUnreadable for a file that the version before does not have.
+    Old writers omit them in removes without `extendedFileMetadata` (Delta protocol, "Add File and Remove File"), so
+    they are read from the version before. Raises TableUnreadable if that version does not have the file.
     """
     actions = [change.action for change in changes if isinstance(change, FileChange)]
-    wanted = {
+    incomplete = {
         canonical_path(action.path): action.path
         for action in actions
         if isinstance(action, Remove) and (action.size is None or action.partition_values is None)
     }
     removed: dict[str, RemovedFile] = {}
-    if not wanted:
+    if not incomplete:
         return removed
     for files in log.snapshot(version - 1).files():
         for row, path in enumerate(files.column("path").to_pylist()):
-            if (raw_path := wanted.get(canonical_path(path))) is not None:
+            if (raw_path := incomplete.get(canonical_path(path))) is not None:
                 values = files.column("partitionValues")[row].as_py() or []
                 removed[raw_path] = dict(values), files.column("size")[row].as_py() or 0
-    if len(removed) < len(wanted):
+    if len(removed) < len(incomplete):
         raise TableUnreadable(
             f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "
             "not have"

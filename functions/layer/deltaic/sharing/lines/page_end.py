@@ -1,4 +1,4 @@
-"""Ends a page that ends by itself at its last line: the last one that is sure to fit what may leave."""
+"""End a page after the last line that certainly fits the page's budget of bytes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -11,10 +11,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 
 def fitting_lines(chunks: Iterable[bytes], page: Page, budget: PageBudget, metrics: ResponseMetrics) -> Iterator[bytes]:
-    """Yield the file lines of a page while they are sure to fit, but at least one; the others are for the next page.
-
-    What is left of a chunk waits for the room that it gets once a compressor has let go of what it held back.
-    """
+    """Yield file lines while they certainly fit the budget, but at least one; the next page has the others."""
     files = 0
     for chunk in chunks:
         rest = chunk
@@ -25,16 +22,16 @@ def fitting_lines(chunks: Iterable[bytes], page: Page, budget: PageBudget, metri
             if not end:
                 _end(page, files, rest, metrics)
                 return
-            # All lines made so far are counted there: to look for their ends takes longer than to join them.
+            # If the complete chunk fits, use the count of the metrics, because counting line ends is slow.
             files = metrics.files or 0 if end == len(rest) else files + rest.count(b"\n", 0, end)
-            budget.made += end
-            yield rest[:end]
+            budget.created += end
+            yield rest[:end]  # afterwards there may be more room, because the compressor has sent what it buffered
             rest = rest[end:]
 
 
 def _end(page: Page, files: int, rest: bytes, metrics: ResponseMetrics) -> None:
-    """End a page after so many files, and count no line of the rest of a chunk."""
-    if page.files <= files:  # its lines were known, and nothing of the log was read for them
+    """End a page after this many files, and subtract the rest of the chunk from the metrics."""
+    if page.files <= files:  # all lines came from the cache, and the log was not read
         for _ in page:
             if page.files > files:
                 break
@@ -72,4 +69,4 @@ class _CountedLine(msgspec.Struct):
 
 
 _decoder: Final = msgspec.json.Decoder(_CountedLine)
-"""Of a line what the metrics count."""
+"""Decodes only the fields that the metrics count."""

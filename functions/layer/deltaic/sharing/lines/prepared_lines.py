@@ -1,4 +1,4 @@
-"""File lines without what a signature touches, ready to be signed for whoever asks."""
+"""PreparedLines file lines: everything except the signatures, for any recipient."""
 
 from array import array
 from collections.abc import Sequence
@@ -7,47 +7,46 @@ from typing import Final
 import msgspec
 
 PER_OBJECT: Final = 49
-"""What CPython adds to each bytes object, with its place in a list."""
+"""Overhead of each bytes object in CPython, including its pointer in a list."""
 
 
-class LateUrl(msgspec.Struct, frozen=True):
-    """A line whose end holds a URL of its own (a deletion vector's): it is signed late, like the file's."""
+class VectorUrl(msgspec.Struct, frozen=True):
+    """Suffix of a line with the URL of a deletion vector, which is signed like the URL of the file."""
 
     row: int
-    """Which of the prepared lines."""
+    """Index of the prepared line."""
     before: bytes
     path: str
-    """As it stands in the log."""
+    """Path in the log."""
     after: bytes
 
 
-class Prepared(msgspec.Struct, frozen=True):
-    """Lines of consecutive rows without what a signature touches."""
+class PreparedLines(msgspec.Struct, frozen=True):
+    """Lines of consecutive rows, without signatures."""
 
     paths: list[bytes]
-    """Below the table's root, as S3 signs them."""
+    """Relative to the table's root, as S3 signs them."""
     suffixes: list[bytes]
-    """What follows the URL; empty where it is late."""
+    """Text after the URL; empty for lines in `vector_urls`."""
     sizes: "array[int]"
-    """Bytes of the files, `q`."""
-    late: tuple[LateUrl, ...] = ()
+    """File sizes in bytes, type `q`."""
+    vector_urls: tuple[VectorUrl, ...] = ()
 
-    def pick(self, rows: Sequence[int]) -> "Prepared":
-        """Return some of the lines, in their order."""
-        places = {row: place for place, row in enumerate(rows)}
-        late = tuple(
-            LateUrl(places[one.row], one.before, one.path, one.after) for one in self.late if one.row in places
-        )
-        return Prepared(
+    def select(self, rows: Sequence[int]) -> "PreparedLines":
+        """Return the lines of these rows, in their order."""
+        indices = {row: index for index, row in enumerate(rows)}
+        replace, urls = msgspec.structs.replace, self.vector_urls
+        vector_urls = tuple(replace(url, row=indices[url.row]) for url in urls if url.row in indices)
+        return PreparedLines(
             [self.paths[row] for row in rows],
             [self.suffixes[row] for row in rows],
             array("q", [self.sizes[row] for row in rows]),
-            late,
+            vector_urls,
         )
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, estimated."""
-        late = sum(len(one.before) + len(one.path) + len(one.after) + 4 * PER_OBJECT for one in self.late)
+        """Estimated size in memory."""
+        vectors = sum(len(url.before) + len(url.path) + len(url.after) + 4 * PER_OBJECT for url in self.vector_urls)
         objects = (2 * PER_OBJECT + self.sizes.itemsize) * len(self.paths)
-        return sum(map(len, self.paths)) + sum(map(len, self.suffixes)) + objects + late
+        return sum(map(len, self.paths)) + sum(map(len, self.suffixes)) + objects + vectors

@@ -1,7 +1,7 @@
-"""File lines, made fast: Arrow batches of live files in, whole NDJSON chunks of signed lines out.
+"""Render Arrow batches of live files quickly as NDJSON chunks of signed lines.
 
-What a line says is decided by `protocol.lines`, of which this is the fast equal (tests compare the two): everything
-that does not depend on the signature is prepared once, column by column, and may be kept (line_cache).
+The lines are the same as those of `protocol.lines` (tests compare them). Everything that does not depend on the
+signature is prepared column by column and can be cached (`line_cache`).
 """
 
 import json
@@ -25,131 +25,131 @@ from deltaic.protocol.wire_actions import file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.line_cache import VersionLines
-from deltaic.sharing.lines.prepared_lines import LateUrl, Prepared
+from deltaic.sharing.lines.prepared_lines import PreparedLines, VectorUrl
 from deltaic.sharing.lines.shown_columns import all_shown_statistics, shown_values
 from deltaic.storage.table_urls import TableUrls
 
 try:
-    from _md5 import md5  # type: ignore[import-not-found]  # CPython's own: for a path it takes half of OpenSSL's time
+    from _md5 import md5  # type: ignore[import-not-found]  # CPython's own: twice as fast as OpenSSL for a path
 except ImportError:
     from hashlib import md5
 
 CHUNK_LINES: Final = 256
-"""The most lines of a chunk: with a session token half a megabyte, which a processor's own cache holds until it is
+"""Most lines of a chunk. With a session token, it has half a megabyte and stays in the processor's cache until it is
 compressed and sent."""
 
 _PREPARED_ROWS: Final = 1024
-"""Files whose lines are made column by column at once: more is hardly cheaper, and for nothing where a page ends."""
+"""Most files to prepare together. More is hardly faster, and wasted if the page ends."""
 
 
 class FileStyle(msgspec.Struct, frozen=True):
-    """What is the same for all file lines of one answer."""
+    """Style of all file lines in one answer."""
 
     response_format: ResponseFormat
     scheme: FileIdHash
     version: int | None = None
-    """With `timestamp`: written where the snapshot was asked for by version or timestamp."""
+    """Written with `timestamp` if the client requests the snapshot by version or timestamp."""
     timestamp: int | None = None
     partition_columns: tuple[str, ...] = ()
-    """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
+    """Columns of all lines in parquet format, null if the log omits one, because Spark reads them."""
     statistics: bool = True
-    """Whether lines have those that the log has."""
+    """Whether lines contain the statistics of the log."""
     shown_columns: frozenset[str] | None = None
-    """Columns that partition values and statistics may name; None for all."""
-    restricted: bool = False
-    """Whether something is kept back, so that row ids, which count rows of other files, are left out."""
+    """Columns in partition values and statistics; None for all."""
+    filtered: bool = False
+    """Whether the table is filtered: then row ids, which count rows of hidden files, are omitted."""
 
 
 def render(
-    batch: FileBatch, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics, kept: VersionLines | None = None
+    batch: FileBatch, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics, cache: VersionLines | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of some live files, in their order, in chunks of at most CHUNK_LINES, and count them."""
+    """Yield the lines of live files, in their order, in chunks of at most CHUNK_LINES, and count them."""
     prefix = _prefix(style, urls.expires_at_ms)
-    if kept is None:
+    if cache is None:
         for at in range(0, batch.files.num_rows, _PREPARED_ROWS):
-            yield from _passing(batch.files.slice(at, _PREPARED_ROWS), prefix, urls, style, metrics)
+            yield from _render_uncached(batch.files.slice(at, _PREPARED_ROWS), prefix, urls, style, metrics)
         return
-    for block in kept.blocks(batch):
+    for block in cache.blocks(batch):
         lines = block.lines
         if lines is None:
-            lines = _prepared(block.files, urls, style)
-            kept.keep(block, lines)
+            lines = _prepare_lines(block.files, urls, style)
+            cache.store(block, lines)
         if lines is None:
-            yield from _passing(block.files, prefix, urls, style, metrics)
+            yield from _render_uncached(block.files, prefix, urls, style, metrics)
         else:
-            yield from _chunks(lines, prefix, urls, metrics)
+            yield from _sign_chunks(lines, prefix, urls, metrics)
 
 
-def render_kept(
-    blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
+def render_prepared(
+    blocks: Iterable[PreparedLines], urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
 ) -> Iterator[bytes]:
-    """Yield prepared lines as `render` does."""
+    """Sign and yield prepared lines, in the same chunks as `render`."""
     prefix = _prefix(style, urls.expires_at_ms)
     for block in blocks:
-        yield from _chunks(block, prefix, urls, metrics)
+        yield from _sign_chunks(block, prefix, urls, metrics)
 
 
-def _prepared(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> Prepared | None:
-    """Return the lines without their signatures; None where a file lies outside the table's root."""
+def _prepare_lines(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> PreparedLines | None:
+    """Return the lines without signatures; None if a file is outside the table's root."""
     paths = urls.relative(files.column("path"))
-    return None if paths is None else _lines(paths, files, style)
+    return None if paths is None else _build_lines(paths, files, style)
 
 
-def _lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> Prepared:
-    suffixes, late = _suffixes(files, style)
-    return Prepared(paths, suffixes, array("q", integers(files.column("size"))), late)
+def _build_lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> PreparedLines:
+    suffixes, vector_urls = _suffixes(files, style)
+    return PreparedLines(paths, suffixes, array("q", integers(files.column("size"))), vector_urls)
 
 
-def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, metrics: ResponseMetrics) -> Iterator[bytes]:
-    suffixes = _signed(lines.suffixes, lines.late, urls)
+def _sign_chunks(lines: PreparedLines, prefix: bytes, urls: TableUrls, metrics: ResponseMetrics) -> Iterator[bytes]:
+    suffixes = _sign_suffixes(lines.suffixes, lines.vector_urls, urls)
     for at in range(0, len(suffixes), CHUNK_LINES):
         end = at + CHUNK_LINES
         sizes = lines.sizes[at:end]
         metrics.add(len(sizes), sum(sizes))
-        metrics.deletion_vectors += sum(at <= one.row < end for one in lines.late)
+        metrics.deletion_vectors += sum(at <= suffix.row < end for suffix in lines.vector_urls)
         yield urls.signer.lines(prefix, lines.paths[at:end], suffixes[at:end])
 
 
-def _passing(
+def _render_uncached(
     files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
 ) -> Iterator[bytes]:
-    """Render files whose lines are not kept: without the detour over a suffix for each."""
+    """Render files without caching their lines, which needs no separate suffix for each line."""
     paths = urls.relative(files.column("path"))
     if paths is None:
         for at in range(0, files.num_rows, CHUNK_LINES):
-            some = files.slice(at, CHUNK_LINES)
-            suffixes, late = _suffixes(some, style)
-            metrics.deletion_vectors += len(late)
-            metrics.add(some.num_rows, sum(integers(some.column("size"))))
-            yield _one_by_one(some, prefix, _signed(suffixes, late, urls), urls)
+            part = files.slice(at, CHUNK_LINES)
+            suffixes, vector_urls = _suffixes(part, style)
+            metrics.deletion_vectors += len(vector_urls)
+            metrics.add(part.num_rows, sum(integers(part.column("size"))))
+            yield _render_each(part, prefix, _sign_suffixes(suffixes, vector_urls, urls), urls)
         return
     if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
-        yield from _chunks(_lines(paths, files, style), prefix, urls, metrics)
+        yield from _sign_chunks(_build_lines(paths, files, style), prefix, urls, metrics)
         return
     columns, sizes = _columns(files, style), array("q", integers(files.column("size")))
     for at in range(0, len(paths), CHUNK_LINES):
-        part = slice(at, at + CHUNK_LINES)
-        metrics.add(len(sizes[part]), sum(sizes[part]))
-        tails = (column if isinstance(column, bytes) else column[part] for column in columns)
-        yield urls.signer.lines(prefix, paths[part], *tails)
+        rows = slice(at, at + CHUNK_LINES)
+        metrics.add(len(sizes[rows]), sum(sizes[rows]))
+        tails = (column if isinstance(column, bytes) else column[rows] for column in columns)
+        yield urls.signer.lines(prefix, paths[rows], *tails)
 
 
-def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
+def _render_each(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
     paths: list[str] = files.column("path").to_pylist()
     return b"".join(prefix + urls.url(path).encode() + tail for path, tail in zip(paths, suffixes, strict=True))
 
 
-def _signed(suffixes: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
-    if not late:
+def _sign_suffixes(suffixes: list[bytes], vector_urls: Sequence[VectorUrl], urls: TableUrls) -> list[bytes]:
+    if not vector_urls:
         return suffixes
     complete = list(suffixes)
-    for one in late:
-        complete[one.row] = one.before + urls.url(one.path).encode() + one.after
+    for suffix in vector_urls:
+        complete[suffix.row] = suffix.before + urls.url(suffix.path).encode() + suffix.after
     return complete
 
 
 def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
-    """Return what stands before the URL; what is the same for all lines goes here, so that suffixes can be kept."""
+    """Return the text before the URL. It has all values that change, so that suffixes can be cached."""
     common = f'"expirationTimestamp":{expires_at_ms}'
     if style.version is not None:
         common += f',"version":{style.version}'
@@ -161,11 +161,11 @@ def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
 
 
 def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
-    """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
+    """Return the parts after the URLs, without deletion vectors: one value for all lines, or a list of values."""
     values = shown_values(batch.column("partitionValues"), style.shown_columns)
     partitions = partition_values(values, style.partition_columns)
-    shown = all_shown_statistics(batch.column("stats"), style.shown_columns) if style.statistics else None
-    frame, statistics = (b"", b"") if shown is None else _statistics(shown)
+    statistics_column = all_shown_statistics(batch.column("stats"), style.shown_columns) if style.statistics else None
+    frame, statistics = (b"", b"") if statistics_column is None else _statistics(statistics_column)
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
@@ -178,30 +178,30 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
         b',"size":%d,"modificationTime":%d,"dataChange":true%b' % (size, time, frame)
         for size, time in zip(sizes, times, strict=True)
     ]
-    tracking = b"" if style.restricted else _row_tracking(batch)
+    tracking = b"" if style.filtered else _row_tracking(batch)
     return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
 
 
-def _suffixes(batch: pa.RecordBatch, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
+def _suffixes(batch: pa.RecordBatch, style: FileStyle) -> tuple[list[bytes], tuple[VectorUrl, ...]]:
     columns = _columns(batch, style)
     count = batch.num_rows
-    rows = zip(*(repeat(one, count) if isinstance(one, bytes) else one for one in columns), strict=True)
+    rows = zip(*(repeat(part, count) if isinstance(part, bytes) else part for part in columns), strict=True)
     suffixes = [b"".join(row) for row in rows]
     vectors = batch.column("deletionVector")
-    late: list[LateUrl] = []
+    vector_urls: list[VectorUrl] = []
     if style.response_format == "delta" and vectors.null_count < count:
         for row, vector in enumerate(vectors.to_pylist()):
             if vector is not None:
-                # The suffix up to the end of the add, the vector in between, and the wrapper's fields.
+                # Insert the vector between the fields of the add and those of its wrapper.
                 end = len(suffixes[row]) - _ID_END[style.scheme]
-                suffixes[row], found = _with_vector(row, vector, suffixes[row][:end], suffixes[row][end:], style.scheme)
-                late += [found] if found else []
-    return suffixes, tuple(late)
+                suffixes[row], url = _with_vector(row, vector, suffixes[row][:end], suffixes[row][end:], style.scheme)
+                vector_urls += [url] if url else []
+    return suffixes, tuple(vector_urls)
 
 
 _END = len(b'}},"id":""}}\n')
 _ID_END: Final[dict[FileIdHash, int]] = {"parquet": _END + 32, "delta": _END + 64}
-"""How much of a line in delta format is its end with the id, a digest in hex."""
+"""Length of the end of a line in delta format, from the wrapper's fields on, with the id as hex digest."""
 
 
 def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
@@ -210,20 +210,20 @@ def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
     return [sha256(path).hexdigest().encode() for path in paths]
 
 
-def partition_values(column: pa.MapArray, named: tuple[str, ...] = ()) -> list[bytes]:
-    """Return the JSON objects of a `map<string,string>` column, null for what `named` has and a map leaves out.
+def partition_values(column: pa.MapArray, columns: tuple[str, ...] = ()) -> list[bytes]:
+    """Encode a `map<string,string>` column as JSON objects, with null for keys of `columns` that a map lacks.
 
     Each distinct value is encoded once.
     """
-    absent = dict.fromkeys(named)
-    if (single := _one_key(column, absent)) is not None:
+    absent = dict.fromkeys(columns)
+    if (single := _single_column_values(column, absent)) is not None:
         return single
     present = pc.is_valid(column)
-    found = partition_codes(column, present) if present.true_count == len(column) else None
-    if found is None:
+    encoded = partition_codes(column, present) if present.true_count == len(column) else None
+    if encoded is None:
         return [_partition(pairs, absent) for pairs in column.to_pylist()]
-    distinct = [_partition(pairs, absent) for pairs in found.distinct.to_pylist()]
-    return [distinct[code] for code in integers(found.codes)]
+    distinct = [_partition(pairs, absent) for pairs in encoded.distinct.to_pylist()]
+    return [distinct[code] for code in integers(encoded.codes)]
 
 
 def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str, None]) -> bytes:
@@ -231,11 +231,11 @@ def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str,
     return _ascii_json(values | {name: None for name in absent if name not in values})
 
 
-def _one_key(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None:
-    """Render the values of a table with one partition column, as most have; None for others."""
+def _single_column_values(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None:
+    """Encode the values of a single partition column; None for several columns."""
     count = len(column)
     first = integers(column.offsets.slice(0, 1))[0] if count else 0
-    # The children of a slice are those of the whole array.
+    # The children of a slice are those of the complete array.
     if integers(column.offsets) != list(range(first, first + count + 1)):
         return None
     names = pc.unique(column.keys.slice(first, count))
@@ -243,42 +243,42 @@ def _one_key(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None
         return None
     items = column.items.slice(first, count)
     values = items.to_pylist() if items.null_count else texts(items)
-    known = _one_column(names[0].as_py())
-    return [known[value] for value in values]
+    encoded = _encoded_values(names[0].as_py())
+    return [encoded[value] for value in values]
 
 
-class _Encoded(dict[str | None, bytes]):
-    """The values of one partition column as JSON objects, each made when first asked for."""
+class _EncodedValues(dict[str | None, bytes]):
+    """Lazily filled cache of the values of one partition column as JSON objects."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __missing__(self, value: str | None) -> bytes:
-        if len(self) >= _MOST_VALUES:
+        if len(self) >= _MAX_VALUES:
             self.clear()
         encoded = self[value] = _ascii_json({self._name: value})
         return encoded
 
 
-_MOST_VALUES: Final = 8192
-_one_column = lru_cache(maxsize=64)(_Encoded)
+_MAX_VALUES: Final = 8192
+_encoded_values = lru_cache(maxsize=64)(_EncodedValues)
 
 
 def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
-    """Return what stands before each row's statistics, and those as JSON strings; nothing where there are none."""
+    """Return the text before the statistics, and the statistics as JSON strings; empty for null."""
     before = b',"stats":'
     encoded = [_ascii_string(text) for text in texts(column)]
     if not column.null_count:
         return before, encoded
     absent = pc.is_null(column).to_pylist()
-    return b"", [b"" if none else before + text for text, none in zip(encoded, absent, strict=True)]
+    return b"", [b"" if is_null else before + text for text, is_null in zip(encoded, absent, strict=True)]
 
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 def _ascii_string(text: str) -> bytes:
-    # msgspec leaves non-ASCII characters as they are; clients split lines at some of them.
+    # msgspec does not escape non-ASCII characters, and clients split lines at some of them.
     return _encode(text) if text.isascii() else json.dumps(text).encode()
 
 
@@ -288,7 +288,7 @@ def _ascii_json(value: Any) -> bytes:
 
 
 def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
-    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row, nothing where rows are not tracked."""
+    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row; empty for rows without tracking."""
     first, second = batch.column("baseRowId"), batch.column("defaultRowCommitVersion")
     if first.null_count == second.null_count == batch.num_rows:
         return b""
@@ -301,11 +301,11 @@ def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
 
 def _with_vector(
     row: int, vector: dict[str, Any], start: bytes, end: bytes, scheme: FileIdHash
-) -> tuple[bytes, LateUrl | None]:
-    """Put the `deletionVector` of a row between `start` and `end` of its suffix.
+) -> tuple[bytes, VectorUrl | None]:
+    """Insert the `deletionVector` of a row between `start` and `end` of its suffix.
 
-    A vector in a file leaves as storage type `p` with a signed URL, which is late, and `deletionVectorFileId`; an
-    inline one as it is (PROTOCOL.md, "File").
+    A vector in a file gets storage type `p`, a signed URL (inserted later) and `deletionVectorFileId`. An inline vector
+    is unchanged (PROTOCOL.md, "File").
     """
     sizes = {"offset": vector["offset"]} if vector["offset"] is not None else {}
     sizes |= {"sizeInBytes": vector["sizeInBytes"], "cardinality": vector["cardinality"]}
@@ -313,6 +313,6 @@ def _with_vector(
     if path is None:
         inline = _ascii_json({"storageType": "i", "pathOrInlineDv": vector["pathOrInlineDv"]} | sizes)
         return start + b',"deletionVector":' + inline + end, None
-    named = b'}},"deletionVectorFileId":"%b",' % file_id(path, scheme).encode()
+    file_id_field = b'}},"deletionVectorFileId":"%b",' % file_id(path, scheme).encode()
     before = start + b',"deletionVector":{"storageType":"p","pathOrInlineDv":"'
-    return b"", LateUrl(row, before, path, b'",' + _ascii_json(sizes)[1:] + named + end[len(b"}},") :])
+    return b"", VectorUrl(row, before, path, b'",' + _ascii_json(sizes)[1:] + file_id_field + end[len(b"}},") :])

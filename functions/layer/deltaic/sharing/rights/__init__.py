@@ -3,4 +3,4 @@
 from typing import Final
 
 BEFORE_SNAPSHOT: Final = ("deltaic.sharing.rights.row_filters",)
-"""Modules that are imported for the first table with a filter; a snapshot of the process has them already."""
+"""Modules that the first filtered table imports. A snapshot of the process contains them."""

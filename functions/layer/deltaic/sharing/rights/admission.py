@@ -1,7 +1,7 @@
-"""Decides whether a recipient's request is answered at all: by its restrictions, before anything is told.
+"""Check a recipient's restrictions before a request is answered: expiry, addresses and limits.
 
-It is asked by the catalog's reader, with the recipient's record that came with the grant: an unrestricted recipient
-pays nothing for it, and what it says does not depend on what was asked for.
+The catalog reader calls the checks with the recipient's record, which it reads together with the grant. So recipients
+without restrictions need no further request, and the result does not depend on the requested table.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.caller import Caller
 
 NO_KEY = "the bearer token is missing, unknown, expired or revoked; ask your share provider for a new profile"
-"""What API Gateway says where the authorizer refuses (template.yaml): an end looks like any other."""
+"""API Gateway's message if the authorizer refuses (template.yaml). An expired recipient gets the same message."""
 
 
 def check_admitted(restrictions: Restrictions, source_ip: str, now: datetime) -> None:
-    """Refuse a recipient that has ended (Unauthenticated), or that asks from elsewhere (PermissionDenied)."""
+    """Raise Unauthenticated for an expired recipient, PermissionDenied for an address that is not allowed."""
     if restrictions.has_ended(now):
         raise Unauthenticated(NO_KEY)
     if restrictions.addresses and not _is_among(source_ip, restrictions.addresses):
-        raise PermissionDenied("requests from your address are not answered; ask your share provider")
+        raise PermissionDenied("your address is not allowed to use this server; ask your share provider to allow it")
 
 
 class Admission:
-    """Admits one request of a recipient, or raises why not; counts it where the recipient has limits."""
+    """Check of one request against the recipient's restrictions; counts requests of recipients with limits."""
 
     def __init__(self, caller: Caller, counters: LimitCounters, now: Callable[[], float], *, fail_closed: bool) -> None:
         self._caller = caller
@@ -36,7 +36,7 @@ class Admission:
         self._fail_closed = fail_closed
 
     def __call__(self, restrictions: Restrictions) -> None:
-        """Raise Unauthenticated, PermissionDenied or TooManyRequests; Unavailable where counters fail and must not."""
+        """Raise Unauthenticated, PermissionDenied, TooManyRequests, or Unavailable for required counters that fail."""
         now = self._now()
         check_admitted(restrictions, self._caller.source_ip, datetime.fromtimestamp(now, UTC))
         try:
@@ -46,7 +46,7 @@ class Admission:
         except DeltaicError as failure:
             self._caller.audit.add(limits="not counted")
             if self._fail_closed:
-                raise Unavailable("the server cannot count requests at the moment: try again later") from failure
+                raise Unavailable("the server cannot count your requests at the moment: try again later") from failure
 
     def _check_limits(self, restrictions: Restrictions, now: float) -> None:
         recipient, requests = self._caller.recipient_id, restrictions.requests_per_minute
@@ -54,9 +54,7 @@ class Admission:
         if restrictions.bytes_per_day:
             used = self._counters.usage(recipient, now)
             if used.bytes >= restrictions.bytes_per_day:
-                raise _OverLimit(
-                    "you have asked for as many bytes as your share provider allows in a day (UTC)", now, DAY
-                )
+                raise _OverLimit("you have reached your share provider's limit of bytes in a day (UTC)", now, DAY)
             full = bool(requests) and used.requests >= requests
             if not full:
                 self._caller.audit.at_end(partial(self._count, request=bool(requests)))
@@ -71,25 +69,25 @@ class Admission:
         try:
             self._counters.add(self._caller.recipient_id, metrics.bytes, self._now(), request=request)
         except DeltaicError:
-            self._caller.audit.add(limits="not counted")  # the answer has left
+            self._caller.audit.add(limits="not counted")  # the answer was already sent
 
 
 class _OverLimit(TooManyRequests):
-    """A window is full; the answer says when the next one begins."""
+    """Error for a limit that is reached; its message says when the next period begins."""
 
-    def __init__(self, told: str, now: float, window: int) -> None:
-        left = window - int(now) % window
-        super().__init__(f"{told}: try again in {left} seconds", retry_after=left)
+    def __init__(self, message: str, now: float, period: int) -> None:
+        seconds = period - int(now) % period
+        super().__init__(f"{message}: try again in {seconds} seconds", retry_after=seconds)
 
 
 def _is_among(address: str, networks: Sequence[str]) -> bool:
-    # Imported here: few recipients have a list.
+    # Imported here, because few recipients have allowed addresses.
     from ipaddress import IPv6Address, ip_address, ip_network
 
     try:
-        asked = ip_address(address)
+        client = ip_address(address)
     except ValueError:
-        return False  # whoever is nowhere is not there
-    if isinstance(asked, IPv6Address) and asked.ipv4_mapped is not None:
-        asked = asked.ipv4_mapped
-    return any(asked in ip_network(network) for network in networks)
+        return False
+    if isinstance(client, IPv6Address) and client.ipv4_mapped is not None:
+        client = client.ipv4_mapped
+    return any(client in ip_network(network) for network in networks)

@@ -1,8 +1,7 @@
-"""Decides what one recipient may see of one table: by whose filters, and without which columns.
+"""Rights of one recipient to one table: row filters and hidden columns.
 
-A signed URL gives a whole file, so it is files that are kept back, by their partition values. Whatever names, counts or
-describes files goes through the `TableVisibility` of the version that it speaks of; tokens are bound to the rights'
-`identity`.
+A signed URL gives access to a complete file, so filters select files by their partition values. All code that names,
+counts or describes files uses the `TableVisibility` of a version. Tokens are bound to the `identity` of the rights.
 """
 
 from collections.abc import Mapping
@@ -17,32 +16,32 @@ if TYPE_CHECKING:
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """What a recipient may see of a table, whatever its version; without arguments: all of it."""
+    """Rights of a recipient to a table, for all versions; the default gives access to the complete table."""
 
     filters: "tuple[PartitionFilter, ...]" = ()
-    """A file leaves if all of them keep it."""
+    """A file is visible if all filters accept it."""
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """The recipient's."""
+    """Properties of the recipient."""
     hidden: frozenset[str] = frozenset()
-    """Columns that it does not see, in lower case."""
+    """Hidden columns, in lower case."""
 
     @property
     def are_filtered(self) -> bool:
-        """Whether less than all of the table is shared."""
+        """Return whether only some of the table's rows or columns are shared."""
         return bool(self.filters or self.hidden)
 
     @property
     def identity(self) -> str:
-        """Name what the filters come to for this recipient; empty where nothing is kept back."""
+        """Checksum of the filters with this recipient's properties; empty for an unfiltered table."""
         if not self.are_filtered:
             return ""
-        used = set().union(*(one.properties for one in self.filters))
+        used = set().union(*(row_filter.properties for row_filter in self.filters))
         return checksum({
-            "filters": [one.text for one in self.filters],
+            "filters": [row_filter.text for row_filter in self.filters],
             "properties": {name: self.properties.get(name) for name in sorted(used)},
             "hidden": sorted(self.hidden),
         })  # fmt: skip
 
 
 ALL: Final = Rights()
-"""The rights to all of a table."""
+"""Rights to the complete table."""

@@ -1,4 +1,4 @@
-"""Decides what a recipient sees of one version of a table: which of its files, and which metadata."""
+"""Visibility of one version of a table for a recipient: its files and metadata."""
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from deltaic.partition_filters.bound_filter import BoundFilter
 
 _ROW_TRACKING: Final = "delta.enablerowtracking"
-_UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
-"""What a column of the schema says that counts rows of others or names other columns; only writers need it."""
+_HIDDEN_KEYS: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
+"""Column metadata that counts hidden rows or names hidden columns. Only writers need it."""
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 _COLUMN_ID: Final = "delta.columnMapping.id"
 _NESTED_IDS: Final = "delta.columnMapping.nested.ids"
 _MAX_COLUMN_ID: Final = "delta.columnmapping.maxcolumnid"
-_FOR_READERS: Final = {
+_READER_KEYS: Final = {
     "comment",
     _COLUMN_ID,
     _PHYSICAL_NAME,
@@ -39,49 +39,49 @@ _FOR_READERS: Final = {
     "__COLLATIONS",
     "EXISTS_DEFAULT",
 }
-"""All that a column says where columns are hidden: what files are read by; the rest may name any column."""
+"""Column metadata that readers need if columns are hidden; other keys could name hidden columns."""
 
 
 class TableVisibility(msgspec.Struct, frozen=True):
-    """What a recipient sees of one version."""
+    """Visible files and metadata of one version."""
 
     metadata: Metadata
-    """Without what is hidden: the schema that hints are understood by, and that is told."""
-    kept: "BoundFilter | None" = None
-    """Which files; None for all."""
+    """Metadata without hidden columns, for the answer and for predicate hints."""
+    partition_filter: "BoundFilter | None" = None
+    """Selects the visible files; None for all."""
     shown_columns: frozenset[str] | None = None
-    """The only keys of partition values and statistics that leave; None where no column is hidden.
+    """Keys of partition values and statistics in the answer; None if no column is hidden.
 
-    A writer may spell the key of a hidden column in another way, so keys are compared with what may be shown.
+    It lists the shown columns, because writers can spell the key of a hidden column differently.
     """
 
     @property
     def is_filtered(self) -> bool:
-        """Whether lines may reveal nothing that other files share: neither row ids nor files of deletion vectors."""
-        return self.kept is not None or self.shown_columns is not None
+        """Return whether lines must omit row ids and deletion vector files, which could reveal hidden files."""
+        return self.partition_filter is not None or self.shown_columns is not None
 
-    def sees(self, partition_values: Mapping[str, str | None]) -> bool:
-        """Tell whether files of a partition may leave."""
-        return self.kept is None or self.kept.sees(partition_values)
+    def shows(self, partition_values: Mapping[str, str | None]) -> bool:
+        """Return whether files of a partition are visible."""
+        return self.partition_filter is None or self.partition_filter.sees(partition_values)
 
     def row_filter(self, pruning: FileFilter | None) -> FileFilter | None:
-        """Return the filter that keeps what is seen and what the hints ask for; None for all files."""
-        return pruning if self.kept is None else _RowFilter(self.kept, pruning)
+        """Return the filter for visible files that match the hints; None for all files."""
+        return pruning if self.partition_filter is None else _RowFilter(self.partition_filter, pruning)
 
     def totals(self, snapshot: Snapshot, *, files_follow: bool = False) -> Totals:
-        """Return how many files of the version are seen, and their bytes; `files_follow` as for `Snapshot.totals`."""
+        """Return the number of visible files, and their bytes; `files_follow` as in `Snapshot.totals`."""
         return snapshot.totals(self.row_filter(None), files_follow=files_follow)
 
 
 class _RowFilter(msgspec.Struct, frozen=True):
-    """Implements `deltaic.delta.file_filter.FileFilter`: what may be seen, and of that what hints ask for."""
+    """Implementation of `deltaic.delta.file_filter.FileFilter` for visible files that match the hints."""
 
-    kept: "BoundFilter"
+    visible: "BoundFilter"
     pruning: FileFilter | None
 
     @property
     def identity(self) -> Hashable:
-        return "seen", self.kept.identity, None if self.pruning is None else self.pruning.identity
+        return "seen", self.visible.identity, None if self.pruning is None else self.pruning.identity
 
     @property
     def needs_statistics(self) -> bool:
@@ -92,18 +92,18 @@ class _RowFilter(msgspec.Struct, frozen=True):
         return True
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        # They spare row groups that hold nothing that is seen; what is seen of the others, values decide.
-        seen = self.kept.by_bounds(statistics)
-        return seen if self.pruning is None else pc.and_(seen, self.pruning.by_bounds(statistics))
+        # Bounds only skip row groups without visible files. `by_partition` decides about each file.
+        visible = self.visible.by_bounds(statistics)
+        return visible if self.pruning is None else pc.and_(visible, self.pruning.by_bounds(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
-        seen = self.kept.mask(partition_values)
-        return seen if self.pruning is None else pc.and_(seen, self.pruning.by_partition(partition_values))
+        visible = self.visible.mask(partition_values)
+        return visible if self.pruning is None else pc.and_(visible, self.pruning.by_partition(partition_values))
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
         return [] if self.pruning is None else self.pruning.typed_leaves(stats_parsed)
 
-    # The log calls the steps in this order, for what survived: what is not seen never comes to the next two.
+    # The log calls these methods in this order, with the remaining files: the next two never get hidden files.
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
         assert self.pruning is not None  # noqa: S101 -- needs_statistics
         return self.pruning.by_typed_statistics(partition_values, stats_parsed)
@@ -118,49 +118,49 @@ class _RowFilter(msgspec.Struct, frozen=True):
 
 
 def visibility_of(rights: Rights, metadata: Metadata) -> TableVisibility:
-    """Return what rights come to under a version's metadata.
+    """Apply rights to the metadata of a version.
 
-    Raises TableUnreadable where their filters say nothing certain of that version's columns, and where one that is
-    hidden is no partition column.
+    Raises TableUnreadable if a filter cannot be evaluated with the columns of that version, or if a hidden column is
+    not a partition column.
     """
     if not rights.are_filtered:
         return TableVisibility(metadata)
     from deltaic.partition_filters import evaluate  # few tables have a filter
 
-    shown, shown_columns = _without(metadata, rights.hidden)
-    kept = evaluate(rights.filters, rights.properties, metadata) if rights.filters else None
-    return TableVisibility(shown, kept, shown_columns)
+    visible_metadata, shown_columns = _hide_columns(metadata, rights.hidden)
+    partition_filter = evaluate(rights.filters, rights.properties, metadata) if rights.filters else None
+    return TableVisibility(visible_metadata, partition_filter, shown_columns)
 
 
 def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None:
-    """Raise TableUnreadable where the values of hidden columns stand in the files, which are read whole."""
+    """Raise TableUnreadable if files contain the values of hidden columns."""
     if rights.hidden and (feature := partition_values_in_files(protocol, metadata)):
         raise TableUnreadable(
-            "a hidden column of this table is written into its files: its provider must show it, or stop writing it",
-            f"columns are hidden, and the table has {feature}",
+            "the files of this table contain a hidden column: its provider must show the column or stop writing it",
+            f"the table has hidden columns and {feature}",
         )
 
 
-def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str] | None]:
-    """Return metadata as recipients see it where something is kept back, and the names of the columns that they see.
+def _hide_columns(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str] | None]:
+    """Return the metadata without hidden columns, and the names of the shown columns.
 
-    Raises TableUnreadable where one of them is no partition column of that version: its values are in the files then,
-    or it is shown by another name.
+    Raises TableUnreadable if a hidden column is not a partition column of that version: then files contain its values,
+    or the version has the column under another name.
     """
     partition_columns = {name.lower() for name in metadata.partition_columns}
-    if lost := sorted(hidden - partition_columns):
+    if missing := sorted(hidden - partition_columns):
         raise TableUnreadable(
-            "this version of the table is not shared: a column that is hidden from recipients is no partition column "
-            "in it; other versions may still be read",
-            f"hidden and no partition columns: {', '.join(lost)}",
+            "this version of the table is not shared: a column that is hidden from recipients is not a partition "
+            "column in it. Read another version",
+            f"hidden columns that are not partition columns: {', '.join(missing)}",
         )
     schema = read_schema(metadata.schema_string)
     fields: Sequence[dict[str, Any]] = schema["fields"]
-    schema["fields"] = [_without_counters(one) for one in fields if one["name"].lower() not in hidden]
-    shown = _names_of(schema["fields"]) - _names_of([one for one in fields if one["name"].lower() in hidden])
+    schema["fields"] = [_without_counters(field) for field in fields if field["name"].lower() not in hidden]
+    shown = _names(schema["fields"]) - _names([field for field in fields if field["name"].lower() in hidden])
     configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
     if hidden:
-        largest = _left_for_readers(schema)
+        largest = _keep_reader_metadata(schema)
         for name in [name for name in configuration if name.lower() == _MAX_COLUMN_ID]:
             configuration[name] = str(largest)
     visible = msgspec.structs.replace(
@@ -172,24 +172,24 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
     return visible, shown if hidden else None
 
 
-def _names_of(fields: Sequence[dict[str, Any]]) -> frozenset[str]:
-    both = [(field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)) for field in fields]
-    return frozenset(name for names in both for name in names if isinstance(name, str))
+def _names(fields: Sequence[dict[str, Any]]) -> frozenset[str]:
+    pairs = [(field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)) for field in fields]
+    return frozenset(name for pair in pairs for name in pair if isinstance(name, str))
 
 
 def _without_counters(column: dict[str, Any]) -> dict[str, Any]:
-    about = {name: value for name, value in (column.get("metadata") or {}).items() if name not in _UNTOLD}
-    return {**column, "metadata": about}
+    metadata = {name: value for name, value in (column.get("metadata") or {}).items() if name not in _HIDDEN_KEYS}
+    return {**column, "metadata": metadata}
 
 
-def _left_for_readers(schema: dict[str, Any]) -> int:
-    """Leave of what its columns say, nested ones too, what readers need; return the largest id of column mapping."""
+def _keep_reader_metadata(schema: dict[str, Any]) -> int:
+    """Remove column metadata that readers do not need, also of nested columns; return the largest column id."""
     ids = [0]
     for item in nested_parts(schema):
         if "name" in item:
-            about = {name: value for name, value in (item.get("metadata") or {}).items() if name in _FOR_READERS}
-            item["metadata"] = about
-            nested = about.get(_NESTED_IDS)
-            found = [about.get(_COLUMN_ID), *(nested.values() if isinstance(nested, dict) else ())]
-            ids += [one for one in found if isinstance(one, int)]
+            metadata = {name: value for name, value in (item.get("metadata") or {}).items() if name in _READER_KEYS}
+            item["metadata"] = metadata
+            nested = metadata.get(_NESTED_IDS)
+            candidates = [metadata.get(_COLUMN_ID), *(nested.values() if isinstance(nested, dict) else ())]
+            ids += [column_id for column_id in candidates if isinstance(column_id, int)]
     return max(ids)
