@@ -188,7 +188,7 @@ def test_files_can_declare_federation_policies(deltaic: Deltaic, files: Path, ad
     deltaic.done("apply declared --allow-wider")
     [policy] = deltaic.json("recipient policies alice")
     assert (policy["issuer"], policy["subject"], policy["subjectClaim"]) == ("https://login.test", "ada", "sub")
-    # Its note is changed in place; whose it is by another policy, the first one gone before.
+    # A changed note updates the policy. A changed recipient creates another policy, after the first one is removed.
     change(people, "recipients", "alice", "policies", to=[{**ada, "comment": "ours"}])
     assert [step["action"] for step in deltaic.json("apply declared")["done"]] == ["update"]
     assert admin.federation.list(admin.recipients.get("alice").id)[0].comment == "ours"
@@ -233,7 +233,7 @@ def test_a_saved_plan_is_applied_only_if_the_catalog_is_unchanged(
     refused = deltaic("apply plan.json")
     assert (refused.exit_code, "has changed since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
     admin.grants.create("bob", "sales")
-    # What of it was done already is no move.
+    # Steps that are already done count as no change of the catalog.
     admin.recipients.create("dora")
     assert [step["name"] for step in deltaic.json("apply plan.json")["done"]] == ["sales"]
     assert deltaic.json("apply plan.json")["done"] == []
@@ -324,7 +324,7 @@ def test_a_view_keeps_its_location(deltaic: Deltaic, files: Path, admin: Catalog
     each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees sales.europe.own "
     each += "with other SQL"
     assert each in deltaic.done("plan declared")
-    # Whatever else is refused, it is told whose rows are lacked by now.
+    # A refused step still reports the recipients who lack a property.
     change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
     refused = deltaic("apply declared --allow-wider")
     assert (refused.exit_code, "missing from 'sales.europe.own'" in refused.stderr) == (1, True), refused.output

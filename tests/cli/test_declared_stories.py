@@ -207,7 +207,7 @@ def declarations(draw: Any) -> Declaration:
                 ),
             }
         content["shares"][share] = {"schemas": schemas, "comment": draw(st.sampled_from(["", "ours"]))}
-    free = POLICIES  # each is one recipient's, today of the one and tomorrow of the other
+    free = POLICIES  # each policy belongs to one recipient, and can move to the other later
     for recipient in some_of(draw, "alice", "Bob"):
         grants = {
             share: {"partition_filter": "" if share in with_views else draw(st.sampled_from(ROWS))}
@@ -227,7 +227,7 @@ def declarations(draw: Any) -> Declaration:
 
 
 def expected_rows(declared: Declaration) -> dict[str, set[tuple[str, str]]]:
-    """Return what each recipient must be listed, read off the files alone: by a filtered grant tables alone."""
+    """Return the entries that each recipient must see, from the files only; a filtered grant has only tables."""
     kinds = {"tables": "table", "views": "table", "volumes": "volume", "skills": "skill", "models": "model"}
     return {
         name: {

@@ -63,7 +63,7 @@ def read_tables(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callabl
     reader = CatalogReader(deltaic.variables["CATALOG_TABLE"], Dynamo(lambda: dynamodb))
 
     def read() -> list[str]:
-        # A page at a time, so that what is not listed lies between pages too.
+        # One entry per page, so that hidden tables are between pages too.
         tables: list[Any] = []
         while page := reader.list_tables(alice.id, "sales", None, tables[-1].key_in_share if tables else None, 1):
             tables += page

@@ -83,7 +83,7 @@ def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
 
 
 def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
-    """Return what was said by the checks that warn."""
+    """Return the messages of the checks that warn."""
     findings = deltaic.json(f"lint {target}")["findings"]
     assert {finding["verdict"] for finding in findings} <= {"ok", "warning"}
     assert all(

@@ -23,7 +23,7 @@ COLUMNS = [("NAME", lambda share: share.name), ("COMMENT", lambda share: share.c
 
 
 def shares(count: int, numbers: list[int]) -> Iterator[Share]:
-    """Yield so many, and write down which were taken; then nobody answers any more."""
+    """Yield shares and record their numbers; then the server stops responding."""
     for number in range(count):
         numbers.append(number)
         yield Share(name=f"s{number:04}", id="i", comment="wide \N{FULLWIDTH LATIN SMALL LETTER A}", created_at=now())

@@ -67,7 +67,7 @@ def test_a_command_of_a_page_exists_with_its_options(page: str) -> None:
 
 @pytest.fixture
 def bucket(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
-    """Return a bucket in the place of that which pages name: what other tests left there would be followed too."""
+    """Return a new bucket for that of the pages, because `follow` would also share tables of other tests."""
     name = f"{DATA_BUCKET}-{uuid4().hex}"
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket=name)
     return name

@@ -235,7 +235,7 @@ SCRIPT = str(Path(sys.executable).with_name("deltaic"))
     [
         pytest.param("deltaic", str(Path(SCRIPT).parent), {}, "deltaic", id="on the PATH"),
         pytest.param(SCRIPT, "/usr/bin:/bin", {}, SCRIPT, id="by its path"),
-        # uv puts the environment's folder on the PATH of what it runs, and nobody else's.
+        # uv puts the environment's folder on the PATH of its command only.
         pytest.param(
             "deltaic", str(Path(SCRIPT).parent), {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run deltaic", id="by uv run"
         ),

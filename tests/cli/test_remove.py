@@ -61,7 +61,7 @@ def test_remove_deletes_a_stack_and_keeps_its_state(
     assert "DeletedDate" not in secrets.describe_secret(SecretId="deltaic/removetest/token-key")
     assert f"aws dynamodb update-table --table-name {NAMES[0]} --no-deletion-protection-enabled" in result["deletions"]
     assert f"aws dynamodb delete-table --table-name {NAMES[1]}" in result["deletions"]
-    # The order of what is told is the one that works: the table's own protection refuses first.
+    # The deletion commands are in a working order: the table's protection must be removed first.
     dynamodb = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
     with pytest.raises(ClientError, match="rotect"):
         dynamodb.delete_table(TableName=NAMES[0])

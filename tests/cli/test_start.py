@@ -37,7 +37,7 @@ OF_COMMANDS = {"rich", "http.client", "deltaic.catalog", "deltaic_ops.cli.operat
 
 
 def loaded(*arguments: str, **variables: str) -> tuple[str, set[str]]:
-    """Return what a command said, and which modules it had in the end."""
+    """Return a command's output, and the modules that it imported."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],

@@ -22,7 +22,7 @@ def signal_again(*_):
 
 while sent < 50:
     try:
-        sys.settrace(signal_again)  # a signal at every line of what handles the one before
+        sys.settrace(signal_again)  # a signal at every line of the handler of the previous one
         flag.request()
     except KeyboardInterrupt:
         print("interrupted", end=" ")

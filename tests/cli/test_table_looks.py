@@ -80,7 +80,7 @@ def test_an_unreadable_table_is_not_shared(looking: Deltaic, location: str, reas
     assert looking.json("table list vaccine_share") == before
     table = looking.json(f"{NEW} {location} --unchecked")
     assert table["location"] == location.partition(" ")[0]
-    # What does not move is not looked at again, or nothing of it could be changed.
+    # A table whose location does not change is not read again, so that other fields can be changed.
     assert looking.json("table update vaccine_share.acme.new --history")["history"]
 
 
@@ -114,7 +114,7 @@ def test_sharing_a_folder_warns_of_limits_of_its_clients(looking: Deltaic, lake:
     assert mapped.startswith("it uses column mapping: to_pyarrow_table and to_pandas of deltalake silently")
     assert widened == f"deltalake and polars cannot read {WIDENING}: add access mode url"
     assert odd.startswith("values of p may put a space")
-    # Said once: who changes something else has heard it.
+    # The warning is printed once, and not for changes of other fields.
     assert "warnings" not in looking.json(by_folder)
     looking.done("table delete vaccine_share.acme.new")
     result = looking(f"{NEW} {lake}/mapped --history --access-mode dir")

@@ -181,7 +181,7 @@ FILE = {"file": {"url": "", "id": "1", "partitionValues": {}, "size": 1}}
 
 @contextmanager
 def wrong(defect: str) -> Iterator[str]:
-    """Run a server that is right but for one thing; its files are its own."""
+    """Run a server with one defect and its own files."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
@@ -332,7 +332,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def _table_with(url: str, endpoint: str) -> tuple[list[str], list[Finding]]:
-    """Check a table whose only file has this URL; returns what was asked, and what was found."""
+    """Check a table whose only file has this URL; return the requests and the findings."""
     requests = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -182,7 +182,7 @@ def test_serve_is_announced_survives_a_kill_and_stops_in_order(tmp_path: Path) -
     put(variables, "kept")
     secret = token_key(variables)
     served.stop(signal.SIGKILL)
-    # The embedded AWS and the gateway see each by itself that nobody is there any more.
+    # The embedded AWS and the gateway both detect that their parent has ended.
     deadline = time.monotonic() + 30
     while (alive(variables) or answers(served.endpoint)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -32,7 +32,7 @@ Process = subprocess.Popen[str]
 
 @dataclass(frozen=True)
 class StateFolder:
-    """A folder that nobody serves, with one share and the token of a recipient who holds it."""
+    """A state folder without a server, with one share and the token of its recipient."""
 
     state: Path
     token: str
@@ -275,7 +275,7 @@ def test_commands_report_a_failed_start_and_the_next_command_gets_the_folder(sta
 
 @contextmanager
 def stopped_while_starting(state_folder: StateFolder) -> Iterator[Process]:
-    """Start a server, and hold it as soon as it has said so."""
+    """Start a server, and stop its process when it reports that it is starting."""
     with started(*serving(state_folder.state)) as server:
         until(lambda: STARTING in state_folder.log(), server)
         server.send_signal(signal.SIGSTOP)

@@ -135,7 +135,7 @@ def test_a_failed_start_is_reported_except_to_another_server(tmp_path: Path) -> 
         with lock_state(tmp_path, to_serve=True):
             return True
 
-    output = io.StringIO()  # what is captured may lose what is written while it is read
+    output = io.StringIO()  # capsys can lose text that is written while it is read
     with redirect_stderr(output), ThreadPoolExecutor(2) as pool:
         with ExitStack() as start:
             start.enter_context(lock_state(tmp_path, to_serve=True))
