@@ -61,7 +61,7 @@ def folder_of(nodeid: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let all tests be asked for; nobody waits for Spark and emulators who has not."""
+    """Add the options --all and --quick; by default, tests with Spark and emulators do not run."""
     parser.addoption("--all", action="store_true", help="every test, also those that start Spark, servers, emulators")
     parser.addoption("--quick", action="store_true", help="the quick part of the folders that are named")
 
@@ -83,7 +83,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest folders first, each in its order; leave out what is played where that is asked for."""
+    """Run the longest folders first, each in its order; with --quick, deselect slow tests."""
     ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(folder_of(item.nodeid), len(LONGEST)))
     if "DELTAIC_LONG" not in os.environ:

@@ -172,7 +172,7 @@ def _ordered(number: float) -> tuple[bool, float]:
 
 
 def as_sql(predicate: Expression) -> str:
-    """Write the predicate as a SQL hint; what the grammar lacks becomes a call of a function that nobody knows."""
+    """Return the predicate as a SQL hint; unsupported parts become a call of an unknown function."""
     match predicate:
         case And(children):
             return "(" + " AND ".join(map(as_sql, children)) + ")"
@@ -213,7 +213,7 @@ def _sql_operand(operand: Operand) -> str:
 
 
 def as_json(predicate: Expression, types: Mapping[str, str]) -> str:
-    """Write the predicate as a JSON hint; what the protocol cannot say becomes an op that nobody knows."""
+    """Return the predicate as a JSON hint; unsupported parts become an unknown op."""
     return json.dumps(_json(predicate, types))
 
 

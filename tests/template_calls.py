@@ -56,7 +56,7 @@ async def never(real: object) -> None:
 def run(
     function: Function, environment: Mapping[str, str], proxy: Proxy, events: Sequence[Mapping[str, Any]]
 ) -> tuple[list[dict[str, Any]], set[Used]]:
-    """Return what the function answers to the events, and what it used for that."""
+    """Return the function's responses to the events, and the permissions that it used."""
     record = Record("", (), never)
     variables = {**function.environment, **environment, "AWS_ENDPOINT_URL": proxy.url}
     variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true", "PYTHONFAULTHANDLER": "1"}

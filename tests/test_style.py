@@ -270,7 +270,7 @@ def test_there_are_no_circular_imports(top: str, depth: int) -> None:
 
 
 def test_a_large_package_lists_its_modules_in_its_docstring() -> None:
-    """More than eight modules want ten lines: what the package does, an example by module, what it does not do."""
+    """A package of more than eight modules needs ten lines: its purpose, an example by module, its limits."""
     modules = all_modules()
     below = Counter(name.rpartition(".")[0] for name in modules)
     large = {name for name, count in below.items() if name and count > 8}

@@ -12,7 +12,7 @@ from deltaic.protocol.sealed_tokens import TokenSigner
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return the whole server with its tables; tests do not change what it shares."""
+    """Return the complete server with its tables; tests do not change the shared entries."""
     with serve(tmp_path_factory.mktemp("contract")) as running:
         yield running
 

@@ -29,7 +29,7 @@ _UNSAFE_IN_FOLDERS = set("\"#%'*/:=?\\\x7f{[]^") | {chr(code) for code in range(
 
 
 def column(name: str, kind: pa.DataType, *, nullable: bool = True, **metadata: Any) -> pa.Field:
-    """Return a column; `metadata` is what the Delta schema says of it (`comment`, `delta.columnMapping.id`)."""
+    """Return a column; `metadata` is that of the Delta schema (`comment`, `delta.columnMapping.id`)."""
     return pa.field(name, kind, nullable, {key: json.dumps(value) for key, value in metadata.items()})
 
 

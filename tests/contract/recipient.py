@@ -37,7 +37,7 @@ class Reply:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """The lines of a 200: each ended, ASCII, one object with one key."""
+        """Return the lines of a 200; each must end with a line break and be ASCII with one object and one key."""
         assert (self.status, self.headers["content-type"]) == (200, NDJSON), self.body[:500]
         assert self.body.endswith(b"\n")
         assert self.body.isascii()
@@ -77,7 +77,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Recipient:
-    """Somebody with a profile, who sends exactly what is said here and nothing more."""
+    """A client with a profile that sends exactly the given requests."""
 
     endpoint: str
     token: str | None
@@ -89,7 +89,7 @@ class Recipient:
         return replace(self, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def ask(self, method: str, target: str, body: bytes | None = None, /, **headers: str) -> Reply:
-        """Send a request; `target` is what follows the endpoint, byte for byte (`_` in header names stands for `-`)."""
+        """Send a request; `target` follows the endpoint, not encoded (`_` in header names means `-`)."""
         address = urlsplit(self.endpoint)
         sent = {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
         sent |= {name.lower(): value for name, value in (self.headers or {}).items()}

@@ -356,7 +356,7 @@ ENTRIES: Final = (
 
 
 def iso(milliseconds: int) -> str:
-    """Write a time as the protocol does: `2022-04-29T22:50:35Z`, with a fraction where there is one."""
+    """Return a time as in the protocol: `2022-04-29T22:50:35Z`, with a fraction if it has one."""
     time_ = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
     return time_.isoformat().replace("+00:00", "Z")
 

@@ -52,7 +52,7 @@ def written(server: Server) -> TableLog:
 
 @pytest.fixture(scope="module")
 def registered(server: Server) -> Iterator[Table]:
-    """Return a table entry that `asked` points at one log after the other."""
+    """Return a table entry that `request_all` points at one log after another."""
     server.admin.tables.create("share1", "default", "broken", f"s3://{server.shelf.bucket}/table1", history=True)
     yield Table(server.alice, "share1", "default", "broken")
     server.admin.tables.delete("share1", "default", "broken")

@@ -71,7 +71,7 @@ def test_a_large_response_is_complete_with_and_without_pages(server: Server) -> 
 
 
 def test_each_response_has_the_content_of_its_version(server: Server) -> None:
-    """Two writers commit and checkpoint while others read, whole and in pages."""
+    """Two writers commit and checkpoint while clients read, with and without pages."""
     log = server.shelf.log("busy", NAMES, timed=False)
     log.create()
     live: dict[int, list[str]] = {0: []}

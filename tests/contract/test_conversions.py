@@ -214,7 +214,7 @@ def null_safe(first: Any, right: Any) -> dict[str, Any]:
 
 
 CONVERSIONS: Final[Mapping[str, tuple[str, dict[str, Any], str, set[str]]]] = {
-    # What the user wrote: what is sent, of which type, and the values for which the filter may hold.
+    # Predicate of the user: the sent literal, its type, and the values for which the filter can be true.
     "cast(d as bigint) = 5.0D": (
         "the literal's type tells of an outer cast",
         op("equal", col("p_double", "long"), lit("19.0", "double")),

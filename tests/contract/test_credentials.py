@@ -1,4 +1,4 @@
-"""Temporary table credentials: who gets them, for which folder, and what they open when they are used."""
+"""Temporary table credentials: which recipients get them, for which folder, and which requests they allow."""
 
 import json
 import time

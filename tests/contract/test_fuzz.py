@@ -102,7 +102,7 @@ QUICK = settings(
 
 
 def check(reply: Reply, method: str) -> None:
-    """Assert that an answer is a whole one of the protocol, or a refusal in its shape."""
+    """Assert that a response is complete, or a refusal in the protocol's format."""
     assert reply.status < 500, reply
     if reply.status == 200:
         if reply.headers.get("content-type") == NDJSON:

@@ -90,7 +90,7 @@ class History:
         return FIRST + len(self.commits)
 
     def write(self, writer: int, done: threading.Event) -> int:
-        """Commit until done, as one of two who know nothing of each other; return how often the other was first."""
+        """Commit until the end, independently of the other writer; return the number of conflicts."""
         version, lost = FIRST, 0
         for turn in itertools.count():
             if done.wait(0.1) or turn == MOST_TURNS:
@@ -117,7 +117,7 @@ class History:
         return True
 
     def sums(self, below: str | None = None) -> dict[int, Sum]:
-        """Replay: what the files of each version come to, all of them or those of the partitions below one."""
+        """Replay the commits: sum the files of each version, all files or those of the partitions below one."""
         numbers = [number for number in range(FILES) if below is None or f"{number % PARTS:03d}" < below]
         sizes = sum(numbers) + 1000 * len(numbers)
         first_sum = Sum(len(numbers), sizes, reduce(xor, (file_id(first_path(number)) for number in numbers)))

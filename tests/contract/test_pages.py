@@ -1,4 +1,4 @@
-"""Pages of a snapshot and refreshed URLs: tokens that continue one request of one recipient, and nothing else."""
+"""Pages of a snapshot and refreshed URLs: tokens are valid only for one request of one recipient."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta

@@ -20,7 +20,7 @@ Node = dict[str, Any]
 TYPES = {"date": pa.date32(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
 TYPES |= {"timestamp": pa.timestamp("us", "UTC")}
 TRUTH = pa.schema([column("file", pa.string()), *(column(name, kind) for name, kind in TYPES.items())])
-"""A file holds one or two rows; of each type it has a value, a range, or nulls. One has no statistics."""
+"""A file has one or two rows: a value, a range, or nulls of each type. One file has no statistics."""
 
 FILES: Mapping[str, tuple[Any, ...]] = {
     "date 28": (date(2021, 4, 28),),

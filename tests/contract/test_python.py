@@ -82,7 +82,7 @@ def test_loading_without_a_format_works(table: Callable[[str], Table], name: str
     for line in files:
         file = line["file"]
         url = data_url(file)
-        # The delta reader takes a URL for one only with this parameter, and fetches the whole object.
+        # The delta reader recognizes a URL only by this parameter, and then downloads the complete file.
         assert "X-Amz-Signature" in parse_qs(urlsplit(url).query)
         assert download(url).body[:4] == b"PAR1"
         if answered == "parquet":

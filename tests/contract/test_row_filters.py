@@ -99,7 +99,7 @@ def orders(log: TableLog) -> TableLog:
 
 @dataclass(frozen=True)
 class FilteredShare:
-    """The row-filtered share, and who may see what of it."""
+    """The share with filtered rows, and its recipients."""
 
     server: Server
     log: TableLog
@@ -375,7 +375,7 @@ def test_a_hidden_column_is_not_returned(shared: FilteredShare, capabilities: st
             assert "region" not in action.get("stats", "")
         assert "region" not in metadata["schemaString"]
     assert ids_of(table.query()) == STATES[7]
-    # A hint on it is one on a column that there is not.
+    # A hint on a hidden column is treated like one on a missing column.
     assert ids_of(table.query(predicateHints=["region = 'nowhere'"])) == STATES[7]
 
 

@@ -532,7 +532,7 @@ def test_the_body_of_a_request_for_a_result_can_be_empty(table: Callable[[str], 
 
 
 def test_each_response_has_its_capabilities_header(table: Callable[[str], Table]) -> None:
-    """A pending response has no last line; a result has what its own request asks for."""
+    """A pending response has no last line; a result has the capabilities of its own request."""
     shared_table = table("table1").with_capabilities(
         "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
     )
