@@ -83,13 +83,13 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest folders first, each in its order; with --quick, deselect slow tests."""
+    """Run the longest folders first, each in its order; skip long tests without DELTAIC_LONG=1."""
     ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(folder_of(item.nodeid), len(LONGEST)))
     if "DELTAIC_LONG" not in os.environ:
         for item in items:
             if item.get_closest_marker("long"):
-                item.add_marker(pytest.mark.skip(reason="DELTAIC_LONG=1 plays it too"))
+                item.add_marker(pytest.mark.skip(reason="runs only with DELTAIC_LONG=1"))
 
 
 @pytest.hookimpl(optionalhook=True)
