@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: a Chromium for each file, one server with golden tables, a page that is let in."""
+"""Fixtures of the browser tests: Chromium, a server with golden tables, and pages."""
 
 import os
 import shutil
@@ -14,18 +14,18 @@ from golden.library import load
 from playwright.sync_api import Browser, Page, sync_playwright
 
 PROGRAM = "chromium"
-"""Debian's package: the wheel's driver then fetches none."""
+"""Debian's package, so that the driver does not download a browser."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Return a headless Chromium; while its driver runs, the thread has an event loop, which other tests have not."""
+    """Return a headless Chromium; its driver runs an event loop in this thread, unlike other tests."""
     program = shutil.which(PROGRAM)
     if program is None:
-        told = f"{PROGRAM} is not installed (apt-get install chromium)"
-        pytest.fail(told) if "CI" in os.environ else pytest.skip(told)
+        message = f"{PROGRAM} is not installed (apt-get install chromium)"
+        pytest.fail(message) if "CI" in os.environ else pytest.skip(message)
     with sync_playwright() as playwright:
-        # In a container Chromium may not make the namespaces of its own sandbox, and runs as root.
+        # In a container, Chromium runs as root and cannot create the namespaces of its sandbox.
         running = playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
         yield running
         running.close()
@@ -39,41 +39,41 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 
 @pytest.fixture(scope="session")
 def shared(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Shared]:
-    """Return a function that shares a golden table, once a session."""
+    """Return a function that shares a golden table, once for all tests."""
     folder = tmp_path_factory.mktemp("golden")
-    known: dict[str, Shared] = {}
+    shares: dict[str, Shared] = {}
 
     def get(name: str) -> Shared:
-        if name not in known:
-            known[name] = share(provider, load(name), folder / name)
-        return known[name]
+        if name not in shares:
+            shares[name] = share(provider, load(name), folder / name)
+        return shares[name]
 
     return get
 
 
 @contextmanager
-def opened(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
-    """Open a page in a context of its own; fails where it has thrown, or its policy has kept it from something."""
+def open_page(browser: Browser, address: str, **options: Any) -> Iterator[Page]:
+    """Open a page in its own context; fails after script errors and violations of its security policy."""
     with browser.new_context(**options) as context:
         page = context.new_page()
-        said: list[str] = []
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("console", lambda line: said.append(line.text) if "Content Security Policy" in line.text else None)
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text) if "Content Security Policy" in line.text else None)
         page.goto(address)
         yield page
-        assert said == []
+        assert errors == []
 
 
 def broken_rules(page: Page) -> list[tuple[str, list[str]]]:
-    """Return the rules of WCAG 2.2 AA, and of good practice, that a page breaks by axe, and where."""
+    """Return the violations of WCAG 2.2 AA and best practices that axe finds, with their elements."""
     page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = page.evaluate("rules => axe.run({runOnly: rules})", rules)
-    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
+    report = page.evaluate("rules => axe.run({runOnly: rules})", rules)
+    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in report["violations"]]
 
 
 @pytest.fixture
 def page(browser: Browser, provider: Provider) -> Iterator[Page]:
-    """Return the page at /explore, before anybody has been let in."""
-    with opened(browser, f"{provider.endpoint}/explore") as page:
+    """Return the page at /explore before sign-in."""
+    with open_page(browser, f"{provider.endpoint}/explore") as page:
         yield page

@@ -1,4 +1,4 @@
-"""Decides when a value of the page is Spark's: both as plain JSON, doubles by their bits and all digits of the rest."""
+"""Compare values of the page with those of Spark: as plain JSON, doubles by their bits, others with all digits."""
 
 import json
 import struct
@@ -22,18 +22,18 @@ READ = """async ({token, name, version, changes}) => {
         if (decimalOf(type)) return decimalText(value, decimalOf(type).scale);
         if (type === "binary") return Array.from(value, byte => byte.toString(16).padStart(2, "0")).join("");
         if (typeof type === "string") return typeof value === "bigint" ? String(value) : value;
-        if (type.type === "array") return value.map(one => plain(one, type.elementType));
-        if (type.type === "struct") return type.fields.map((one, at) => plain(value[at], one.type));
-        const pairs = value.map(one => [plain(one.key, type.keyType), plain(one.value, type.valueType)]);
+        if (type.type === "array") return value.map(item => plain(item, type.elementType));
+        if (type.type === "struct") return type.fields.map((field, index) => plain(value[index], field.type));
+        const pairs = value.map(item => [plain(item.key, type.keyType), plain(item.value, type.valueType)]);
         return pairs.map(pair => JSON.stringify(pair)).sort();
     };
     const sharing = new Sharing(location.href.replace(/.explore$/, ""), token);
     const table = {share: "Client_Share", schema: "Tables", name};
     let columns = [];
-    const began = one => void (columns = columnsOf(one).shown);
+    const began = schema => void (columns = columnsOf(schema).shown);
     const rows = [];
     const add = (batch, kind) => {
-        for (const row of batch) rows.push([...row.map((value, at) => plain(value, columns[at].type)), ...kind]);
+        for (const row of batch) rows.push([...row.map((value, index) => plain(value, columns[index].type)), ...kind]);
     };
     try {
         if (changes) {
@@ -46,13 +46,13 @@ READ = """async ({token, name, version, changes}) => {
     } catch (error) {
         return {error: error.message};
     }
-    return {columns: columns.map(one => one.name), rows: rows.map(row => JSON.stringify(row))};
+    return {columns: columns.map(column => column.name), rows: rows.map(row => JSON.stringify(row))};
 }"""
-"""Reads a version of a table, or its changes, by the page's own modules."""
+"""JavaScript that reads a version of a table, or its changes, with the page's modules."""
 
 
-def plain(value: Any, kind: pa.DataType) -> Any:
-    """Return Spark's value as the page's is told; `value` is a scalar of pyarrow."""
+def to_plain(value: Any, kind: pa.DataType) -> Any:
+    """Return a pyarrow scalar in the form of the page's values."""
     types = pa.types
     if not value.is_valid:
         return None
@@ -71,21 +71,23 @@ def plain(value: Any, kind: pa.DataType) -> Any:
     if types.is_int64(kind):
         return str(value.as_py())
     if types.is_list(kind):
-        return [plain(one, kind.value_type) for one in value.values]
+        return [to_plain(item, kind.value_type) for item in value.values]
     if types.is_struct(kind):
-        return [plain(value[field.name], field.type) for field in kind]
+        return [to_plain(value[field.name], field.type) for field in kind]
     if types.is_map(kind):
-        pairs = [[plain(one["key"], kind.key_type), plain(one["value"], kind.item_type)] for one in value.values]
-        return sorted(told(pair) for pair in pairs)
+        pairs = [
+            [to_plain(item["key"], kind.key_type), to_plain(item["value"], kind.item_type)] for item in value.values
+        ]
+        return sorted(to_json(pair) for pair in pairs)
     return value.as_py()
 
 
-def told(value: Any) -> str:
-    """Return JSON as JavaScript writes it."""
+def to_json(value: Any) -> str:
+    """Return JSON in the format of JavaScript."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def rows_of(table: pa.Table) -> list[str]:
-    """Return the rows of a table as the page's are told."""
-    columns = [[plain(one, field.type) for one in table[field.name]] for field in table.schema]
-    return [told(list(row)) for row in zip(*columns, strict=True)]
+    """Return the rows of a table in the form of the page's rows."""
+    columns = [[to_plain(item, field.type) for item in table[field.name]] for field in table.schema]
+    return [to_json(list(row)) for row in zip(*columns, strict=True)]

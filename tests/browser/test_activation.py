@@ -1,4 +1,4 @@
-"""The page of a link in a browser: a recipient who has nothing but the link gets a profile, once, and sees rows."""
+"""Test the page of an activation link: a recipient gets a profile once, and then sees rows."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from typing import Any
 import delta_sharing
 import httpx
 import pytest
-from browser.conftest import broken_rules, opened
+from browser.conftest import broken_rules, open_page
 from client.golden_shares import Shared
 from client.provider import SCHEMA, SHARE, Provider
 from playwright.sync_api import Browser, Page, expect
@@ -16,21 +16,21 @@ from playwright.sync_api import Browser, Page, expect
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("orders")]
 
 DONE = "Your profile is ready"
-GONE = "This link no longer works"
+EXPIRED = "This link no longer works"
 
 
 @pytest.fixture(scope="module")
 def orders(shared: Any) -> Shared:
-    """Return a table that is shared before anybody is invited."""
-    found: Shared = shared("plain")
-    return found
+    """Return a table that is shared before the invitations."""
+    table: Shared = shared("plain")
+    return table
 
 
-def invited(provider: Provider, name: str) -> str:
-    """Return a link for a new recipient of the share."""
-    person = provider.admin.recipients.create(name)
+def create_link(provider: Provider, name: str) -> str:
+    """Create a recipient of the share, and return its link."""
+    recipient = provider.admin.recipients.create(name)
     provider.admin.grants.create(name, SHARE)
-    return provider.admin.invitations.create(person, provider.endpoint).link
+    return provider.admin.invitations.create(recipient, provider.endpoint).link
 
 
 def save(page: Page, folder: Path) -> Path:
@@ -41,8 +41,10 @@ def save(page: Page, folder: Path) -> Path:
     return file
 
 
-def test_a_link_alone_leads_to_rows(browser: Browser, provider: Provider, orders: Shared, tmp_path: Path) -> None:
-    with opened(browser, invited(provider, "alice")) as page:
+def test_link_leads_to_rows_without_other_credentials(
+    browser: Browser, provider: Provider, orders: Shared, tmp_path: Path
+) -> None:
+    with open_page(browser, create_link(provider, "alice")) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("Data shared with alice")
         page.get_by_role("button", name="Create the profile").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
@@ -61,8 +63,8 @@ def test_a_link_alone_leads_to_rows(browser: Browser, provider: Provider, orders
     assert len(delta_sharing.load_as_pandas(f"{file}#{SHARE}.{SCHEMA}.{orders.name}")) > 0
 
 
-def read_with(provider: Provider, page: Page) -> None:
-    """Use the profile of a page once."""
+def use_profile(provider: Provider, page: Page) -> None:
+    """Read once with the profile of a page."""
     data = page.get_by_role("link", name="Save").get_attribute("href")
     assert data is not None
     token = json.loads(base64.b64decode(data.partition(",")[2]))["bearerToken"]
@@ -70,26 +72,24 @@ def read_with(provider: Provider, page: Page) -> None:
     assert answer.status_code == 200
 
 
-def test_a_second_look_or_a_reload_after_the_first_read_finds_the_link_gone(
-    browser: Browser, provider: Provider
-) -> None:
-    link = invited(provider, "bob")
-    with opened(browser, link) as page:
+def test_link_stops_working_after_the_first_read(browser: Browser, provider: Provider) -> None:
+    link = create_link(provider, "bob")
+    with open_page(browser, link) as page:
         page.reload()
         page.get_by_role("button").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
-        read_with(provider, page)
+        use_profile(provider, page)
         answer = page.goto(link)
         assert answer is not None
         assert answer.status == 410
-        expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
+        expect(page.get_by_role("heading", level=1)).to_have_text(EXPIRED)
         page.go_back()
         expect(page.get_by_role("heading", level=1)).not_to_have_text(DONE)
 
 
 def test_two_tabs_get_the_same_profile(browser: Browser, provider: Provider) -> None:
-    link = invited(provider, "carol")
-    with opened(browser, link) as first, opened(browser, link) as second:
+    link = create_link(provider, "carol")
+    with open_page(browser, link) as first, open_page(browser, link) as second:
         for page in (first, second):
             page.get_by_role("button").click(no_wait_after=True)
         titles = set()
@@ -100,8 +100,8 @@ def test_two_tabs_get_the_same_profile(browser: Browser, provider: Provider) -> 
     assert len(provider.admin.tokens.list(provider.admin.recipients.get("carol").id)) == 1
 
 
-def test_a_keyboard_is_enough(browser: Browser, provider: Provider) -> None:
-    with opened(browser, invited(provider, "dave")) as page:
+def test_page_works_by_keyboard(browser: Browser, provider: Provider) -> None:
+    with open_page(browser, create_link(provider, "dave")) as page:
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
@@ -111,9 +111,9 @@ def test_a_keyboard_is_enough(browser: Browser, provider: Provider) -> None:
         assert download.value.suggested_filename == "dave.share"
 
 
-def test_names_are_text(browser: Browser, provider: Provider) -> None:
+def test_names_are_escaped(browser: Browser, provider: Provider) -> None:
     name = "<img/src=x onerror=alert(1)>".replace(" ", "\N{NO-BREAK SPACE}").replace("/", "\N{FRACTION SLASH}")
-    with opened(browser, invited(provider, name)) as page:
+    with open_page(browser, create_link(provider, name)) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text(f"Data shared with {name}")
         page.get_by_role("button").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
@@ -121,18 +121,18 @@ def test_names_are_text(browser: Browser, provider: Provider) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "size"), [("light", (1280, 900)), ("dark", (360, 740))], ids=["desktop", "phone"])
-def test_every_page_is_for_everybody(browser: Browser, provider: Provider, scheme: str, size: tuple[int, int]) -> None:
-    link = invited(provider, f"erin-{scheme}-{size[0]}")
+def test_every_page_meets_wcag(browser: Browser, provider: Provider, scheme: str, size: tuple[int, int]) -> None:
+    link = create_link(provider, f"erin-{scheme}-{size[0]}")
     options: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": size[0], "height": size[1]}}
-    with opened(browser, link, **options) as page:
-        for heading in (f"Data shared with erin-{scheme}-{size[0]}", DONE, GONE):
+    with open_page(browser, link, **options) as page:
+        for heading in (f"Data shared with erin-{scheme}-{size[0]}", DONE, EXPIRED):
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             for summary in page.locator("summary").all():
                 summary.click()
             assert broken_rules(page) == []
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
             if heading == DONE:
-                read_with(provider, page)
+                use_profile(provider, page)
                 page.goto(link)
-            elif heading != GONE:
+            elif heading != EXPIRED:
                 page.get_by_role("button").click()

@@ -1,4 +1,4 @@
-"""A page of another origin asks the endpoint with a recipient's token if the stack lets it, in a real browser."""
+"""Test in a browser which other origins can send requests to the endpoint."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from browser.conftest import opened
+from browser.conftest import open_page
 from client.provider import SCHEMA, SHARE, Provider, provide
 from deltalake import write_deltalake
 from playwright.sync_api import Browser, Error
@@ -26,11 +26,11 @@ QUERY = """async ({url, token}) => {
     const answer = await fetch(url, {method: "POST", headers, body: "{}"});
     return [answer.status, answer.headers.get("delta-table-version"), (await answer.text()).split("\\n")[0]];
 }"""
-"""What DuckDB in the browser does, for one."""
+"""A query like the one of DuckDB in a browser."""
 
 
 class Blank(BaseHTTPRequestHandler):
-    """A page without anything."""
+    """A server of an empty page."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -41,7 +41,7 @@ class Blank(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def origin() -> Iterator[str]:
+def serve_blank_page() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Blank)
     thread = Thread(target=server.serve_forever)
     thread.start()
@@ -52,40 +52,46 @@ def origin() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def let_in() -> Iterator[str]:
-    with origin() as address:
+def allowed_origin() -> Iterator[str]:
+    with serve_blank_page() as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def asked(let_in: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """Return a query of a table whose server lets in one origin, and another one."""
+def query(allowed_origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Return a query of a table on a server that allows two origins."""
     folder = tmp_path_factory.mktemp("cors")
-    with provide(folder / "server", CorsOrigins=f"https://notebooks.example,{let_in}") as running:
+    with provide(folder / "server", CorsOrigins=f"https://notebooks.example,{allowed_origin}") as provider_:
         write_deltalake(str(folder / "t"), pa.table({"n": [1]}))
-        running.put("t", folder / "t", "t")
-        profile = json.loads(Path(running.profile).read_text())
+        provider_.put("t", folder / "t", "t")
+        profile = json.loads(Path(provider_.profile).read_text())
         table = f"shares/{SHARE}/schemas/{SCHEMA}/tables/t"
-        yield {"url": f"{running.endpoint}/{table}/query", "token": profile["bearerToken"]}
+        yield {"url": f"{provider_.endpoint}/{table}/query", "token": profile["bearerToken"]}
 
 
-def test_a_page_that_is_let_in_reads_answers_and_refusals(browser: Browser, let_in: str, asked: dict[str, Any]) -> None:
-    with opened(browser, let_in) as page:
-        status, version, first = page.evaluate(QUERY, asked)
+def test_allowed_origin_reads_responses_and_errors(
+    browser: Browser, allowed_origin: str, query: dict[str, Any]
+) -> None:
+    with open_page(browser, allowed_origin) as page:
+        status, version, first = page.evaluate(QUERY, query)
         assert (status, version) == (200, "0")
         assert json.loads(first) == {"protocol": {"minReaderVersion": 1}}
-        status, version, first = page.evaluate(QUERY, {**asked, "token": "dlt_nobody"})
+        status, version, first = page.evaluate(QUERY, {**query, "token": "dlt_nobody"})
         assert (status, version, json.loads(first)["errorCode"]) == (401, None, "UNAUTHENTICATED")
-        status, version, first = page.evaluate(QUERY, {**asked, "url": asked["url"].replace("/t/", "/other/")})
+        status, version, first = page.evaluate(QUERY, {**query, "url": query["url"].replace("/t/", "/other/")})
         assert (status, version, json.loads(first)["errorCode"]) == (404, None, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_a_page_of_another_origin_is_not_let_in(browser: Browser, asked: dict[str, Any]) -> None:
-    with origin() as other, opened(browser, other) as page, pytest.raises(Error, match="Failed to fetch"):
-        page.evaluate(QUERY, asked)
+def test_other_origin_is_refused(browser: Browser, query: dict[str, Any]) -> None:
+    with (
+        serve_blank_page() as other_origin,
+        open_page(browser, other_origin) as page,
+        pytest.raises(Error, match="Failed to fetch"),
+    ):
+        page.evaluate(QUERY, query)
 
 
-def test_no_page_is_let_in_unless_the_stack_says_so(browser: Browser, let_in: str, provider: Provider) -> None:
+def test_no_origin_is_allowed_by_default(browser: Browser, allowed_origin: str, provider: Provider) -> None:
     token = json.loads(Path(provider.profile).read_text())["bearerToken"]
-    with opened(browser, let_in) as page, pytest.raises(Error, match="Failed to fetch"):
+    with open_page(browser, allowed_origin) as page, pytest.raises(Error, match="Failed to fetch"):
         page.evaluate(QUERY, {"url": f"{provider.endpoint}/shares/s/schemas/x/tables/t/query", "token": token})

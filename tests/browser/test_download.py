@@ -1,4 +1,4 @@
-"""A million rows as CSV: every row, with flat memory in the server and less than a gigabyte in the page."""
+"""Test the download of a million rows as CSV, with constant memory in the server."""
 
 import csv
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
-from browser.conftest import opened
+from browser.conftest import open_page
 from client.provider import Provider
 from playwright.sync_api import Browser, expect
 
@@ -15,18 +15,18 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 ROWS = 1_000_000
 LAST = ["1972-09-26", "2025-12-29T09:20:00.999999Z", f"customer {(ROWS - 1) % 50_000}"]
-"""Of its last row, after the first two columns."""
+"""Text of the last row after the first two columns."""
 PAGE_BYTES = 1_000_000_000
 SERVER_BYTES = 30_000_000
-"""How much more the gateway may take for it."""
+"""Maximum additional memory of the gateway."""
 
 
-def resident(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
-def peak(pid: int) -> int:
-    [line] = [one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmHWM")]
+def peak_bytes(pid: int) -> int:
+    [line] = [text for text in Path(f"/proc/{pid}/status").read_text().splitlines() if text.startswith("VmHWM")]
     return int(line.split()[1]) * 1024
 
 
@@ -34,14 +34,14 @@ def renderers() -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
+                arguments = (folder / "cmdline").read_bytes().replace(b"\0", b" ").split()
             except OSError:
                 continue
-            if b"--type=renderer" in words:
+            if b"--type=renderer" in arguments:
                 yield int(folder.name)
 
 
-def test_a_million_rows_are_downloaded_as_csv(browser: Browser, provider: Provider, tmp_path: Path) -> None:
+def test_million_rows_are_downloaded_as_csv(browser: Browser, provider: Provider, tmp_path: Path) -> None:
     table = pa.table({
         "id": pa.array(range(ROWS), pa.int64()),
         "amount": pa.array((number * 0.25 for number in range(ROWS)), pa.float64()),
@@ -54,17 +54,17 @@ def test_a_million_rows_are_downloaded_as_csv(browser: Browser, provider: Provid
     provider.put("million", folder)
     before = set(renderers())
     gateway = provider.stack.processes["gateway"]
-    with opened(browser, "about:blank") as page:
+    with open_page(browser, "about:blank") as page:
         page.add_init_script("delete window.showSaveFilePicker")
         page.goto(f"{provider.endpoint}/explore")
         page.set_input_files("#file", str(provider.profile))
         page.get_by_role("navigation").get_by_role("button", name="million", exact=True).click()
         expect(page.locator("#count")).to_contain_text("The first 200 rows")
-        served = resident(gateway)
+        served = resident_bytes(gateway)
         with page.expect_download(timeout=120_000) as download:
             page.get_by_role("button", name="CSV").click()
-        used = [peak(pid) for pid in renderers() if pid not in before]
-        grown = peak(gateway) - served
+        used = [peak_bytes(pid) for pid in renderers() if pid not in before]
+        grown = peak_bytes(gateway) - served
         check(download.value.path(), table)
     assert 0 < max(used) < PAGE_BYTES
     assert grown < SERVER_BYTES

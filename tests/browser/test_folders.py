@@ -1,10 +1,10 @@
-"""Volumes, skills and models at /explore: folders with downloads, a SKILL.md as text, and nothing of them as markup."""
+"""Test volumes, skills and models at /explore: folders, downloads, and texts without markup."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser.conftest import broken_rules, opened
+from browser.conftest import broken_rules, open_page
 from client.provider import Provider, provide
 from deltaic_ops.local.resources import DATA_BUCKET
 from playwright.sync_api import Browser, Page, expect
@@ -24,19 +24,19 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
         files |= {"vol/deep/er/a b.bin": bytes(range(256)), f"vol/deep/{HOSTILE.replace('/', '|')}.html": b"x"}
         for key, body in {**files, "skills/read-forms/SKILL.md": SKILL.encode(), "m/2/MLmodel": b"x: 1"}.items():
             s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=body)
-        place = ("client_share", "tables")
-        admin.volumes.create(*place, "scans", f"{here}/vol", comment=HOSTILE)
-        admin.skills.create(*place, "read-forms", f"{here}/skills/read-forms", facts={"description": "Reads forms."})
-        admin.models.create(*place, "dosage", comment="by weight")
+        schema = ("client_share", "tables")
+        admin.volumes.create(*schema, "scans", f"{here}/vol", comment=HOSTILE)
+        admin.skills.create(*schema, "read-forms", f"{here}/skills/read-forms", facts={"description": "Reads forms."})
+        admin.models.create(*schema, "dosage", comment="by weight")
         for version in (2, 10):
-            admin.models.add_version(*place, "dosage", version, f"{here}/m/2", facts={"run_id": "abc"})
+            admin.models.add_version(*schema, "dosage", version, f"{here}/m/2", facts={"run_id": "abc"})
         yield running
 
 
 @pytest.fixture
 def page(browser: Browser, provider: Provider) -> Iterator[Page]:
-    """Return the page, let in, in a browser that cannot write to disk."""
-    with opened(browser, f"{provider.endpoint}/explore") as page:
+    """Return the page after sign-in, in a browser that cannot write to disk."""
+    with open_page(browser, f"{provider.endpoint}/explore") as page:
         page.evaluate(WITHOUT_PICKER)
         page.set_input_files("#file", str(provider.profile))
         expect(page.locator("#look")).to_be_visible()
@@ -48,7 +48,7 @@ def choose(page: Page, name: str) -> None:
     expect(page.locator("#asset-name")).to_have_text(name.split(maxsplit=1)[0])
 
 
-def test_a_volume_is_looked_through_and_a_file_is_saved(page: Page) -> None:
+def test_volume_is_browsed_and_a_file_is_saved(page: Page) -> None:
     choose(page, "scans volume")
     expect(page.locator("#asset-comment")).to_have_text(HOSTILE)
     expect(page.locator("#file-count")).to_contain_text("and more")
@@ -67,7 +67,7 @@ def test_a_volume_is_looked_through_and_a_file_is_saved(page: Page) -> None:
     assert page.title() == "Shared tables"
 
 
-def test_a_skill_is_shown_as_the_text_that_it_is(page: Page) -> None:
+def test_skill_is_shown_as_text(page: Page) -> None:
     choose(page, "read-forms skill")
     expect(page.locator("#skill")).to_have_text(SKILL)
     expect(page.locator("#asset-comment")).to_have_text("Reads forms.")
@@ -75,7 +75,7 @@ def test_a_skill_is_shown_as_the_text_that_it_is(page: Page) -> None:
     assert page.title() == "Shared tables"
 
 
-def test_a_model_opens_by_its_versions(page: Page) -> None:
+def test_model_shows_its_versions(page: Page) -> None:
     choose(page, "dosage model")
     expect(page.locator("#versions li")).to_have_text(["Version 10 run abc", "Version 2 run abc"])
     page.get_by_role("button", name="Version 2").click()
@@ -83,7 +83,7 @@ def test_a_model_opens_by_its_versions(page: Page) -> None:
     assert broken_rules(page) == []
 
 
-def test_a_file_that_is_gone_is_told(page: Page, provider: Provider) -> None:
+def test_missing_file_is_reported(page: Page, provider: Provider) -> None:
     s3 = provider.client("s3")
     s3.put_object(Bucket=DATA_BUCKET, Key="vol/zz/gone.txt", Body=b"x")
     choose(page, "scans volume")

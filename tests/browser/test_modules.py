@@ -1,4 +1,4 @@
-"""What the page's modules make of values, filters and deletion vectors that no golden table has."""
+"""Test the page's modules with values, filters and deletion vectors that no golden table has."""
 
 import datetime as dt
 import struct
@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from browser.conftest import opened
+from browser.conftest import open_page
 from client.provider import Provider
 from playwright.sync_api import Browser, Page
 
@@ -19,12 +19,12 @@ MAGIC = 1681511377
 
 @pytest.fixture(scope="module")
 def modules(browser: Browser, provider: Provider) -> Iterator[Page]:
-    with opened(browser, f"{provider.endpoint}/explore") as page:
+    with open_page(browser, f"{provider.endpoint}/explore") as page:
         yield page
 
 
-def called(modules: Page, module: str, body: str, argument: Any) -> Any:
-    """Run a function's body with a module's exports as `m`; an error is told as its message."""
+def call_module(modules: Page, module: str, body: str, argument: Any) -> Any:
+    """Run a function body with a module's exports as `m`; an error is returned as its message."""
     code = f"""async argument => {{
         const m = await import(location.href + "/{module}.js");
         try {{ {body} }} catch (error) {{ return {{error: error.message}}; }}
@@ -48,7 +48,7 @@ def runs(pairs: list[tuple[int, int]]) -> bytes:
 
 
 def without_runs(containers: list[tuple[int, int, bytes]]) -> bytes:
-    """Write a bitmap of (key, cardinality, container)s; offsets are there and not needed."""
+    """Write a bitmap of (key, cardinality, container) tuples, with offsets."""
     head = struct.pack("<II", 12346, len(containers))
     keys = b"".join(struct.pack("<HH", key, count - 1) for key, count, _ in containers)
     return head + keys + bytes(4 * len(containers)) + b"".join(content for *_, content in containers)
@@ -62,7 +62,9 @@ def with_runs(containers: list[tuple[int, int, bytes]], flags: int) -> bytes:
 
 
 def vector(bitmaps: list[tuple[int, bytes]]) -> bytes:
-    return struct.pack("<Iq", MAGIC, len(bitmaps)) + b"".join(struct.pack("<I", key) + one for key, one in bitmaps)
+    return struct.pack("<Iq", MAGIC, len(bitmaps)) + b"".join(
+        struct.pack("<I", key) + content for key, content in bitmaps
+    )
 
 
 EVEN = list(range(0, 65536, 2))
@@ -89,14 +91,17 @@ def stored(content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_a_deletion_vector_of_each_container_is_read(modules: Page, name: str) -> None:
+def test_every_container_of_deletion_vectors_is_read(modules: Page, name: str) -> None:
     content, expected = VECTORS[name]
-    said = {"sizeInBytes": len(content), "cardinality": len(expected)}
-    assert called(modules, "deletion_vectors", DELETED, {"bytes": [*stored(content)], "said": said}) == expected
+    description = {"sizeInBytes": len(content), "cardinality": len(expected)}
+    assert (
+        call_module(modules, "deletion_vectors", DELETED, {"bytes": [*stored(content)], "said": description})
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "said"),
+    ("changed", "fields"),
     [
         (lambda content: content[:-1] + bytes([content[-1] ^ 1]), {}),
         (lambda content: content[:12] + bytes([content[12] ^ 1]) + content[13:], {}),
@@ -104,40 +109,44 @@ def test_a_deletion_vector_of_each_container_is_read(modules: Page, name: str) -
         (lambda content: content, {"storageType": "u"}),
     ],
 )
-def test_a_deletion_vector_that_is_not_whole_shows_no_rows(modules: Page, spoiled: Any, said: dict[str, Any]) -> None:
+def test_incomplete_deletion_vector_shows_no_rows(modules: Page, changed: Any, fields: dict[str, Any]) -> None:
     content, expected = VECTORS["array"]
-    told = {"sizeInBytes": len(content), "cardinality": len(expected), **said}
-    answer = called(modules, "deletion_vectors", DELETED, {"bytes": [*spoiled(stored(content))], "said": told})
+    description = {"sizeInBytes": len(content), "cardinality": len(expected), **fields}
+    answer = call_module(
+        modules, "deletion_vectors", DELETED, {"bytes": [*changed(stored(content))], "said": description}
+    )
     assert "its rows are not shown" in answer["error"]
 
 
-def test_dates_and_times_are_those_of_the_calendar_and_come_back(modules: Page) -> None:
+def test_dates_and_times_are_formatted_and_parsed(modules: Page) -> None:
     days = [-719162, -141427, -1, 0, 58, 59, 11016, 19782, 2932896, *range(-700_000, 2_900_000, 7919)]
-    shown = called(modules, "values", 'return argument.map(day => m.cellText(day, "date"));', days)
-    assert shown == [(dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat() for day in days]
-    assert called(modules, "values", 'return argument.map(text => m.fromText(text, "date"));', shown) == days
+    texts = call_module(modules, "values", 'return argument.map(day => m.cellText(day, "date"));', days)
+    assert texts == [(dt.date(1970, 1, 1) + dt.timedelta(days=day)).isoformat() for day in days]
+    assert call_module(modules, "values", 'return argument.map(text => m.fromText(text, "date"));', texts) == days
     micros = [day * 86_400_000_000 + day % 1_000_003 for day in days[:-1]]
     body = """return argument.map(BigInt).map(value => m.cellText(value, "timestamp_ntz"))
                              .map(text => [text, String(m.fromText(text, "timestamp"))]);"""
-    for (text, back), value in zip(called(modules, "values", body, [str(one) for one in micros]), micros, strict=True):
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)  # noqa: DTZ001 -- no zone
-        assert dt.datetime.fromisoformat(text.ljust(26, "0") if "." in text else text) == moment
-        assert int(back) == value
+    for (text, parsed), value in zip(
+        call_module(modules, "values", body, [str(value) for value in micros]), micros, strict=True
+    ):
+        time = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)  # noqa: DTZ001 -- no zone
+        assert dt.datetime.fromisoformat(text.ljust(26, "0") if "." in text else text) == time
+        assert int(parsed) == value
 
 
 @pytest.mark.parametrize(
     ("text", "scale", "unscaled"),
     [("0.1", 2, 10), ("-0.05", 2, -5), ("12", 0, 12), ("9" * 38, 0, int("9" * 38)), ("1e3", 1, 10_000)],
 )
-def test_a_decimal_keeps_every_digit(modules: Page, text: str, scale: int, unscaled: int) -> None:
+def test_decimal_keeps_every_digit(modules: Page, text: str, scale: int, unscaled: int) -> None:
     kind = f"decimal(38,{scale})"
     body = "const value = m.fromText(argument[0], argument[1]); return [String(value), m.cellText(value, argument[1])];"
-    found, shown = called(modules, "values", body, [text, kind])
-    assert (int(found), Decimal(shown)) == (unscaled, Decimal(text))
+    parsed, formatted = call_module(modules, "values", body, [text, kind])
+    assert (int(parsed), Decimal(formatted)) == (unscaled, Decimal(text))
 
 
 @pytest.mark.parametrize(
-    ("asked", "values", "kept"),
+    ("condition", "values", "matches"),
     [
         (("long", "=", "9007199254740993"), ["9007199254740992n", "9007199254740993n"], [1]),
         (("decimal(5,1)", ">", "0.15"), ["1n", "2n", "null"], [1]),
@@ -149,15 +158,15 @@ def test_a_decimal_keeps_every_digit(modules: Page, text: str, scale: int, unsca
         (("integer", "is null", ""), ["0", "null"], [1]),
     ],
 )
-def test_a_filter_keeps_what_spark_would(
-    modules: Page, asked: tuple[str, str, str], values: list[str], kept: list[int]
+def test_filter_matches_the_same_values_as_spark(
+    modules: Page, condition: tuple[str, str, str], values: list[str], matches: list[int]
 ) -> None:
     body = f"""
         const [type, sign, text] = argument;
         const test = m.rowTest([{{column: "c", sign, text}}], [{{name: "c", type}}]);
         return [{", ".join(values)}].flatMap((value, at) => test([value]) ? [at] : []);
     """
-    assert called(modules, "filters", body, list(asked)) == kept
+    assert call_module(modules, "filters", body, list(condition)) == matches
 
 
 @pytest.mark.parametrize(
@@ -165,21 +174,21 @@ def test_a_filter_keeps_what_spark_would(
     [
         ("long", "5", True),
         ("double", "5", True),
-        ("double", "NaN", False),  # statistics leave it out
+        ("double", "NaN", False),  # statistics do not include it
         ("timestamp", "2026-01-01 00:00:00.001", True),
-        ("timestamp", "2026-01-01 00:00:00.000001", False),  # a hint would say less than the filter
-        ("decimal(5,1)", "5", False),  # hints have no decimals
-        ("float", "0.1", False),  # nor floats that are rounded as they are stored
+        ("timestamp", "2026-01-01 00:00:00.000001", False),  # a hint would be less precise than the filter
+        ("decimal(5,1)", "5", False),  # hints do not support decimals
+        ("float", "0.1", False),  # hints do not support floats that are rounded when stored
         ("timestamp_ntz", "2026-01-01", False),
     ],
 )
-def test_only_what_the_server_can_judge_as_exactly_is_hinted(modules: Page, kind: str, text: str, hinted: bool) -> None:
+def test_only_exact_filters_are_sent_as_hints(modules: Page, kind: str, text: str, hinted: bool) -> None:
     body = """const [type, text] = argument;
               return m.hintsOf([{column: "c", sign: "=", text}], [{name: "c", type}]) !== null;"""
-    assert called(modules, "filters", body, [kind, text]) is hinted
+    assert call_module(modules, "filters", body, [kind, text]) is hinted
 
 
-def test_a_table_with_an_unknown_feature_is_refused_by_its_name(modules: Page) -> None:
+def test_table_with_unknown_feature_is_refused_by_name(modules: Page) -> None:
     body = """
         const [known, answer] = [fetch, new Response(argument)];
         globalThis.fetch = async () => answer;
@@ -190,4 +199,6 @@ def test_a_table_with_an_unknown_feature_is_refused_by_its_name(modules: Page) -
         '{"protocol":{"deltaProtocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["newThing"]}}}\n'
         '{"metaData":{"deltaMetadata":{"schemaString":"{\\"type\\":\\"struct\\",\\"fields\\":[]}"}}}\n'
     )
-    assert called(modules, "protocol", body, lines)["error"].startswith("This page cannot read tables with newThing")
+    assert call_module(modules, "protocol", body, lines)["error"].startswith(
+        "This page cannot read tables with newThing"
+    )

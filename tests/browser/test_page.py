@@ -1,4 +1,4 @@
-"""The page at /explore, as a recipient uses it, and what hostile names, comments and cells can do in it: nothing."""
+"""Test the page at /explore as a recipient uses it, and with hostile names, comments and cells."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
-from browser.conftest import opened
+from browser.conftest import open_page
 from client.golden_shares import Shared
 from client.provider import Provider
 from playwright.sync_api import Browser, Page, expect
@@ -23,15 +23,15 @@ pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
 WITHOUT_PICKER = "delete window.showSaveFilePicker"
-"""As in browsers that cannot write to disk; no test can answer the dialog of those that can."""
+"""Simulates browsers that cannot write to disk, because tests cannot use the file dialog of other browsers."""
 
 
 @pytest.fixture(scope="module")
 def hostile(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Share a table whose name, comment, column, comment of a column and cells are markup or formulas; return it."""
+    """Share a table with markup and formulas in its name, comments, columns and cells; return its name."""
     folder = tmp_path_factory.mktemp("hostile") / "table"
-    named = pa.field(HOSTILE, pa.string(), metadata={"comment": HOSTILE})
-    schema = pa.schema([("__proto__", pa.int64()), named])
+    field = pa.field(HOSTILE, pa.string(), metadata={"comment": HOSTILE})
+    schema = pa.schema([("__proto__", pa.int64()), field])
     table = pa.table({"__proto__": [1, 2], HOSTILE: [HOSTILE, "=1+1"]}, schema=schema)
     deltalake.write_deltalake(str(folder), table, description=HOSTILE)
     name = "<script>document.title='taken'</script>".replace("/", "|").replace(".", "-")
@@ -39,7 +39,7 @@ def hostile(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> str
     return name
 
 
-def let_in(page: Page, provider: Provider) -> None:
+def sign_in(page: Page, provider: Provider) -> None:
     page.set_input_files("#file", str(provider.profile))
     expect(page.locator("#look")).to_be_visible()
 
@@ -54,22 +54,22 @@ def column(page: Page, number: int) -> list[str]:
     return page.locator(f"#grid tbody td:nth-child({number})").all_inner_texts()
 
 
-def saved(page: Page, button: str) -> bytes:
+def save_file(page: Page, button: str) -> bytes:
     with page.expect_download() as download:
         page.get_by_role("button", name=button, exact=True).click()
     return Path(download.value.path()).read_bytes()
 
 
-def test_a_table_is_told_and_its_first_rows_are_shown(
+def test_table_is_described_and_first_rows_are_shown(
     page: Page, provider: Provider, shared: Callable[[str], Shared]
 ) -> None:
     table = shared("all_types")
-    let_in(page, provider)
+    sign_in(page, provider)
     choose(page, table.name)
     expect(page.locator("#count")).to_have_text("All 5 rows at version 3.")
-    shown = page.locator("#grid").inner_text()
+    text = page.locator("#grid").inner_text()
     for exact in ("-9223372036854775808", "2026-", "null", "NaN", "-0"):
-        assert exact in shown
+        assert exact in text
     page.get_by_role("tab", name="Columns").click()
     expect(page.locator("#fields")).to_contain_text("decimal(38,18)")
     page.get_by_role("tab", name="In code").click()
@@ -78,27 +78,27 @@ def test_a_table_is_told_and_its_first_rows_are_shown(
     )
 
 
-def test_what_cannot_be_shown_exactly_is_told(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
+def test_inexact_values_are_reported(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
     table = shared("variant")
-    let_in(page, provider)
+    sign_in(page, provider)
     choose(page, table.name)
     expect(page.locator("#told")).to_contain_text("v (variant)")
     assert "v" not in page.locator("#grid thead th").all_inner_texts()
 
 
-def test_a_filter_is_sent_as_a_hint_and_decides_over_rows(
+def test_filter_is_sent_as_a_hint_and_applied_to_rows(
     page: Page, provider: Provider, shared: Callable[[str], Shared]
 ) -> None:
     table = shared("twelve_thousand_rows")
-    let_in(page, provider)
+    sign_in(page, provider)
     choose(page, table.name)
     expect(page.locator("#count")).to_contain_text("The first 200 rows")
     page.get_by_role("button", name="Add a filter").click()
     page.get_by_label("Comparison").select_option("≥")
     page.get_by_label("Value").fill("11990")
-    with page.expect_request(re.compile("/query$")) as asked:
+    with page.expect_request(re.compile("/query$")) as request:
         page.get_by_role("button", name="Show rows").click()
-    hint = json.loads(json.loads(asked.value.post_data or "")["jsonPredicateHints"])
+    hint = json.loads(json.loads(request.value.post_data or "")["jsonPredicateHints"])
     assert hint["op"] == "greaterThanOrEqual"
     expect(page.locator("#count")).to_contain_text("All 10 rows that match the filters")
     assert sorted(map(int, column(page, 1))) == list(range(11990, 12000))
@@ -107,11 +107,9 @@ def test_a_filter_is_sent_as_a_hint_and_decides_over_rows(
     expect(page.get_by_role("alert")).to_contain_text("“many” is not a value of type")
 
 
-def test_a_version_and_its_changes_can_be_asked_for(
-    page: Page, provider: Provider, shared: Callable[[str], Shared]
-) -> None:
+def test_version_and_its_changes_are_shown(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
     table = shared("change_feed")
-    let_in(page, provider)
+    sign_in(page, provider)
     choose(page, table.name)
     page.get_by_label("As of").select_option("version")
     page.get_by_label("Version", exact=True).fill("1")
@@ -120,18 +118,18 @@ def test_a_version_and_its_changes_can_be_asked_for(
     assert page.locator("#grid tbody tr").count() == table.rows(1).num_rows
     page.get_by_role("tab", name="Changes").click()
     changes = table.golden.changes().to_pylist()
-    version = next(one["_commit_version"] for one in changes if one["_change_type"] == "update_postimage")
+    version = next(row["_commit_version"] for row in changes if row["_change_type"] == "update_postimage")
     page.get_by_label("Rows changed by version").fill(str(version))
     page.get_by_role("button", name="Show changes").click()
     expect(page.locator("#changed-grid")).to_contain_text("before update")
-    expected = [one for one in changes if one["_commit_version"] == version]
+    expected = [row for row in changes if row["_commit_version"] == version]
     assert page.locator("#changed-grid tbody tr").count() == len(expected)
 
 
 def test_invalid_version_that_is_hidden_does_not_block_rows(
     page: Page, provider: Provider, shared: Callable[[str], Shared]
 ) -> None:
-    let_in(page, provider)
+    sign_in(page, provider)
     choose(page, shared("change_feed").name)
     page.get_by_label("As of").select_option("version")
     page.get_by_label("Version", exact=True).fill("-1")
@@ -141,34 +139,32 @@ def test_invalid_version_that_is_hidden_does_not_block_rows(
     assert answer.value.ok
 
 
-def test_the_token_is_in_no_address_and_no_storage(
-    page: Page, provider: Provider, shared: Callable[[str], Shared]
-) -> None:
+def test_token_is_not_in_addresses_or_storage(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
     table = shared("plain")
     token = provider.readers["reader"].token
     addresses: list[str] = []
     bearers: set[str] = set()
 
-    def seen(request: Any) -> None:
+    def check_request(request: Any) -> None:
         addresses.append(request.url)
         if "authorization" in request.headers:
             bearers.add(request.url.partition("/delta-sharing")[0])
 
-    page.on("request", seen)
+    page.on("request", check_request)
     page.get_by_label("Token").fill(token)
     page.get_by_label("Token").press("Enter")
     choose(page, table.name)
     assert bearers == {provider.endpoint.removesuffix("/delta-sharing")}
     assert any("X-Amz-Signature" in address for address in addresses)
-    kept = page.evaluate("() => JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
-    assert token not in " ".join([kept, page.content(), *addresses])
+    stored = page.evaluate("() => JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
+    assert token not in " ".join([stored, page.content(), *addresses])
     assert page.evaluate("async () => (await indexedDB.databases()).length + (await caches.keys()).length") == 0
     page.reload()
     expect(page.locator("#look")).to_be_hidden()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("not a token", "neither a profile file nor a token"),
         ("{", "it is not JSON"),
@@ -179,17 +175,17 @@ def test_the_token_is_in_no_address_and_no_storage(
         ("dlt_" + "0" * 60, "does not know this token"),
     ],
 )
-def test_what_opens_nothing_is_told_and_goes_nowhere(page: Page, text: str, told: str) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+def test_invalid_profile_is_reported_and_sends_no_request(page: Page, text: str, message: str) -> None:
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
     page.get_by_label("Token").fill(text)
     page.get_by_label("Token").press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text(told)
-    assert not [address for address in asked if "x.example" in address]
+    expect(page.get_by_role("alert")).to_contain_text(message)
+    assert not [address for address in requests if "x.example" in address]
 
 
-def test_markup_in_names_comments_and_cells_is_text(page: Page, provider: Provider, hostile: str) -> None:
-    let_in(page, provider)
+def test_markup_in_names_comments_and_cells_is_escaped(page: Page, provider: Provider, hostile: str) -> None:
+    sign_in(page, provider)
     choose(page, hostile)
     expect(page.locator("#comment")).to_have_text(HOSTILE)
     assert column(page, 2) == [HOSTILE, "=1+1"]
@@ -200,10 +196,15 @@ def test_markup_in_names_comments_and_cells_is_text(page: Page, provider: Provid
     assert page.locator("#look img, #look script").count() == 0
 
 
-def test_the_policy_lets_no_text_become_code_and_no_other_page_frame_it(page: Page, provider: Provider) -> None:
+def test_policy_forbids_inline_code_and_frames(page: Page, provider: Provider) -> None:
     policy = httpx.get(f"{provider.endpoint}/explore").headers["content-security-policy"]
-    held = ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"]
-    assert set(held) <= set(policy.split("; "))
+    directives = [
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ]
+    assert set(directives) <= set(policy.split("; "))
     assert "unsafe" not in policy
     refused = page.evaluate("""() => {
         const tried = [];
@@ -216,7 +217,7 @@ def test_the_policy_lets_no_text_become_code_and_no_other_page_frame_it(page: Pa
     assert (refused, page.title()) == (["TypeError", "TypeError"], "Shared tables")
 
 
-def test_files_are_kept_by_the_browser_and_asked_for_by_their_tag(provider: Provider) -> None:
+def test_files_are_cached_and_revalidated_with_etags(provider: Provider) -> None:
     first = httpx.get(f"{provider.endpoint}/explore/page.js")
     assert (first.status_code, first.headers["cache-control"]) == (200, "no-cache")
     again = httpx.get(f"{provider.endpoint}/explore/page.js", headers={"if-none-match": first.headers["etag"]})
@@ -226,7 +227,7 @@ def test_files_are_kept_by_the_browser_and_asked_for_by_their_tag(provider: Prov
         assert (answer.status_code, answer.json()["errorCode"]) == (404, "RESOURCE_DOES_NOT_EXIST")
 
 
-def test_the_keyboard_alone_leads_to_rows(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
+def test_page_works_by_keyboard(page: Page, provider: Provider, shared: Callable[[str], Shared]) -> None:
     table = shared("plain")
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")
@@ -248,14 +249,14 @@ def test_the_keyboard_alone_leads_to_rows(page: Page, provider: Provider, shared
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-def test_nothing_keeps_anybody_out_by_the_rules_of_wcag(
+def test_page_meets_wcag(
     browser: Browser, provider: Provider, shared: Callable[[str], Shared], scheme: Any, width: int
 ) -> None:
     table = shared("change_feed")
     size: Any = {"width": width, "height": 800}
-    with opened(browser, f"{provider.endpoint}/explore", color_scheme=scheme, viewport=size) as page:
+    with open_page(browser, f"{provider.endpoint}/explore", color_scheme=scheme, viewport=size) as page:
         assert broken_rules(page) == []
-        let_in(page, provider)
+        sign_in(page, provider)
         choose(page, table.name)
         page.get_by_role("button", name="Add a filter").click()
         for tab in ("Rows", "Columns", "Changes", "In code"):
@@ -270,38 +271,38 @@ def test_nothing_keeps_anybody_out_by_the_rules_of_wcag(
 def broken_rules(page: Page) -> list[Any]:
     page.evaluate(AXE_FILE_PATH.read_text(encoding="utf-8"))
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = page.evaluate("rules => axe.run({runOnly: rules})", rules)
-    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]]
+    report = page.evaluate("rules => axe.run({runOnly: rules})", rules)
+    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in report["violations"]]
 
 
 @pytest.fixture
-def downloading(browser: Browser, provider: Provider) -> Iterator[Page]:
-    with opened(browser, "about:blank") as page:
+def download_page(browser: Browser, provider: Provider) -> Iterator[Page]:
+    with open_page(browser, "about:blank") as page:
         page.add_init_script(WITHOUT_PICKER)
         page.goto(f"{provider.endpoint}/explore")
-        let_in(page, provider)
+        sign_in(page, provider)
         yield page
 
 
-def test_a_csv_has_every_digit_and_formulas_are_told_and_guarded_where_asked(downloading: Page, hostile: str) -> None:
-    page = downloading
+def test_csv_has_every_digit_and_formulas_are_escaped_on_request(download_page: Page, hostile: str) -> None:
+    page = download_page
     choose(page, hostile)
-    rows = list(csv.reader(io.StringIO(saved(page, "CSV").decode(), newline="")))
+    rows = list(csv.reader(io.StringIO(save_file(page, "CSV").decode(), newline="")))
     assert rows == [["__proto__", HOSTILE], ["1", HOSTILE], ["2", "=1+1"]]
     expect(page.locator("#done")).to_contain_text("2 rows written. 1 texts begin with")
     page.get_by_label("escape formulas").check()
-    assert saved(page, "CSV").decode().endswith("2,'=1+1\r\n")
+    assert save_file(page, "CSV").decode().endswith("2,'=1+1\r\n")
 
 
 @pytest.mark.parametrize("name", ["all_types", "everything", "partitioned_types", "timestamp_ntz", "type_widening"])
-def test_a_parquet_download_has_the_rows_that_spark_read(
-    downloading: Page, shared: Callable[[str], Shared], name: str
+def test_parquet_download_has_the_same_rows_as_in_spark(
+    download_page: Page, shared: Callable[[str], Shared], name: str
 ) -> None:
     table = shared(name)
-    downloading.reload()
-    downloading.set_input_files("#file", str(table.profile))
-    choose(downloading, table.name)
-    found = pq.read_table(io.BytesIO(saved(downloading, "Parquet")))
+    download_page.reload()
+    download_page.set_input_files("#file", str(table.profile))
+    choose(download_page, table.name)
+    received = pq.read_table(io.BytesIO(save_file(download_page, "Parquet")))
     expected = table.rows(table.golden.versions[-1])
-    same = found.cast(expected.schema)
+    same = received.cast(expected.schema)
     assert sorted(map(repr, same.to_pylist())) == sorted(map(repr, expected.to_pylist()))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog.large_catalog import Size, recipient_name, share_name, write
 from catalog.large_catalog import catalog as entries
-from deltaic_ops.rights.recipient_view import SeenTable, seen
+from deltaic_ops.rights.recipient_view import VisibleTable, visible_entries
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
@@ -27,9 +27,9 @@ def test_first_tables_are_found_without_reading_all_shares(catalog: Catalog) -> 
 
     events.register("before-send.dynamodb", count)
     try:
-        entries_seen = list(islice(seen(catalog.admin, catalog.reader, holder), 6))
+        entries = list(islice(visible_entries(catalog.admin, catalog.reader, holder), 6))
     finally:
         events.unregister("before-send.dynamodb", count)
-    shares = [entry.table.share for entry in entries_seen if isinstance(entry, SeenTable)]
+    shares = [entry.table.share for entry in entries if isinstance(entry, VisibleTable)]
     assert shares == [*[share_name(0)] * 4, share_name(1)]
     assert len(requests) < SIZE.shares

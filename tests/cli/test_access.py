@@ -10,7 +10,7 @@ import pytest
 from deltaic.catalog.reader import Admit, CatalogReader, GrantedTable
 from deltaic.errors import TooManyRequests
 from deltaic.sharing.caller import RequestedTable
-from deltaic_ops.rights.access_report import Asked, access_of
+from deltaic_ops.rights.access_report import AccessRequest, access_of
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
@@ -226,6 +226,8 @@ class Throttled(CatalogReader):
 
 
 def test_a_failed_request_is_not_reported_as_a_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
-    request = Asked(admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC))
+    request = AccessRequest(
+        admin.recipients.get("alice"), RequestedTable("sales", "europe", "orders"), datetime.now(UTC)
+    )
     with pytest.raises(TooManyRequests):
         access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), request)

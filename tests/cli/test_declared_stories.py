@@ -20,7 +20,7 @@ from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.declared.declaration import Declaration
 from deltaic_ops.declared.differences import declaration_of, differences
 from deltaic_ops.declared.plan import plan
-from deltaic_ops.declared.plan_execution import Applying
+from deltaic_ops.declared.plan_execution import PlanExecution
 from deltaic_ops.inspection.shared_schema import SchemaReader
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -92,9 +92,9 @@ class Catalog:
         with locked(self.dynamo, self.tables[0], uuid4().hex, lambda: self.now) as lock:
             admin = self.admin_of(lock)
             schemas = self._schemas(admin)
-            applying = Applying(admin, lambda: schemas)
+            applying = PlanExecution(admin, lambda: schemas)
             admin.finish_deletions()
-            for _ in applying.carry_out(plan(declared, declaration_of(admin, beside=declared)).steps):
+            for _ in applying.carry_out(plan(declared, declaration_of(admin, files=declared)).steps):
                 lock.prolong()
                 check()
 
@@ -298,7 +298,7 @@ class FilesMachine(RuleBasedStateMachine):
 
     def _is(self, declared: Declaration) -> None:
         admin = self.catalog.admin
-        exported = declaration_of(admin, beside=declared)
+        exported = declaration_of(admin, files=declared)
         assert differences(declared, exported) == []
         assert differences(exported, declared) == []
         assert plan(exported, declaration_of(self.catalog.admin)).steps == []
@@ -346,7 +346,7 @@ def test_after_a_kill_at_any_write_a_second_apply_reaches_the_declared_catalog(c
         for recipient, visible in catalog.visible_rows().items():
             assert visible <= before.get(recipient, set()) | after.get(recipient, set())
         catalog.apply(SECOND)
-        assert differences(SECOND, declaration_of(catalog.admin, beside=SECOND)) == []
+        assert differences(SECOND, declaration_of(catalog.admin, files=SECOND)) == []
         assert catalog.visible_rows() == after
         kills += 1
     assert kills > len(plan(SECOND, FIRST).steps)

@@ -10,12 +10,12 @@ from cli.test_declared_stories import declarations
 from deltaic.errors import InvalidParameter
 from deltaic_ops.declared.declaration import Declaration
 from deltaic_ops.declared.differences import differences
-from deltaic_ops.declared.plan import Plan, plan
+from deltaic_ops.declared.plan import CatalogPlan, plan
 from hypothesis import HealthCheck, given, settings
 from laws import tries
 
 T = {"location": "s3://lake/t"}
-MORE = re.compile("gains |can sign in |may read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
+MORE = re.compile("gains |can sign in |can read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
 """How that begins by which somebody sees more."""
 
 
@@ -28,10 +28,10 @@ def declared(table: dict[str, Any] | None = None, grant: dict[str, Any] | None =
 
 
 def changes_of(before: Declaration, after: Declaration) -> list[str]:
-    return [change for context in plan(after, before).means for change in context.changes]
+    return [change for context in plan(after, before).effects for change in context.changes]
 
 
-def order(plan_: Plan) -> list[tuple[str, str]]:
+def order(plan_: CatalogPlan) -> list[tuple[str, str]]:
     return [(step.action, f"{step.difference.kind} {step.difference.name}") for step in plan_.steps]
 
 
@@ -39,15 +39,15 @@ def order(plan_: Plan) -> list[tuple[str, str]]:
     ("before", "after", "message"),
     [
         (declared({"history": True, "start_version": 9}, {}), declared({"history": True}, {}),
-         "sees versions of s.a.t from 0 on"),
-        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {}), "holds s without an end"),
+         "sees versions of s.a.t from 0"),
+        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {}), "has access to s without an end"),
         (declared({}, {"ends_at": "2037-01-01"}), declared({}, {"ends_at": "2038-01-01"}),
-         "holds s until 2038-01-01 00:00 UTC"),
+         "has access to s until 2038-01-01 00:00 UTC"),
         (declared({}, {}), declared({"auxiliary_locations": ["s3://other/secret"]}, {}),
          "reads s.a.t from another location"),
         (declared({"iceberg": "signed"}, {}),
          declared({"iceberg": "vended", "access_modes": ["url", "dir"], "history": True}, {}),
-         "may read s.a.t by Iceberg clients (vended)"),
+         "can read s.a.t with Iceberg clients (vended)"),
         (declared({"storage": "m"}, {}, storages={"m": {}}),
          declared({"storage": "m"}, {}, storages={"m": {"endpoint": "https://other.test"}}),
          "reads s.a.t from another location"),
@@ -63,7 +63,7 @@ def order(plan_: Plan) -> list[tuple[str, str]]:
 )  # fmt: skip
 def test_effects_for_recipients_are_listed(before: Declaration, after: Declaration, message: str) -> None:
     assert message in changes_of(before, after)
-    assert plan(after, before).widened or message.startswith("sees fewer")
+    assert plan(after, before).widening_titles or message.startswith("sees fewer")
 
 
 def test_recipients_who_lose_rows_for_lack_of_a_property_are_listed() -> None:
@@ -71,7 +71,7 @@ def test_recipients_who_lose_rows_for_lack_of_a_property_are_listed() -> None:
     with_both = {"properties": {"c": "PL", "d": ["x", "y"]}}
     with_one, complete = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
     assert "sees no rows of s.a.t: missing c" in changes_of(complete, with_one)
-    assert not [message for message in changes_of(with_one, complete) if "lacks" in message]
+    assert not [message for message in changes_of(with_one, complete) if "missing" in message]
     # A list, where one value is compared.
     assert "sees no rows of s.a.t: missing c" in changes_of(
         complete, declared(rows, {}, alice={"properties": {"c": ["PL"], "d": "x"}})
@@ -79,7 +79,7 @@ def test_recipients_who_lose_rows_for_lack_of_a_property_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "message"), [(60, "is limited to 60 requests a minute"), (0, "has no limit of requests a minute")]
+    ("limit", "message"), [(60, "is limited to 60 requests per minute"), (0, "has no limit of requests per minute")]
 )
 def test_a_changed_limit_is_listed(limit: int, message: str) -> None:
     before = declared({}, {}, alice={"requests_per_minute": 0 if limit else 5})
@@ -93,7 +93,7 @@ def test_swapped_filters_never_show_other_rows_in_between() -> None:
     assert [(step.action, step.difference.kind, step.is_pause) for step in plan_.steps] == [
         ("delete", "grant", True), ("update", "table", False), ("create", "grant", True),
     ]  # fmt: skip
-    assert (plan_.means, plan_.deleted) == ([], 0)
+    assert (plan_.effects, plan_.deleted_titles) == ([], [])
 
 
 def test_a_filter_and_its_property_change_while_the_table_is_not_readable() -> None:
@@ -144,10 +144,10 @@ def test_removing_a_filtered_table_of_a_followed_source_counts_as_wider(source: 
     follow = {"follow": {"source": source}}
     before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
     plan_ = plan(declared(None, {}, schema=follow), before)
-    assert plan_.widened == ["table s.a.t"]
-    again = "which may share table s.a.t again, without its filter: add it to `exclude` there"
+    assert plan_.widening_titles == ["table s.a.t"]
+    again = "which can share table s.a.t again, without its filter: add it to `exclude` there"
     assert plan_.remarks == [f"s.a follows {source.rstrip('/')}, {again}"]
-    assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
+    assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widening_titles == []
 
 
 def test_a_view_can_read_declared_and_followed_tables() -> None:
@@ -209,4 +209,6 @@ def test_wider_access_is_listed_after_all_restrictions(before: Declaration, afte
     wider = [number for number, step in enumerate(plan_.steps) if step.widens and step.action != "delete"]
     narrower = [number for number, step in enumerate(plan_.steps) if step.action != "create" and not step.widens]
     assert not wider or max(narrower, default=-1) < min(wider)
-    assert plan_.widened or not [change for context in plan_.means for change in context.changes if MORE.match(change)]
+    assert plan_.widening_titles or not [
+        change for context in plan_.effects for change in context.changes if MORE.match(change)
+    ]

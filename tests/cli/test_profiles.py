@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from delta_sharing.protocol import DeltaSharingProfile
 from deltaic.errors import Unavailable
-from deltaic_ops.rights.profile_file import profile_place
+from deltaic_ops.rights.profile_file import reserve_profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,14 +137,14 @@ def test_a_full_disk_is_detected_before_a_token_is_created(filled: Deltaic) -> N
     with room(100):
         refused = filled(f"token create alice --profile {FILE}")
     assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
-    assert "cannot be written (File too large)" in refused.stderr
+    assert f"cannot write '{FILE}' (File too large): use a file in an existing folder" in refused.stderr
     assert filled.json("token list") == []
     assert list(Path().iterdir()) == []
 
 
 def test_a_profile_that_cannot_be_completed_names_the_token_to_revoke(admin: CatalogAdmin) -> None:
     issued = admin.tokens.create(admin.recipients.create("alice"))
-    with profile_place(FILE) as file:
+    with reserve_profile(FILE) as file:
         FILE.mkdir()  # somebody else is quicker
         with pytest.raises(Unavailable, match=f"token revoke alice {issued.token.id}"):
             file.write_profile("https://shares.test", issued)

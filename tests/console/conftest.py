@@ -1,4 +1,4 @@
-"""The console over a running server: the command itself, in a process of its own, and a browser without JavaScript."""
+"""Fixtures of the console tests: `deltaic console` in a separate process, and an HTTP client."""
 
 import os
 import re
@@ -20,14 +20,14 @@ from filled_server import Entry, FilledServer
 
 PATIENCE_SECONDS = 60
 HOSTILE = '<img src=x onerror="document.title=1">'
-"""As a comment, a note, a column, a cell: it is shown as it stands and nothing else."""
+"""Text for comments, notes, columns and cells that pages must escape."""
 
 _TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 @dataclass
 class Visitor:
-    """Whoever asks the console by plain HTTP, as a browser without JavaScript does."""
+    """A client of the console that uses plain HTTP, like a browser without JavaScript."""
 
     link: str
     http: httpx.Client
@@ -40,55 +40,55 @@ class Visitor:
     def key(self) -> str:
         return self.link.partition("#")[2]
 
-    def enter(self) -> None:
+    def sign_in(self) -> None:
         assert self.http.post("/enter", data={"key": self.key}).status_code == 303
 
     def get(self, path: str, status: int = 200, /, **parameters: str) -> str:
-        """Return a page, once it is not waiting any more."""
-        return self._until_done(self.http.get(path, params=parameters), status)
+        """Return a page when it no longer refreshes itself."""
+        return self._wait_until_done(self.http.get(path, params=parameters), status)
 
     def post(self, path: str, status: int = 200, /, **fields: str) -> str:
-        """Send a form of this console's, and return the page that answers."""
+        """Submit a form with the session's token, and return the resulting page."""
         token = _TOKEN.search(self.http.get("/shares").text)
         assert token is not None
-        return self._until_done(self.http.post(path, data={**fields, "token": token[1]}), status)
+        return self._wait_until_done(self.http.post(path, data={**fields, "token": token[1]}), status)
 
-    def _until_done(self, answer: httpx.Response, status: int) -> str:
-        end = time.monotonic() + PATIENCE_SECONDS
-        while "refresh" in answer.headers:
-            assert time.monotonic() < end, answer.text
+    def _wait_until_done(self, response: httpx.Response, status: int) -> str:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while "refresh" in response.headers:
+            assert time.monotonic() < deadline, response.text
             time.sleep(0.2)
-            _, _, elsewhere = answer.headers["refresh"].partition("url=")
-            answer = self.http.get(elsewhere or answer.request.url)
-        assert answer.status_code == status, answer.text
-        return answer.text
+            _, _, url = response.headers["refresh"].partition("url=")
+            response = self.http.get(url or response.request.url)
+        assert response.status_code == status, response.text
+        return response.text
 
 
-def visitor(link: str) -> Visitor:
+def open_visitor(link: str) -> Visitor:
     address = link.partition("/#")[0]
     return Visitor(link, httpx.Client(base_url=address, headers={"Origin": address}, timeout=60))
 
 
 @contextmanager
-def command(environment: Mapping[str, str], *options: str) -> Iterator[str]:
-    """Run `deltaic console`; gives the link that it shows."""
-    line = [sys.executable, "-c", "from deltaic_ops.cli import main; main()", "console", "--no-open", *options]
-    told = {**os.environ, **environment}
-    with subprocess.Popen(line, env=told, stdout=subprocess.PIPE, text=True) as running:
+def run_console(environment: Mapping[str, str], *options: str) -> Iterator[str]:
+    """Run `deltaic console`, and yield the link that it prints."""
+    arguments = [sys.executable, "-c", "from deltaic_ops.cli import main; main()", "console", "--no-open", *options]
+    variables = {**os.environ, **environment}
+    with subprocess.Popen(arguments, env=variables, stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert running.stdout is not None
-            link = running.stdout.readline().strip()
+            assert process.stdout is not None
+            link = process.stdout.readline().strip()
             assert link.startswith("http://127.0.0.1:"), link
             yield link
         finally:
-            for number in range(50):  # at once, as a process group and a wrapper such as `uv run` send them
-                running.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
-        assert running.wait(20) == 0
+            for index in range(50):  # repeated signals, as from a process group and a wrapper such as `uv run`
+                process.send_signal((signal.SIGTERM, signal.SIGINT)[index % 2])
+        assert process.wait(20) == 0
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
-    """Return a server with a table that three versions and two regions make, and two recipients."""
+    """Return a server with a table of three versions and two regions, and two recipients."""
     folder = tmp_path_factory.mktemp("console")
     entries = [
         Entry("sales", "europe", "orders", options={"history": True}),
@@ -102,8 +102,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
         yield running
 
 
-def write_orders(place: Path) -> None:
-    """Write a table: four orders, two more, and one taken away."""
+def write_orders(folder: Path) -> None:
+    """Write a table: create four orders, add two, delete one."""
     fields: list[Any] = [
         pa.field("id", pa.int64()),
         pa.field("region", pa.string()),
@@ -114,19 +114,19 @@ def write_orders(place: Path) -> None:
     def rows(first: int, count: int) -> pa.Table:
         numbers = list(range(first, first + count))
         regions = ["EU" if number % 2 else "US" for number in numbers]
-        made: pa.Table = pa.table({"id": numbers, "region": regions, "note": [HOSTILE] * count}, schema=schema)
-        return made
+        table: pa.Table = pa.table({"id": numbers, "region": regions, "note": [HOSTILE] * count}, schema=schema)
+        return table
 
-    deltalake.write_deltalake(str(place), rows(1, 4), partition_by=["region"])
-    deltalake.write_deltalake(str(place), rows(5, 2), mode="append")
-    deltalake.DeltaTable(str(place)).delete("id = 2")
+    deltalake.write_deltalake(str(folder), rows(1, 4), partition_by=["region"])
+    deltalake.write_deltalake(str(folder), rows(5, 2), mode="append")
+    deltalake.DeltaTable(str(folder)).delete("id = 2")
 
 
 @pytest.fixture(scope="session")
 def console(server: FilledServer) -> Iterator[Visitor]:
-    """Return a visitor who was let in."""
-    with command(server.environment) as link:
-        found = visitor(link)
-        with found.http:
-            found.enter()
-            yield found
+    """Return a visitor after sign-in."""
+    with run_console(server.environment) as link:
+        visitor = open_visitor(link)
+        with visitor.http:
+            visitor.sign_in()
+            yield visitor

@@ -1,4 +1,4 @@
-"""Who is let in, and what other programs and pages of the same machine get: nothing."""
+"""Test sign-in, and that requests of other programs and pages of the same machine are refused."""
 
 import socket
 from collections.abc import Iterator
@@ -7,37 +7,37 @@ from typing import Any
 
 import httpx
 import pytest
-from console.conftest import Visitor, visitor
+from console.conftest import Visitor, open_visitor
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic_ops.console.application import console
-from deltaic_ops.console.guard import MOST_BYTES
+from deltaic_ops.console.guard import MAX_FORM_BYTES
 from deltaic_ops.console.provider import Provider
 
 
 @dataclass
 class Running:
-    """A console without a catalog, and the links that it has shown."""
+    """A console without a catalog, and the links that it printed."""
 
     links: list[str] = field(default_factory=list)
     visitors: list[Visitor] = field(default_factory=list)
 
-    def visitor(self) -> Visitor:
-        self.visitors.append(visitor(self.links[-1]))
+    def open(self) -> Visitor:
+        self.visitors.append(open_visitor(self.links[-1]))
         return self.visitors[-1]
 
 
-def nothing() -> Provider:
-    def absent() -> Any:
-        raise AssertionError("nobody asks the catalog here")
+def empty_provider() -> Provider:
+    def fail() -> Any:
+        raise AssertionError("these tests must not read the catalog")
 
-    dynamo = Dynamo(absent)
+    dynamo = Dynamo(fail)
     return Provider(
         "nothing",
         CatalogAdmin("c", "t", dynamo),
         CatalogReader("c", dynamo),
-        absent,
+        fail,
         "",
         "",
         "",
@@ -49,56 +49,56 @@ def nothing() -> Provider:
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    made = Running()
-    with console(nothing(), 0, made.links.append):
-        yield made
-        for each in made.visitors:
-            each.http.close()
+    state = Running()
+    with console(empty_provider(), 0, state.links.append):
+        yield state
+        for visitor in state.visitors:
+            visitor.http.close()
 
 
-def test_the_key_opens_once_and_another_is_shown(running: Running) -> None:
-    first, again = running.visitor(), running.visitor()
+def test_key_works_once_and_a_new_link_is_shown(running: Running) -> None:
+    first, second = running.open(), running.open()
     assert first.http.post("/enter", data={"key": first.key}).headers["location"] == "/shares"
-    refused = again.http.post("/enter", data={"key": again.key})
+    refused = second.http.post("/enter", data={"key": second.key})
     assert refused.status_code == 403
     assert "set-cookie" not in refused.headers
     assert len(running.links) == 2
-    running.visitor().enter()
+    running.open().sign_in()
 
 
-def test_the_cookie_is_for_no_script_and_no_other_site(running: Running) -> None:
-    visit = running.visitor()
-    cookie = visit.http.post("/enter", data={"key": visit.key}).headers["set-cookie"]
-    assert cookie.startswith(f"deltaic-console-{visit.http.base_url.port}=")
+def test_cookie_is_hidden_from_scripts_and_other_sites(running: Running) -> None:
+    visitor = running.open()
+    cookie = visitor.http.post("/enter", data={"key": visitor.key}).headers["set-cookie"]
+    assert cookie.startswith(f"deltaic-console-{visitor.http.base_url.port}=")
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
-    assert visit.key not in cookie
+    assert visitor.key not in cookie
 
 
-def test_without_a_session_pages_lead_to_the_key_and_forms_are_refused(running: Running) -> None:
-    visit = running.visitor()
-    assert visit.http.get("/nowhere").headers["location"] == "/"
-    assert visit.http.post("/leave").status_code == 401
-    assert 'name="key"' in visit.get("/")
-    visit.http.cookies.set(f"deltaic-console-{visit.http.base_url.port}", "a" * 43)
-    assert visit.http.get("/nowhere").status_code == 303
+def test_requests_without_session_are_redirected_or_refused(running: Running) -> None:
+    visitor = running.open()
+    assert visitor.http.get("/nowhere").headers["location"] == "/"
+    assert visitor.http.post("/leave").status_code == 401
+    assert 'name="key"' in visitor.get("/")
+    visitor.http.cookies.set(f"deltaic-console-{visitor.http.base_url.port}", "a" * 43)
+    assert visitor.http.get("/nowhere").status_code == 303
 
 
-@pytest.mark.parametrize("other", ["a/b=1", 'j={"a":1}', "=", "x=\u00fc"])
-def test_cookies_of_other_programs_of_this_machine_shut_nobody_out(running: Running, other: str) -> None:
-    visit = running.visitor()
-    own = visit.http.post("/enter", data={"key": visit.key}).headers["set-cookie"].partition(";")[0]
-    for line in (f"{other}; {own}", f"{own}; {other}"):
-        answer = httpx.get(f"{visit.address}/nowhere", headers={b"cookie": line.encode()})
-        assert answer.status_code == 404, "let in, where there is no page"
+@pytest.mark.parametrize("other_cookie", ["a/b=1", 'j={"a":1}', "=", "x=\u00fc"])
+def test_malformed_cookies_of_other_programs_are_ignored(running: Running, other_cookie: str) -> None:
+    visitor = running.open()
+    own_cookie = visitor.http.post("/enter", data={"key": visitor.key}).headers["set-cookie"].partition(";")[0]
+    for line in (f"{other_cookie}; {own_cookie}", f"{own_cookie}; {other_cookie}"):
+        response = httpx.get(f"{visitor.address}/nowhere", headers={b"cookie": line.encode()})
+        assert response.status_code == 404, "signed in, but the page does not exist"
 
 
-def test_who_has_left_is_not_let_in_any_more(running: Running) -> None:
-    visit = running.visitor()
-    visit.enter()
-    page = visit.get("/nowhere", 404)
+def test_session_ends_with_sign_out(running: Running) -> None:
+    visitor = running.open()
+    visitor.sign_in()
+    page = visitor.get("/nowhere", 404)
     token = page.partition('name="token" value="')[2].partition('"')[0]
-    assert visit.http.post("/leave", data={"token": token}).status_code == 303
-    assert visit.http.get("/nowhere").status_code == 303
+    assert visitor.http.post("/leave", data={"token": token}).status_code == 303
+    assert visitor.http.get("/nowhere").status_code == 303
 
 
 @pytest.mark.parametrize(
@@ -114,68 +114,68 @@ def test_who_has_left_is_not_let_in_any_more(running: Running) -> None:
     ],
 )
 def test_other_names_and_origins_are_refused(running: Running, headers: dict[str, str], status: int) -> None:
-    visit = running.visitor()
-    visit.enter()
-    assert visit.http.get("/nowhere", headers=headers).status_code == status
-    assert visit.http.post("/leave", headers=headers).status_code == status
+    visitor = running.open()
+    visitor.sign_in()
+    assert visitor.http.get("/nowhere", headers=headers).status_code == status
+    assert visitor.http.post("/leave", headers=headers).status_code == status
 
 
-def test_link_opens_from_anywhere_but_a_page_of_another_port(running: Running) -> None:
+def test_link_opens_from_other_sites_but_not_from_other_ports(running: Running) -> None:
     statuses = {}
     for site in ("none", "same-origin", "cross-site", "same-site"):
-        # A GET of a page that the browser navigates to has no Origin.
-        statuses[site] = httpx.get(f"{running.visitor().address}/", headers={"Sec-Fetch-Site": site}).status_code
+        # Browsers send no Origin when they navigate to a page.
+        statuses[site] = httpx.get(f"{running.open().address}/", headers={"Sec-Fetch-Site": site}).status_code
     assert statuses == {"none": 200, "same-origin": 200, "cross-site": 200, "same-site": 403}
 
 
-def test_a_form_needs_the_origin_and_the_token_of_this_session(running: Running) -> None:
-    visit = running.visitor()
-    visit.enter()
-    other = running.visitor()
-    other.enter()
+def test_form_needs_origin_and_token_of_its_session(running: Running) -> None:
+    visitor = running.open()
+    visitor.sign_in()
+    other = running.open()
+    other.sign_in()
     token = other.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
-    assert visit.http.post("/leave").status_code == 403
-    assert visit.http.post("/leave", data={"token": token}).status_code == 403
-    del visit.http.headers["origin"]
-    assert visit.http.post("/leave", data={"token": token}).status_code == 403
-    assert visit.http.post("/leave", data={"token": "x" * MOST_BYTES}).status_code == 403
-    visit.http.headers["origin"] = str(visit.http.base_url).rstrip("/")
-    assert visit.http.post("/leave", data={"token": "x" * MOST_BYTES}).status_code == 413
-    assert visit.http.put("/leave").status_code == 405
+    assert visitor.http.post("/leave").status_code == 403
+    assert visitor.http.post("/leave", data={"token": token}).status_code == 403
+    del visitor.http.headers["origin"]
+    assert visitor.http.post("/leave", data={"token": token}).status_code == 403
+    assert visitor.http.post("/leave", data={"token": "x" * MAX_FORM_BYTES}).status_code == 403
+    visitor.http.headers["origin"] = str(visitor.http.base_url).rstrip("/")
+    assert visitor.http.post("/leave", data={"token": "x" * MAX_FORM_BYTES}).status_code == 413
+    assert visitor.http.put("/leave").status_code == 405
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/static/enter.js", "/static/console.css", "/static/../guard.py"])
-def test_every_answer_says_what_a_browser_may_do_with_it(running: Running, path: str) -> None:
-    visit = running.visitor()
-    visit.enter()
-    answer = visit.http.get(path)
-    policy = answer.headers["content-security-policy"]
+def test_every_response_has_security_headers(running: Running, path: str) -> None:
+    visitor = running.open()
+    visitor.sign_in()
+    response = visitor.http.get(path)
+    policy = response.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert answer.headers["cache-control"] == "no-store"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert "server" not in answer.headers
+    assert response.headers["cache-control"] == "no-store"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "server" not in response.headers
 
 
-def test_a_form_that_breaks_off_is_none(running: Running) -> None:
-    visit = running.visitor()
-    visit.enter()
-    token = visit.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
+def test_incomplete_form_is_ignored(running: Running) -> None:
+    visitor = running.open()
+    visitor.sign_in()
+    token = visitor.get("/nowhere", 404).partition('name="token" value="')[2].partition('"')[0]
     body = f"token={token}"
-    (cookie,) = (f"{name}={value}" for name, value in visit.http.cookies.items())
-    head = f"POST /leave HTTP/1.1\r\nHost: {visit.address[7:]}\r\nOrigin: {visit.address}\r\nCookie: {cookie}\r\n"
-    for missing, left in ((1, False), (0, True)):
-        host, port = visit.http.base_url.host, visit.http.base_url.port
+    (cookie,) = (f"{name}={value}" for name, value in visitor.http.cookies.items())
+    head = f"POST /leave HTTP/1.1\r\nHost: {visitor.address[7:]}\r\nOrigin: {visitor.address}\r\nCookie: {cookie}\r\n"
+    for missing, has_ended in ((1, False), (0, True)):
+        host, port = visitor.http.base_url.host, visitor.http.base_url.port
         assert port is not None
         with socket.create_connection((host, port)) as connection:
             connection.sendall(f"{head}Content-Length: {len(body) + missing}\r\n\r\n{body}".encode())
             if missing:
                 connection.shutdown(socket.SHUT_WR)
             connection.recv(1)
-        assert (visit.http.get("/nowhere").status_code == 303) is left
+        assert (visitor.http.get("/nowhere").status_code == 303) is has_ended
 
 
-def test_it_listens_on_this_machine_alone(running: Running) -> None:
-    assert running.visitor().http.base_url.host == "127.0.0.1"
+def test_console_listens_on_loopback_only(running: Running) -> None:
+    assert running.open().http.base_url.host == "127.0.0.1"
     with pytest.raises(httpx.ConnectError):
-        httpx.get(str(running.visitor().http.base_url.copy_with(host="127.0.0.2")))
+        httpx.get(str(running.open().http.base_url.copy_with(host="127.0.0.2")))

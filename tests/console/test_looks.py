@@ -1,4 +1,4 @@
-"""What needs somebody's care: usage with plots, last uses, views that are not fresh, endings, the doctor's findings."""
+"""Test the pages of usage, views, upcoming ends and findings."""
 
 import re
 from collections.abc import Iterator
@@ -8,31 +8,33 @@ from typing import Any
 
 import pytest
 from cli.test_usage import written
-from console.conftest import HOSTILE, Visitor, command, visitor
+from console.conftest import HOSTILE, Visitor, open_visitor, run_console
 from filled_server import FilledServer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def used(server: FilledServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
-    """Return a visitor of a console that has a usage table."""
-    with command(server.environment, "--usage", table(server, tmp_path_factory.mktemp("usage"))) as link:
-        found = visitor(link)
-        with found.http:
-            found.enter()
-            yield found
+def usage_console(server: FilledServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """Return a visitor of a console with a usage table."""
+    with run_console(
+        server.environment, "--usage", write_usage_table(server, tmp_path_factory.mktemp("usage"))
+    ) as link:
+        visitor = open_visitor(link)
+        with visitor.http:
+            visitor.sign_in()
+            yield visitor
 
 
-def table(server: FilledServer, folder: Path) -> str:
-    """Write what alice asked and fetched, what was refused her, and a fetch of somebody with a hostile name."""
+def write_usage_table(server: FilledServer, folder: Path) -> str:
+    """Write requests and downloads of alice, refused requests, and a download of a hostile name."""
     now = datetime.now(UTC)
     alice = server.readers["alice"]
 
     def row(kind: str, **more: Any) -> dict[str, Any]:
-        known = {"recipient": "alice", "recipient_id": alice.id, "token_id": alice.issued.token.id}
-        named = {"share": "sales", "schema": "europe", "table": "orders"}
-        return {"kind": kind, **known, **named, "day": now.date(), "time": now, "status": 200, **more}
+        caller = {"recipient": "alice", "recipient_id": alice.id, "token_id": alice.issued.token.id}
+        table = {"share": "sales", "schema": "europe", "table": "orders"}
+        return {"kind": kind, **caller, **table, "day": now.date(), "time": now, "status": 200, **more}
 
     rows = [
         row("request", files_signed=3, bytes_signed=900),
@@ -44,59 +46,61 @@ def table(server: FilledServer, folder: Path) -> str:
     return written(folder, rows)
 
 
-def figures(page: str) -> list[str]:
+def plots_of(page: str) -> list[str]:
     return re.findall("<svg.*?</svg>", page, re.DOTALL)
 
 
-def test_usage_is_told_with_plots_by_day_recipient_and_table(used: Visitor) -> None:
-    page = used.get("/usage", days="7")
+def test_usage_page_has_plots_by_day_recipient_and_table(usage_console: Visitor) -> None:
+    page = usage_console.get("/usage", days="7")
     for plot in ("Requests, by day", "Bytes sent, by day", "Bytes sent, by recipient", "Bytes sent, by table"):
         assert f'aria-label="{plot}"' in page
     assert HOSTILE not in page
-    # Who has a colour in one plot has it in the other.
-    legends = [re.findall(r'width="12" height="12" fill="([^"]+)"/><text[^>]*>([^<]+)<', one) for one in figures(page)]
+    # A recipient has the same color in both plots.
+    legends = [
+        re.findall(r'width="12" height="12" fill="([^"]+)"/><text[^>]*>([^<]+)<', figure) for figure in plots_of(page)
+    ]
     assert len(legends[0]) == 2
     assert legends[0] == legends[1]
     assert "3 requests, 5.1 kB sent" in page
     assert "<td>sales.europe.(unknown)</td>" in page
-    only = used.get("/usage", days="7", recipient="alice")
-    assert "3 requests, 5.0 kB sent" in only
-    assert "img src=x" not in only
-    assert used.post("/usage", 303, days="7", recipient="alice") == ""
+    filtered = usage_console.get("/usage", days="7", recipient="alice")
+    assert "3 requests, 5.0 kB sent" in filtered
+    assert "img src=x" not in filtered
+    assert usage_console.post("/usage", 303, days="7", recipient="alice") == ""
 
 
-def test_a_token_is_told_with_its_last_use(used: Visitor) -> None:
+def test_recipient_page_shows_the_last_use_of_a_token(usage_console: Visitor) -> None:
     today = datetime.now(UTC).date()
-    page = used.get("/recipient", recipient="alice")
-    assert page.partition("<h2>Tokens</h2>")[2].count(str(today)) >= 2  # made, and used
+    page = usage_console.get("/recipient", recipient="alice")
+    assert page.partition("<h2>Tokens</h2>")[2].count(str(today)) >= 2  # created, and last used
 
 
-def test_where_there_is_no_usage_table_that_is_told(console: Visitor) -> None:
+def test_missing_usage_table_is_reported(console: Visitor) -> None:
     assert "there is no usage table" in console.get("/usage")
-    assert "Last uses are not told" in console.get("/recipient", recipient="alice")
+    assert "The last uses are not available: there is no usage table" in console.get("/recipient", recipient="alice")
 
 
-def test_views_are_told_with_their_freshness(console: Visitor, server: FilledServer) -> None:
+def test_views_page_shows_freshness_and_failures(console: Visitor, server: FilledServer) -> None:
     server.admin.shares.create("views")
     server.admin.schemas.create("views", "mine")
-    place = "s3://deltaic-lake/orders-views/mine"
+    location = "s3://deltaic-lake/orders-views/mine"
     source = "sales.europe.orders"
-    server.admin.views.create("views", "mine", "v", place, source=source, sql="SELECT * FROM source", properties=[])
+    server.admin.views.create("views", "mine", "v", location, source=source, sql="SELECT * FROM source", properties=[])
     assert "never refreshed" in console.get("/views")
     server.admin.views.record_failure(server.admin.views.get("views", "mine", "v"), HOSTILE)
     assert "failed: &lt;img" in console.get("/views")
     assert "has a view" in console.get("/views", begins="sales")
 
 
-def test_what_ends_soon_is_looked_for_when_it_is_asked_for(console: Visitor, server: FilledServer) -> None:
-    made = server.admin.recipients.create("dave")
-    short = server.admin.tokens.create(made, timedelta(days=2))
-    assert short.token.id not in console.get("/ends")
+def test_upcoming_ends_are_searched_on_request(console: Visitor, server: FilledServer) -> None:
+    recipient = server.admin.recipients.create("dave")
+    token = server.admin.tokens.create(recipient, timedelta(days=2))
+    assert token.token.id not in console.get("/ends")
     console.post("/ends", 303)
-    assert short.token.id in console.get("/ends")
+    assert token.token.id in console.get("/ends")
 
 
-def test_the_doctor_looks_when_it_is_asked_to(console: Visitor) -> None:
+def test_doctor_runs_on_request(console: Visitor) -> None:
     assert "<tbody>" not in console.get("/findings")
     console.post("/findings", 303)
     page = console.get("/findings")

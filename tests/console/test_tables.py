@@ -1,4 +1,4 @@
-"""What is shared, as its pages tell it: a level and a page at a time, and everything as text."""
+"""Test the pages of shares, schemas and tables, and that all text is escaped."""
 
 import html
 
@@ -11,16 +11,16 @@ pytestmark = pytest.mark.slow
 ORDERS = "sales.europe.orders"
 
 
-def test_the_tree_leads_from_shares_to_tables(console: Visitor) -> None:
+def test_links_lead_from_shares_to_tables(console: Visitor) -> None:
     assert "/share?share=sales" in console.get("/shares")
     page = console.get("/share", share="SALES")
     assert "/schema?share=sales&amp;schema=europe" in page
     assert f"/table?table={ORDERS}" in console.get("/schema", share="sales", schema="europe")
-    assert "no skill" in console.get("/schema", share="sales", schema="europe", kind="skill")
+    assert "No skill" in console.get("/schema", share="sales", schema="europe", kind="skill")
     assert "region = &#39;EU&#39;" in console.get("/holders", share="sales")
 
 
-def test_lists_are_shown_a_page_at_a_time_and_by_their_first_letters(console: Visitor, server: FilledServer) -> None:
+def test_lists_have_pages_and_filter_by_first_letters(console: Visitor, server: FilledServer) -> None:
     for number in range(60):
         server.admin.shares.create(f"many_{number:02}")
     first = console.get("/shares", begins="MANY_")
@@ -34,36 +34,36 @@ def test_lists_are_shown_a_page_at_a_time_and_by_their_first_letters(console: Vi
     assert "after=" not in second
 
 
-def test_a_table_tells_its_entry_its_columns_and_its_versions(console: Visitor) -> None:
+def test_table_pages_show_entry_columns_versions_and_partitions(console: Visitor) -> None:
     page = console.get("/table", table=ORDERS)
     assert "s3://deltaic-lake/orders" in page
     assert "partitioned by" in page
     assert page.count('<td class="mono">string</td>') == 2
     page = console.get("/versions", table=ORDERS)
     assert [f'<td class="n">{number}</td>' in page for number in (0, 1, 2)] == [True] * 3
-    assert "version 2, " in page  # of the picture
+    assert "version 2, " in page  # a tooltip of the plot
     assert 'aria-label="Size"' in page
     page = console.get("/partitions", table=ORDERS)
     assert "<td>EU</td>" in page
     assert "<td>US</td>" in page
 
 
-def test_a_table_that_has_left_the_listings_says_why(console: Visitor, server: FilledServer) -> None:
+def test_hidden_table_shows_the_reason(console: Visitor, server: FilledServer) -> None:
     admin, reason = server.admin, f"its log has a gap {HOSTILE}"
     admin.schemas.create("sales", "followed")
-    left = admin.tables.create("sales", "followed", "left", "s3://deltaic-lake/orders", followed=True)
-    assert "Recipients do not see it" not in console.get("/table", table="sales.followed.left")
-    assert "not listed" not in console.get("/schema", share="sales", schema="followed")
-    admin.tables.set_listed(left, reason)
+    hidden = admin.tables.create("sales", "followed", "left", "s3://deltaic-lake/orders", followed=True)
+    assert "hidden from recipients" not in console.get("/table", table="sales.followed.left")
+    assert ">hidden<" not in console.get("/schema", share="sales", schema="followed")
+    admin.tables.set_listed(hidden, reason)
     page = console.get("/table", table="sales.followed.left")
-    assert "Recipients do not see it: its log has a gap" in page
+    assert "This table is hidden from recipients: its log has a gap" in page
     assert HOSTILE not in page
-    assert "not listed" in console.get("/schema", share="sales", schema="followed")
+    assert ">hidden<" in console.get("/schema", share="sales", schema="followed")
 
 
-def test_an_iceberg_table_has_no_log_to_show(console: Visitor, server: FilledServer) -> None:
-    place = ("sales", "europe", "iced", "s3://deltaic-lake/iced")
-    server.admin.tables.create(*place, format="iceberg", iceberg="signed", access_modes=["dir"], history=True)
+def test_iceberg_table_has_no_log(console: Visitor, server: FilledServer) -> None:
+    names = ("sales", "europe", "iced", "s3://deltaic-lake/iced")
+    server.admin.tables.create(*names, format="iceberg", iceberg="signed", access_modes=["dir"], history=True)
     try:
         page = console.get("/table", table="sales.europe.iced")
     finally:
@@ -73,7 +73,7 @@ def test_an_iceberg_table_has_no_log_to_show(console: Visitor, server: FilledSer
     assert "/versions" not in page
 
 
-def test_hostile_text_is_text(console: Visitor) -> None:
+def test_hostile_text_is_escaped(console: Visitor) -> None:
     for page in (
         console.get("/shares"),
         console.get("/share", share="hostile"),
@@ -94,5 +94,5 @@ def test_hostile_text_is_text(console: Visitor) -> None:
         ("/nowhere", {}, 404),
     ],
 )
-def test_what_is_not_there_is_told(console: Visitor, path: str, parameters: dict[str, str], status: int) -> None:
+def test_missing_entry_is_reported(console: Visitor, path: str, parameters: dict[str, str], status: int) -> None:
     assert 'role="alert"' in console.get(path, status, **parameters)

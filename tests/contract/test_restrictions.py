@@ -213,25 +213,25 @@ def test_a_missing_denial_is_added_again_with_the_next_cut_off(server: FilledSer
     try:
         admin.cut_off("first_cut")
         command(server, "recipient cut-off second_cut --yes")
-        assert {first.id, second.id} <= Denials(iam, role).denied()
+        assert {first.id, second.id} <= Denials(iam, role).denied_tags()
         command(server, "recipient restore second_cut")
-        assert Denials(iam, role).denied() & {first.id, second.id} == {first.id}
+        assert Denials(iam, role).denied_tags() & {first.id, second.id} == {first.id}
     finally:
         command(server, "recipient restore first_cut")
         for name in ("first_cut", "second_cut"):
             admin.recipients.delete(name)
-    assert first.id not in Denials(iam, role).denied()
+    assert first.id not in Denials(iam, role).denied_tags()
 
 
 def test_one_policy_denies_all_cut_off_recipients_until_it_is_full(server: FilledServer) -> None:
     iam: Any = server.client("iam")
     iam.create_role(RoleName="narrow", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
     denials = Denials(iam, "arn:aws:iam::000000000000:role/narrow")
-    assert denials.denied() == set()
+    assert denials.denied_tags() == set()
     assert denials.deny(["alice"]) is denials.deny(["bob"]) is True
     assert denials.deny(["alice"]) is False
-    assert denials.denied() == {"alice", "bob"}
+    assert denials.denied_tags() == {"alice", "bob"}
     assert denials.allow("alice") is True
-    assert denials.denied() == {"bob"}
+    assert denials.denied_tags() == {"bob"}
     assert denials.allow("bob") is True
     assert iam.list_role_policies(RoleName="narrow")["PolicyNames"] == []

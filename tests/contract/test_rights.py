@@ -8,8 +8,8 @@ from contract.server import RECIPIENTS, Server
 from contract.tables import ENTRIES
 from deltaic.catalog.reader import CatalogReader
 from deltaic.sharing.caller import RequestedTable
-from deltaic_ops.rights.access_report import Asked, access_of
-from deltaic_ops.rights.recipient_view import SeenTable, seen
+from deltaic_ops.rights.access_report import AccessRequest, access_of
+from deltaic_ops.rights.recipient_view import VisibleTable, visible_entries
 from filled_server import dynamo_of
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def reader(server: Server) -> CatalogReader:
 def test_access_allows_exactly_what_the_server_returns(server: Server, reader: CatalogReader) -> None:
     decisions: list[bool] = []
     for recipient, name in product(RECIPIENTS, NAMES):
-        request = Asked(server.admin.recipients.get(recipient), name, datetime.now(UTC))
+        request = AccessRequest(server.admin.recipients.get(recipient), name, datetime.now(UTC))
         access = access_of(server.admin, reader, request)
         answer = server.recipient(recipient).get(f"/shares/{name.share}/schemas/{name.schema}/tables/{name.table}")
         assert (answer.status == 200) == access.allowed, (recipient, name, access.rule)
@@ -58,8 +58,8 @@ def test_access_lists_the_same_tables_as_the_server(server: Server, reader: Cata
             token = f"&pageToken={page['nextPageToken']}"
     visible = [
         (table.table.share, table.table.schema_name, table.table.name, list(table.table.access_modes))
-        for table in seen(server.admin, reader, server.admin.recipients.get(recipient))
-        if isinstance(table, SeenTable)
+        for table in visible_entries(server.admin, reader, server.admin.recipients.get(recipient))
+        if isinstance(table, VisibleTable)
     ]
     assert sorted(visible) == sorted(tables)
     assert bool(visible) == bool(RECIPIENTS[recipient])

@@ -29,7 +29,7 @@ from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.inspection.shared_schema import SchemaReader
-from deltaic_ops.rights.access_report import Asked, access_of
+from deltaic_ops.rights.access_report import AccessRequest, access_of
 from filled_server import dynamo_of
 
 SHARE: Final = "narrowed_share"
@@ -259,7 +259,7 @@ def test_the_operators_counts_equal_the_response(shared: FilteredShare, reader_n
     schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get)
     reader = CatalogReader(environment["CATALOG_TABLE"], dynamo_of(environment))
     recipient = admin.recipients.get(f"narrowed_{reader_name}")
-    request = Asked(recipient, RequestedTable(SHARE, "d", name), datetime.now(UTC))
+    request = AccessRequest(recipient, RequestedTable(SHARE, "d", name), datetime.now(UTC))
     counts = access_of(admin, reader, request, lambda: schemas).counted
     reply = shared.table(name, reader_name).query()
     assert counts is not None

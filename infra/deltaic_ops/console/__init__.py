@@ -1,12 +1,12 @@
 """Serve the operator's console: web pages on this machine, rendered on the server.
 
-A click on "Revoke token", from the request to the page:
+A click on "Revoke" next to a token, from the request to the page:
 
-    guard               only this machine, only with the key that the terminal printed
-    application         the route
-    recipients          the page with the button
-    acting, plans       the form; the plan in words, with the command that does the same, carried out once as shown
-    desk, provider      templates; the catalog, tables and usage by the operator's own rights
+    guard                       refuses requests from other machines, pages and programs, and those without a session
+    application                 finds the route
+    recipient_pages             shows the page with the link
+    page_actions, plans         show the form, then the plan with its command, and run this command once
+    console_context, provider   render templates; read the catalog, tables and usage with the operator's credentials
 
-`works` runs what takes longer than a page. Rules and checks are those of the command line; the console adds none.
+`background_jobs` runs what takes longer than a page. The rules and checks are those of the command line.
 """

@@ -1,4 +1,4 @@
-"""The console as one application on a port of this machine: the guard, the way in and out, the pages, and refusals."""
+"""The console's web application: routes, sign-in, and error pages."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,8 +24,8 @@ from deltaic_ops.console import (
     share_pages,
     usage_pages,
 )
-from deltaic_ops.console.console_context import Desk, Handler
-from deltaic_ops.console.guard import Entrance, Guard, cookie_name
+from deltaic_ops.console.console_context import ConsoleContext, Handler
+from deltaic_ops.console.guard import ConsoleGuard, Login, cookie_name
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.local.embedded import bind_port
 from deltaic_ops.local.http_server import serving
@@ -34,60 +34,60 @@ _STATIC: Final = Path(__file__).parent / "static"
 
 
 @contextmanager
-def console(provider: Provider, port: int, told: Callable[[str], None]) -> Iterator[str]:
-    """Serve the console as long as the block lasts; gives its address, and tells each link that lets somebody in.
+def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> Iterator[str]:
+    """Serve the console while the block runs, and yield its URL.
 
-    The key stands in the link's fragment, which no browser sends to anybody. Raises OSError for a port that is taken.
+    Passes each sign-in link to `show_link`. The key is in the link's fragment, which browsers do not send. Raises
+    OSError if the port is in use.
     """
     with bind_port(port) as listener:
-        taken = listener.getsockname()[1]
-        address = f"http://127.0.0.1:{taken}"
-        entrance = Entrance(lambda key: told(f"{address}/#{key}"))
-        with serving(application(Desk(provider), entrance, taken), listener):
+        actual_port = listener.getsockname()[1]
+        address = f"http://127.0.0.1:{actual_port}"
+        login = Login(lambda key: show_link(f"{address}/#{key}"))
+        with serving(application(ConsoleContext(provider), login, actual_port), listener):
             yield address
 
 
-def application(desk: Desk, entrance: Entrance, port: int) -> ASGIApp:
-    """Return what answers on a port of this machine."""
-    pages: dict[str, Handler] = {"/": _first}
-    forms: dict[str, Handler] = {"/enter": partial(_enter, entrance), "/leave": partial(_leave, entrance)}
-    for room in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):
-        pages |= room.ROUTES
-        forms |= getattr(room, "FORMS", {})
+def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
+    """Return the ASGI application for a port of this machine."""
+    pages: dict[str, Handler] = {"/": _start_page}
+    forms: dict[str, Handler] = {"/enter": partial(_sign_in, login), "/leave": partial(_sign_out, login)}
+    for module in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):
+        pages |= module.ROUTES
+        forms |= getattr(module, "FORMS", {})
     routes = [
-        *(Route(path, partial(handler, desk)) for path, handler in pages.items()),
-        *(Route(path, partial(handler, desk), methods=["POST"]) for path, handler in forms.items()),
+        *(Route(path, partial(handler, context)) for path, handler in pages.items()),
+        *(Route(path, partial(handler, context), methods=["POST"]) for path, handler in forms.items()),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
 
-    def refused(request: Request, refusal: Exception) -> Response:
-        """Show what the catalog, a log or a form refuses, with its status."""
-        if isinstance(refusal, DeltaicError):
-            return desk.page(request, "refused.html", refusal.status, message=refusal.message)
-        status = refusal.status_code if isinstance(refusal, HTTPException) else 500
-        return desk.page(request, "refused.html", status, message="there is no such page")
+    def show_error(request: Request, error: Exception) -> Response:
+        if isinstance(error, DeltaicError):
+            return context.page(request, "refused.html", error.status, message=error.message)
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return context.page(request, "refused.html", status, message="this page does not exist: check the URL")
 
-    made = Starlette(routes=routes, exception_handlers={DeltaicError: refused, HTTPException: refused})
-    return Guard(made, entrance, port)
+    app = Starlette(routes=routes, exception_handlers={DeltaicError: show_error, HTTPException: show_error})
+    return ConsoleGuard(app, login, port)
 
 
-def _first(desk: Desk, request: Request) -> Response:
-    """Ask for the key; whoever is let in already goes on."""
+def _start_page(context: ConsoleContext, request: Request) -> Response:
+    """Show the sign-in form, or go to the shares if the browser has a session."""
     if request.state.session is not None:
-        return RedirectResponse("/shares#", 303)  # else a browser keeps the fragment, and with it a key
-    return desk.page(request, "enter.html", refused=False)
+        return RedirectResponse("/shares#", 303)  # without the '#', a browser keeps the fragment, which has the key
+    return context.page(request, "enter.html", is_wrong_key=False)
 
 
-def _enter(entrance: Entrance, desk: Desk, request: Request) -> Response:
-    """Let in whoever has the key: a cookie that no script reads and no other site's page brings along."""
-    session = entrance.enter(request.state.form.get("key", ""))
+def _sign_in(login: Login, context: ConsoleContext, request: Request) -> Response:
+    """Exchange the key for a session cookie that scripts and other sites cannot use."""
+    session = login.sign_in(request.state.form.get("key", ""))
     if session is None:
-        return desk.page(request, "enter.html", 403, refused=True)
-    answer = RedirectResponse("/shares", 303)
-    answer.set_cookie(cookie_name(request.url.port or 80), session.id, path="/", httponly=True, samesite="strict")
-    return answer
+        return context.page(request, "enter.html", 403, is_wrong_key=True)
+    response = RedirectResponse("/shares", 303)
+    response.set_cookie(cookie_name(request.url.port or 80), session.id, path="/", httponly=True, samesite="strict")
+    return response
 
 
-def _leave(entrance: Entrance, _: Desk, request: Request) -> Response:
-    entrance.leave(request.state.session)
+def _sign_out(login: Login, _: ConsoleContext, request: Request) -> Response:
+    login.sign_out(request.state.session)
     return RedirectResponse("/", 303)

@@ -1,4 +1,4 @@
-"""What takes longer than a page may: it runs beside the pages, says how far it is, and is asked for again."""
+"""Run slow reads and commands in background threads, and keep their results."""
 
 import math
 import time
@@ -12,88 +12,85 @@ from typing import Any, Final
 
 from deltaic.errors import DeltaicError, Unavailable
 
-PATIENCE_SECONDS: Final = 0.5
-"""How long a page waits for it at once."""
+MAX_WAIT_SECONDS: Final = 0.5
+"""Time that a page waits for a job before it is sent without the result."""
 
-FRESH_SECONDS: Final = 30.0
-"""How old a result may be that a page shows which did not ask for it."""
+MAX_AGE_SECONDS: Final = 30.0
+"""Maximum age of a result that a page shows again without a request to refresh it."""
 
-_AT_ONCE: Final = 4
-_LINES: Final = 12
-"""That a page shows of what a work says."""
+_MAX_RUNNING: Final = 4
+_MAX_MESSAGES: Final = 12
+_MAX_RESULTS: Final = 64
+"""Results in memory; the oldest are dropped."""
 
-_MOST: Final = 64
-"""Results that are kept; of more, the oldest go."""
-
-Say = Callable[[str], None]
-"""Is told how far a work is."""
+ReportProgress = Callable[[str], None]
+"""Receives progress messages of a job."""
 
 
 @dataclass(slots=True)
-class Work:
-    """One thing that is being found out, or was."""
+class BackgroundJob:
+    """A job that runs or has finished."""
 
     title: str
     future: "Future[Any]" = field(default_factory=Future)
-    said: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
-    began: float = field(default_factory=time.time)
+    messages: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_MESSAGES))
+    started_at: float = field(default_factory=time.time)
 
     @property
     def is_done(self) -> bool:
-        """Whether its result, or what it raised, is there."""
+        """Return whether the job has finished, with a result or an error."""
         return self.future.done()
 
-    def outcome(self) -> tuple[Any, str]:
-        """Return what a work has found, or None and why it was refused."""
+    def result(self) -> tuple[Any, str]:
+        """Return the result of the job, or None and its error message."""
         try:
             return self.future.result(), ""
-        except DeltaicError as refusal:
-            return None, refusal.message
+        except DeltaicError as error:
+            return None, error.message
 
     @property
     def seconds(self) -> int:
-        """Since when it runs."""
-        return int(time.time() - self.began)
+        """Time since the job started."""
+        return int(time.time() - self.started_at)
 
 
-class Works:
-    """The works of one console, by what they find out. May be asked from several threads.
-
-    Their threads end with the process, whatever they are about: nobody waits for them any more then.
-    """
+class BackgroundJobs:
+    """The jobs of one console by key, thread-safe. Their threads end with the process."""
 
     def __init__(self) -> None:
-        self._places = BoundedSemaphore(_AT_ONCE)
+        self._slots = BoundedSemaphore(_MAX_RUNNING)
         self._lock = Lock()
-        self._known: dict[Hashable, Work] = {}
+        self._jobs: dict[Hashable, BackgroundJob] = {}
 
-    def begun(self, key: Hashable, title: str, run: Callable[[Say], Any], *, older: float = math.inf) -> Work:
-        """Return the work of this key, begun now if there is none, or only one that is done and older, in seconds."""
+    def start(
+        self, key: Hashable, title: str, function: Callable[[ReportProgress], Any], *, max_age: float = math.inf
+    ) -> BackgroundJob:
+        """Return the job of a key; start it if its result is missing or old."""
         with self._lock:
-            known = self._known.get(key)
-            if known is None or (known.is_done and time.time() - known.began > older):
-                known = self._known[key] = Work(title)
-                Thread(target=self._run, args=(known, run), name="console work", daemon=True).start()
-                for oldest in [each for each, work in self._known.items() if work.is_done][:-_MOST]:
-                    del self._known[oldest]
-            return known
+            job = self._jobs.get(key)
+            if job is None or (job.is_done and time.time() - job.started_at > max_age):
+                job = self._jobs[key] = BackgroundJob(title)
+                Thread(target=self._run, args=(job, function), name="console job", daemon=True).start()
+                for oldest in [name for name, other in self._jobs.items() if other.is_done][:-_MAX_RESULTS]:
+                    del self._jobs[oldest]
+            return job
 
-    def known(self, key: Hashable) -> Work | None:
-        """Return a work that was begun, if it was."""
-        return self._known.get(key)
+    def get(self, key: Hashable) -> BackgroundJob | None:
+        """Return the job of a key, if it was started."""
+        return self._jobs.get(key)
 
-    def taken(self, key: Hashable) -> None:
-        """Forget a work, whose result was shown: the next page finds out anew."""
+    def forget(self, key: Hashable) -> None:
+        """Remove a job whose result was shown, so that the next page starts it again."""
         with self._lock:
-            self._known.pop(key, None)
+            self._jobs.pop(key, None)
 
-    def _run(self, work: Work, run: Callable[[Say], Any]) -> None:
-        with self._places:
+    def _run(self, job: BackgroundJob, function: Callable[[ReportProgress], Any]) -> None:
+        with self._slots:
             try:
-                work.future.set_result(run(work.said.append))
-            except DeltaicError as refusal:
-                work.future.set_exception(refusal)
-            except Exception as error:  # noqa: BLE001 -- pages know refusals alone, and offer to try again
+                job.future.set_result(function(job.messages.append))
+            except DeltaicError as error:
+                job.future.set_exception(error)
+            except Exception as error:  # noqa: BLE001 -- pages show only DeltaicError, and offer to try again
                 print_exc()
-                why = f"this failed unexpectedly ({type(error).__name__}): the terminal of the console shows where"
-                work.future.set_exception(Unavailable(why))
+                message = f"unexpected error ({type(error).__name__}): the console's terminal shows the traceback"
+                job.future.set_exception(Unavailable(message))

@@ -1,4 +1,4 @@
-"""The pages of what needs somebody's care: views that are not fresh, what ends soon, what the doctor finds."""
+"""Pages of results that an operator requests: view freshness, upcoming ends, findings of the doctor."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,81 +12,80 @@ from deltaic.scheduled.expirations import scan_expirations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.background_jobs import Say
-from deltaic_ops.console.console_context import Desk, Handler, listed
+from deltaic_ops.console.background_jobs import ReportProgress
+from deltaic_ops.console.console_context import ConsoleContext, Handler, list_page
 
-_SHARES: Final = 100
-"""Whose views a page looks for."""
+_PAGE_SIZE: Final = 100
+"""Shares whose views one page shows."""
 
-_READERS: Final = 8
-
-_SOON: Final = timedelta(days=30)
+_MAX_THREADS: Final = 8
+_PERIOD: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """A view, and whether it is as fresh as it shall be."""
+class ViewFreshness:
+    """A view, and why it is not fresh."""
 
     view: View
     behind: str
-    """Why not; empty if it is."""
+    """Reason why the view is not fresh; empty if it is."""
 
 
-def views(desk: Desk, request: Request) -> Response:
-    """Show how fresh the views of some shares are."""
+def views(context: ConsoleContext, request: Request) -> Response:
+    """Show the freshness of the views of some shares."""
     from deltaic_pipeline.view_refresh.catalog_session import due_by_entry
 
-    admin, now = desk.provider.admin, datetime.now(UTC)
-    shares = listed(request, admin.shares.list, lambda share: share.name, _SHARES)
+    admin, now = context.provider.admin, datetime.now(UTC)
+    shares = list_page(request, admin.shares.list, lambda share: share.name, _PAGE_SIZE)
 
-    def read(share: Share) -> Sequence[Freshness]:
+    def read(share: Share) -> Sequence[ViewFreshness]:
         try:
-            return [Freshness(view, due_by_entry(view, now)) for view in admin.views.list(share.name)]
-        except NotFound:  # deleted meanwhile
+            return [ViewFreshness(view, due_by_entry(view, now)) for view in admin.views.list(share.name)]
+        except NotFound:  # the share was deleted in the meantime
             return []
 
-    with ThreadPoolExecutor(_READERS) as pool:
-        found = [one for some in pool.map(read, shares.entries) for one in some]
-    return desk.page(request, "views.html", shares=shares, views=found)
+    with ThreadPoolExecutor(_MAX_THREADS) as pool:
+        entries = [entry for batch in pool.map(read, shares.entries) for entry in batch]
+    return context.page(request, "views.html", shares=shares, views=entries)
 
 
-def ends(desk: Desk, request: Request) -> Response:
-    """Show what ends soon, once it was asked for: every recipient is looked at."""
-    return desk.asked_for(request, "ends", "ends.html", days=_SOON.days)
+def endings(context: ConsoleContext, request: Request) -> Response:
+    """Show the result of the last search for upcoming ends."""
+    return context.show_result(request, "ends", "ends.html", days=_PERIOD.days)
 
 
-def look_for_ends(desk: Desk, _: Request) -> Response:
-    """Look for what ends soon."""
+def search_endings(context: ConsoleContext, _: Request) -> Response:
+    """Search all recipients for tokens, links, grants and accesses that end soon."""
 
-    def look(_: object) -> Any:
+    def search(_: object) -> Any:
         now = datetime.now(UTC)
-        return scan_expirations(desk.provider.admin, now, now + _SOON)
+        return scan_expirations(context.provider.admin, now, now + _PERIOD)
 
-    return _begun(desk, "ends", "Looking for what ends soon", look)
-
-
-def findings(desk: Desk, request: Request) -> Response:
-    """Show what the doctor found, once it was asked for."""
-    return desk.asked_for(request, "findings", "findings.html")
+    return _start(context, "ends", "Searching for what ends soon", search)
 
 
-def look_for_findings(desk: Desk, _: Request) -> Response:
-    """Let the doctor look."""
-
-    def look(say: Say) -> Any:
-        found = []
-        for finding in desk.provider.examine():
-            say(f"{finding.verdict}: {finding.check}")
-            found.append(finding)
-        return found
-
-    return _begun(desk, "findings", "The doctor looks", look)
+def findings(context: ConsoleContext, request: Request) -> Response:
+    """Show the findings of the doctor's last run."""
+    return context.show_result(request, "findings", "findings.html")
 
 
-def _begun(desk: Desk, page: str, title: str, look: Callable[[Say], Any]) -> Response:
-    desk.works.begun(page, title, look, older=0)
+def run_doctor(context: ConsoleContext, _: Request) -> Response:
+    """Run the checks of `deltaic doctor`."""
+
+    def examine(report_progress: ReportProgress) -> Any:
+        results = []
+        for finding in context.provider.examine():
+            report_progress(f"{finding.verdict}: {finding.check}")
+            results.append(finding)
+        return results
+
+    return _start(context, "findings", "Running the doctor's checks", examine)
+
+
+def _start(context: ConsoleContext, page: str, title: str, function: Callable[[ReportProgress], Any]) -> Response:
+    context.jobs.start(page, title, function, max_age=0)
     return RedirectResponse(f"/{page}", 303)
 
 
-ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": ends, "/findings": findings}
-FORMS: Final[dict[str, Handler]] = {"/ends": look_for_ends, "/findings": look_for_findings}
+ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": endings, "/findings": findings}
+FORMS: Final[dict[str, Handler]] = {"/ends": search_endings, "/findings": run_doctor}

@@ -1,4 +1,4 @@
-"""What every page has at hand: the provider, the works under way, the plans that are open, and the templates."""
+"""Context of every page: the provider, background jobs, plans to confirm, and templates."""
 
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import wait
@@ -16,137 +16,135 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from deltaic_ops.console.background_jobs import FRESH_SECONDS, PATIENCE_SECONDS, Say, Work, Works
-from deltaic_ops.console.plans import Plan
+from deltaic_ops.console.background_jobs import (
+    MAX_AGE_SECONDS,
+    MAX_WAIT_SECONDS,
+    BackgroundJob,
+    BackgroundJobs,
+    ReportProgress,
+)
+from deltaic_ops.console.plans import ActionPlan
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.rights.recipient_view import told_access
+from deltaic_ops.rights.recipient_view import access_text
 from deltaic_ops.usage.usage_report import amount
 
-SIZE: Final = 50
-"""Entries of a page."""
-
+PAGE_SIZE: Final = 50
 _FOLDER: Final = Path(__file__).parent / "templates"
 _Entry = TypeVar("_Entry")
-Handler = Callable[["Desk", Request], Response]
+Handler = Callable[["ConsoleContext", Request], Response]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Generic[_Entry]):
-    """A page of a listing."""
+class ListPage(Generic[_Entry]):
+    """A page of a list."""
 
     entries: list[_Entry]
     begins: str
-    """The letters that were asked for."""
+    """First letters that the entries' names are filtered by."""
     after: str
-    """Behind which name it begins; empty for the first page."""
+    """Last name of the previous page; empty for the first page."""
     next: str
-    """The name behind which the next page begins; empty where there is none."""
+    """Last name of this page, if there is another page; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """What every page has at hand."""
+class ConsoleContext:
+    """Provider, jobs and plans that all pages share."""
 
     provider: Provider
-    works: Works = field(default_factory=Works)
-    plans: dict[str, Plan] = field(default_factory=dict)
-    """Those that were shown and not carried out, by number."""
+    jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
+    plans: dict[str, ActionPlan] = field(default_factory=dict)
+    """Plans that were shown and not confirmed, by number."""
 
     def page(
-        self, request: Request, template: str, status: int = 200, *, refresh: str = "", **shown: Any
+        self, request: Request, template: str, status: int = 200, *, refresh: str = "", **values: Any
     ) -> HTMLResponse:
-        """Return a page, which asks again as `refresh` says; text of `shown` is text wherever it stands."""
+        """Render a template, which escapes all text in `values`, with an optional Refresh header."""
         session = request.state.session
-        always = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
-        content = _look().get_template(template).render(**always, **shown)
+        common = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
+        content = _environment().get_template(template).render(**common, **values)
         return HTMLResponse(content, status, {"refresh": refresh} if refresh else None)
 
-    def found_out(
+    def run_and_show(
         self,
         request: Request,
         key: Hashable,
         title: str,
-        run: Callable[[Say], Any],
+        function: Callable[[ReportProgress], Any],
         show: Callable[[Any], Response],
     ) -> Response:
-        """Return what `show` makes of what `run` returns, or raise what it raises, once: a reload finds out anew.
+        """Run a function in the background; show its result once, or a progress page."""
+        job = self.jobs.start(key, title, function, max_age=MAX_AGE_SECONDS)
+        if not finishes_soon(job):
+            return self.waiting_page(request, job)
+        self.jobs.forget(key)
+        return show(job.future.result())
 
-        Where it takes longer than a page may, a page that asks again by itself.
-        """
-        work = self.works.begun(key, title, run, older=FRESH_SECONDS)
-        if not is_soon_done(work):
-            return self.waiting(request, work)
-        self.works.taken(key)
-        return show(work.future.result())
+    def show_result(self, request: Request, key: Hashable, template: str, **values: Any) -> Response:
+        """Return a page with a job's `result` or `error` and its start time `at`."""
+        job = self.jobs.get(key)
+        if job is not None and not finishes_soon(job):
+            return self.waiting_page(request, job)
+        result, error = (None, "") if job is None else job.result()
+        at = None if job is None else datetime.fromtimestamp(job.started_at, UTC)
+        return self.page(request, template, result=result, error=error, at=at, **values)
 
-    def asked_for(self, request: Request, key: Hashable, template: str, **shown: Any) -> Response:
-        """Return a page with what a form had found out: `found` or its `trouble`, and when: `at`. Empty before that."""
-        work = self.works.known(key)
-        if work is not None and not is_soon_done(work):
-            return self.waiting(request, work)
-        found, trouble = (None, "") if work is None else work.outcome()
-        at = None if work is None else datetime.fromtimestamp(work.began, UTC)
-        return self.page(request, template, found=found, trouble=trouble, at=at, **shown)
-
-    def beside(self, work: Work, key: Hashable) -> tuple[bool, Any, str]:
-        """Return whether a work is done that a page shows beside other things, what it has found or its trouble, once.
-
-        The page must then ask again by itself where it is not done.
-        """
-        if not is_soon_done(work):
+    def take_result(self, job: BackgroundJob, key: Hashable) -> tuple[bool, Any, str]:
+        """Return whether a job is done, its result and its error message; then forget it."""
+        if not finishes_soon(job):
             return False, None, ""
-        self.works.taken(key)
-        return True, *work.outcome()
+        self.jobs.forget(key)
+        return True, *job.result()
 
-    def waiting(self, request: Request, work: Work) -> Response:
-        """Return the page of a work that is not done."""
-        again = str(request.url.replace(scheme="", netloc=""))
-        return self.page(request, "waiting.html", refresh="1", work=work, again=again)
-
-
-def is_soon_done(work: Work) -> bool:
-    """Tell whether a work is done, or is within a page's patience."""
-    return bool(wait([work.future], PATIENCE_SECONDS).done)
+    def waiting_page(self, request: Request, job: BackgroundJob) -> Response:
+        """Return the progress page of a job, which refreshes itself."""
+        url = str(request.url.replace(scheme="", netloc=""))
+        return self.page(request, "waiting.html", refresh="1", job=job, url=url)
 
 
-def listed(
+def finishes_soon(job: BackgroundJob) -> bool:
+    """Wait for a job for `MAX_WAIT_SECONDS`, and return whether it is done."""
+    return bool(wait([job.future], MAX_WAIT_SECONDS).done)
+
+
+def list_page(
     request: Request,
     entries: Callable[[Excerpt], Iterable[_Entry]],
     name: Callable[[_Entry], str],
-    size: int = SIZE,
-) -> Listed[_Entry]:
-    """Return the page of a listing that a request asks for by `after` and `begins`; not one entry more is read."""
+    size: int = PAGE_SIZE,
+) -> ListPage[_Entry]:
+    """Read the page of a list that the query parameters `after` and `begins` select."""
     after, begins = request.query_params.get("after", ""), request.query_params.get("begins", "")
-    found = list(entries(Excerpt(after or None, begins, size + 1)))
-    following = name(found[size - 1]) if len(found) > size else ""
-    return Listed(found[:size], begins, after, following)
+    items = list(entries(Excerpt(after or None, begins, size + 1)))
+    next_name = name(items[size - 1]) if len(items) > size else ""
+    return ListPage(items[:size], begins, after, next_name)
 
 
 def link(path: str, **parameters: object) -> str:
-    """Return an address of this console; what is empty is left out."""
-    told = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
-    return f"{path}?{told}" if told else path
+    """Return a relative URL of this console, without empty parameters."""
+    query = urlencode({name: value for name, value in parameters.items() if value not in ("", None)})
+    return f"{path}?{query}" if query else path
 
 
-def _moment(value: datetime | None) -> str:
+def _minute(value: datetime | None) -> str:
     return "" if value is None else f"{value:%Y-%m-%d %H:%M}"
 
 
-def _seen(value: Any) -> Any:
-    """Return text in which everything can be seen: a name must not turn the line around."""
+def _visible(value: Any) -> Any:
+    """Make control characters visible: a name must not reverse the direction of its line."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache
-def _look() -> Environment:
-    made = Environment(
+def _environment() -> Environment:
+    environment = Environment(
         loader=FileSystemLoader(_FOLDER),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_seen,
+        finalize=_visible,
     )
-    made.globals["link"] = link
-    made.filters |= {"moment": _moment, "amount": amount, "access": told_access}
-    return made
+    environment.globals["link"] = link
+    environment.filters |= {"minute": _minute, "amount": amount, "access": access_text}
+    return environment

@@ -1,8 +1,8 @@
-"""What stands before every page: who asks, from where, with which key, and what a browser may do with the answer.
+"""Check the host, origin, session and form token of each request; set security headers.
 
-Other programs of this machine, and the pages of any web site, can send requests to a loopback port. A name that leads
-there is refused by its Host, a page of another origin by its Origin or Sec-Fetch-Site, whoever has no session by the
-missing cookie, and a form that this console has not written by its token.
+Other programs of this machine, and pages of any web site, can send requests to a loopback port. The guard refuses
+other host names by `Host`, other sites by `Origin` or `Sec-Fetch-Site`, clients without a session by the missing
+cookie, and forms that this console did not write by their token.
 """
 
 import secrets
@@ -18,57 +18,56 @@ from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-_BYTES: Final = 32
+_SECRET_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser that was let in."""
+    """A browser that has signed in."""
 
     id: str = field(repr=False)
     form_token: str = field(repr=False)
-    """What each of its forms has, and no other page's."""
+    """Secret in each form of the session, which pages of other sites do not know."""
 
 
-class Entrance:
-    """Keys that open once, and the sessions that they have opened. May be asked from several threads."""
+class Login:
+    """The current key, which works once, and the sessions that keys have opened; thread-safe."""
 
-    def __init__(self, told: Callable[[str], None]) -> None:
-        """`told` is called with each new key: at once, and whenever one was used."""
-        self._told = told
+    def __init__(self, show_key: Callable[[str], None]) -> None:
+        """Create the first key, and pass it and each later key to `show_key`."""
+        self._show_key = show_key
         self._lock = Lock()
         self._sessions: dict[str, Session] = {}
-        self._key = self._next()
+        self._key = self._new_key()
 
-    def enter(self, key: str) -> Session | None:
-        """Return a new session for the key, which is then another; None for any other text."""
+    def sign_in(self, key: str) -> Session | None:
+        """Return a new session and replace the key, or return None for a wrong key."""
         with self._lock:
             if not compare_digest(key.strip().encode("utf-8", "replace"), self._key.encode()):
                 return None
-            self._key = self._next()
-            made = Session(secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES))
-            self._sessions[made.id] = made
-            return made
+            self._key = self._new_key()
+            session = Session(secrets.token_urlsafe(_SECRET_BYTES), secrets.token_urlsafe(_SECRET_BYTES))
+            self._sessions[session.id] = session
+            return session
 
     def session(self, identifier: str) -> Session | None:
-        """Return the session of a cookie; None for one that is not known."""
+        """Return the session of a cookie, or None for an unknown one."""
         return self._sessions.get(identifier)
 
-    def leave(self, session: Session) -> None:
+    def sign_out(self, session: Session) -> None:
         """End a session."""
         self._sessions.pop(session.id, None)
 
-    def _next(self) -> str:
-        key = secrets.token_urlsafe(_BYTES)
-        self._told(key)
+    def _new_key(self) -> str:
+        key = secrets.token_urlsafe(_SECRET_BYTES)
+        self._show_key(key)
         return key
 
 
-OPEN: Final = frozenset({"/", "/enter", "/static/console.css", "/static/enter.js"})
-"""What is answered to whoever has no session: a form for the key, and its looks."""
+PUBLIC_PATHS: Final = frozenset({"/", "/enter", "/static/console.css", "/static/enter.js"})
+"""Paths that need no session: the sign-in form with its script and styles."""
 
-MOST_BYTES: Final = 256 << 10
-"""Of a form."""
+MAX_FORM_BYTES: Final = 256 << 10
 
 HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
@@ -76,7 +75,7 @@ HEADERS: Final[Mapping[str, str]] = {
         "frame-ancestors 'none'"
     ),
     "cache-control": "no-store",
-    # Not `no-referrer`: under that a browser sends forms with the Origin `null`.
+    # Not `no-referrer`, with which browsers send forms with the Origin `null`.
     "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
@@ -84,17 +83,17 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-class Guard:
-    """Lets a request through to the pages, its session and its form beside it in `scope["state"]`, or refuses it."""
+class ConsoleGuard:
+    """ASGI middleware that refuses requests or passes them on, with session and form."""
 
-    def __init__(self, app: ASGIApp, entrance: Entrance, port: int) -> None:
+    def __init__(self, app: ASGIApp, login: Login, port: int) -> None:
         self._app = app
-        self._entrance = entrance
+        self._login = login
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
         self.cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -104,55 +103,57 @@ class Guard:
         headers = Headers(scope=scope)
         state = scope.setdefault("state", {})
         state["session"] = session = self._session(headers)
-        refusal = self._refused(scope, headers, session)
+        refusal = self._check(scope, headers, session)
         if refusal is None and scope["method"] == "POST":
             state["form"] = form = await _form(receive)
             if form is None:
-                refusal = _no("the form is too long", 413)
+                refusal = _refuse(f"the form is larger than {MAX_FORM_BYTES >> 10} KiB: shorten its fields", 413)
             elif session is not None and scope["path"] != "/enter" and form.get("token") != session.form_token:
-                refusal = _no("the form is not one of this console's, or of an earlier run: load its page again", 403)
+                refusal = _refuse("the form belongs to an earlier session or another page: reload its page", 403)
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _session(self, headers: Headers) -> Session | None:
-        # Cookies of all programs of this machine come along, in whatever form: http.cookies stops at an odd one.
-        found = cookie_parser(headers.get("cookie", "")).get(self.cookie)
-        return None if found is None else self._entrance.session(found)
+        # Browsers send the cookies of all local servers; `http.cookies` stops at the first one that it cannot parse.
+        cookie = cookie_parser(headers.get("cookie", "")).get(self.cookie)
+        return None if cookie is None else self._login.session(cookie)
 
-    def _refused(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
+    def _check(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
         host, origin, method = headers.get("host", ""), headers.get("origin"), scope["method"]
         if host not in self._hosts:
-            return _no("this console is asked by its own address alone, as the terminal shows it", 421)
+            return _refuse(f"'{host}' is not the console's address: use the address in the terminal", 421)
         if method not in {"GET", "HEAD", "POST"}:
-            return _no("there are pages and forms here", 405)
-        # Other ports of this host are the same site, and a browser sends them no Origin for a GET. The link itself may
-        # be opened from anywhere.
+            return _refuse(f"method {method} is not supported: use GET, HEAD or POST", 405)
+        # Pages of other ports of this host count as the same site, and browsers send no Origin with their GET requests.
+        # The link may be opened from any site.
         site = headers.get("sec-fetch-site", "none")
-        foreign = site not in {"none", "same-origin"} and not (site == "cross-site" and scope["path"] in OPEN)
-        if foreign or ((origin is not None or method == "POST") and origin != f"http://{host}"):
-            return _no("another page may not ask this console for anything", 403)
-        if session is None and scope["path"] not in OPEN:
+        is_foreign = site not in {"none", "same-origin"} and not (
+            site == "cross-site" and scope["path"] in PUBLIC_PATHS
+        )
+        if is_foreign or ((origin is not None or method == "POST") and origin != f"http://{host}"):
+            return _refuse("requests from other pages are not allowed: open the console's link directly", 403)
+        if session is None and scope["path"] not in PUBLIC_PATHS:
             if method == "POST":
-                return _no("you are not let in any more: open the link that the terminal shows", 401)
+                return _refuse("your session has ended: open the latest link in the terminal", 401)
             return Response(status_code=303, headers={"location": "/"})
         return None
 
 
 def cookie_name(port: int) -> str:
-    """Return the name of the session's cookie: browsers keep cookies by hosts, and not by ports."""
+    """Return the session cookie's name, with the port, because ports of a host share cookies."""
     return f"deltaic-console-{port}"
 
 
 async def _form(receive: Receive) -> dict[str, str] | None:
-    """Return the fields of a form, each once; None where it is longer than any of ours, or breaks off."""
+    """Return the fields of a form; None if it is too large or incomplete."""
     body = b""
     while True:
         message = await receive()
         body += message.get("body", b"")
-        if len(body) > MOST_BYTES or message["type"] == "http.disconnect":
+        if len(body) > MAX_FORM_BYTES or message["type"] == "http.disconnect":
             return None
         if not message.get("more_body"):
             return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
-def _no(why: str, status: int) -> Response:
-    return PlainTextResponse(f"{why}\n", status)
+def _refuse(reason: str, status: int) -> Response:
+    return PlainTextResponse(f"{reason}\n", status)

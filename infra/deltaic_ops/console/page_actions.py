@@ -1,6 +1,6 @@
-"""The pages of what can be done: a form, the plan with its command, and what came of it.
+"""Pages of actions: a form, the plan with its command, and the command's result.
 
-What is carried out is the very command that the plan shows, in a process of its own with the console's rights.
+The console runs exactly the command that the plan shows, in a separate process with the console's environment.
 """
 
 import secrets
@@ -15,87 +15,87 @@ from deltaic.errors import Conflict, NotFound
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.background_jobs import Work
-from deltaic_ops.console.console_context import Desk, Handler, is_soon_done
-from deltaic_ops.console.plans import ACTIONS, Action, Plan
+from deltaic_ops.console.background_jobs import BackgroundJob
+from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon
+from deltaic_ops.console.plans import ACTIONS, Action, ActionPlan
 from deltaic_ops.console.provider import Provider
 
-_MOST_PLANS: Final = 200
+_MAX_PLANS: Final = 200
 _PROGRAM: Final = (sys.executable, "-c", "from deltaic_ops.cli import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of a command; it may hold a secret that is shown this once."""
+class CommandResult:
+    """Exit code and output of a command; the output can contain a secret."""
 
-    code: int
-    answer: str = field(repr=False)
-    remarks: str = field(repr=False)
+    exit_code: int
+    stdout: str = field(repr=False)
+    stderr: str = field(repr=False)
 
 
-def action(desk: Desk, request: Request) -> Response:
-    """Ask for what an action needs; where it needs nothing, show its plan."""
-    asked = request.query_params
-    name, wanted = _action(asked)
-    if wanted.fields and "planned" not in asked:
-        about = {each: asked.get(each, "") for each in wanted.about}
-        values = {each.name: asked.get(each.name, each.value) for each in wanted.fields}
-        return desk.page(request, "action.html", name=name, action=wanted, about=about, values=values)
-    plan = wanted.plan(desk.provider, asked)
-    fields = {each: asked.get(each, "") for each in (*wanted.about, *(one.name for one in wanted.fields))}
-    return desk.page(
+def action(context: ConsoleContext, request: Request) -> Response:
+    """Show the form of an action, or its plan if no input is missing."""
+    parameters = request.query_params
+    name, selected = _action(parameters)
+    subject = {parameter: parameters.get(parameter, "") for parameter in selected.parameters}
+    if selected.fields and "planned" not in parameters:
+        values = {field.name: parameters.get(field.name, field.value) for field in selected.fields}
+        return context.page(request, "action.html", name=name, action=selected, subject=subject, values=values)
+    plan = selected.plan(context.provider, parameters)
+    fields = subject | {field.name: parameters.get(field.name, "") for field in selected.fields}
+    return context.page(
         request,
         "plan.html",
         name=name,
         plan=plan,
         fields=fields,
-        command=command(desk.provider, plan),
-        number=_opened(desk.plans, plan),
+        command=command(context.provider, plan),
+        number=_store_plan(context.plans, plan),
     )
 
 
-def act(desk: Desk, request: Request) -> Response:
-    """Carry a plan out, once."""
+def act(context: ConsoleContext, request: Request) -> Response:
+    """Run the command of a plan once, if the plan has not changed."""
     form = request.state.form
-    _, wanted = _action(form)
-    plan = wanted.plan(desk.provider, form)
+    _, selected = _action(form)
+    plan = selected.plan(context.provider, form)
     number = form.get("plan", "")
-    shown = desk.plans.pop(number, None)
-    if shown is None:
-        raise Conflict("this was done already, or planned in an earlier run: plan it again")
-    if shown != plan:
-        raise Conflict("what it would do has changed since it was planned: plan it again")
-    work = desk.works.begun(("act", number), plan.title, lambda _: (plan, carried_out(desk.provider, plan)))
-    if is_soon_done(work):
-        return _outcome(desk, request, number, work)
-    again = f"/outcome?plan={number}"
-    return desk.page(request, "waiting.html", refresh=f"1; url={again}", work=work, again=again)
+    stored = context.plans.pop(number, None)
+    if stored is None:
+        raise Conflict("this plan was already carried out, or belongs to an earlier session: create it again")
+    if stored != plan:
+        raise Conflict("the effect of this action has changed since it was planned: create the plan again")
+    job = context.jobs.start(("act", number), plan.title, lambda _: (plan, run_command(context.provider, plan)))
+    if finishes_soon(job):
+        return _result_page(context, request, number, job)
+    url = f"/outcome?plan={number}"
+    return context.page(request, "waiting.html", refresh=f"1; url={url}", job=job, url=url)
 
 
-def outcome(desk: Desk, request: Request) -> Response:
-    """Show what came of a plan, once."""
+def outcome(context: ConsoleContext, request: Request) -> Response:
+    """Show the result of a plan's command, once."""
     number = request.query_params.get("plan", "")
-    work = desk.works.known(("act", number))
-    if work is None:
-        raise NotFound("what came of this was shown already, or is of an earlier run")
-    return _outcome(desk, request, number, work) if is_soon_done(work) else desk.waiting(request, work)
+    job = context.jobs.get(("act", number))
+    if job is None:
+        raise NotFound("this result was already shown, or belongs to an earlier session: check the page of the entry")
+    return _result_page(context, request, number, job) if finishes_soon(job) else context.waiting_page(request, job)
 
 
-def command(provider: Provider, plan: Plan) -> str:
-    """Return the line that one types to do the same."""
-    return " ".join(map(_quoted, ["deltaic", *provider.options, *plan.line]))
+def command(provider: Provider, plan: ActionPlan) -> str:
+    """Return the plan's command as a shell command line."""
+    return " ".join(map(_quote, ["deltaic", *provider.options, *plan.arguments]))
 
 
-def _quoted(word: str) -> str:
-    """Return a word as a shell takes it: a filter's own quotes stay as they are wherever they can."""
-    plain = "'" in word and word.isprintable() and not set(word) & set('"$`\\!')
-    return f'"{word}"' if plain else shlex.quote(word)
+def _quote(word: str) -> str:
+    """Quote a word for a shell, with double quotes if it contains single quotes."""
+    has_plain_quotes = "'" in word and word.isprintable() and not set(word) & set('"$`\\!')
+    return f'"{word}"' if has_plain_quotes else shlex.quote(word)
 
 
-def carried_out(provider: Provider, plan: Plan) -> Outcome:
+def run_command(provider: Provider, plan: ActionPlan) -> CommandResult:
     """Run a plan's command."""
-    done = subprocess.run(
-        [*_PROGRAM, *provider.options, *plan.line],
+    process = subprocess.run(
+        [*_PROGRAM, *provider.options, *plan.arguments],
         env={**provider.environment, "PYTHONUTF8": "1"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -103,28 +103,28 @@ def carried_out(provider: Provider, plan: Plan) -> Outcome:
         errors="replace",
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return CommandResult(process.returncode, process.stdout, process.stderr)
 
 
-def _opened(plans: dict[str, Plan], plan: Plan) -> str:
-    """Return the number of a plan that is shown: it can be carried out once, as it was shown."""
+def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
+    """Store a plan until it is confirmed, and return its number."""
     number = secrets.token_urlsafe(16)
     plans[number] = plan
-    if len(plans) > _MOST_PLANS:
+    if len(plans) > _MAX_PLANS:
         plans.pop(next(iter(plans)), None)
     return number
 
 
-def _outcome(desk: Desk, request: Request, number: str, work: Work) -> Response:
-    desk.works.taken(("act", number))
-    plan, found = work.future.result()
-    return desk.page(request, "outcome.html", plan=plan, command=command(desk.provider, plan), outcome=found)
+def _result_page(context: ConsoleContext, request: Request, number: str, job: BackgroundJob) -> Response:
+    context.jobs.forget(("act", number))
+    plan, result = job.future.result()
+    return context.page(request, "outcome.html", plan=plan, command=command(context.provider, plan), result=result)
 
 
-def _action(told: Mapping[str, str]) -> tuple[str, Action]:
-    name = told.get("action", "")
+def _action(parameters: Mapping[str, str]) -> tuple[str, Action]:
+    name = parameters.get("action", "")
     if name not in ACTIONS:
-        raise NotFound("there is no such action")
+        raise NotFound(f"action '{name}' does not exist: use the links of the console's pages")
     return name, ACTIONS[name]
 
 

@@ -1,4 +1,4 @@
-"""What can be done, as a plan before it: what will happen in words, and the command that does it."""
+"""Plan the console's actions: what each will do, and the command that does it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,284 +16,285 @@ from deltaic.protocol.names import split_table_name
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.inspection.filter_checks import missing_for_filters
 
-_SHOWN: Final = 10
-"""Tables or recipients that a plan names."""
-
+_MAX_NAMES: Final = 10
 _DURATION: Final = re.compile(r"0|[0-9]{1,6}[smhdw]")
+_MAX_LIVE_TOKENS: Final = 2
+_URLS_STAY: Final = "The change applies to new requests. URLs that recipients already have work until they expire."
 
 Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What is asked for before an action is planned."""
+    """An input of an action's form."""
 
     name: str
     label: str
     value: str = ""
     hint: str = ""
-    is_needed: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What an action will do."""
+class ActionPlan:
+    """Effects of an action, and the command that carries it out."""
 
     title: str
-    words: list[str]
-    line: list[str]
-    """The command's words, behind `deltaic` and its global options."""
+    effects: list[str]
+    arguments: list[str]
+    """Arguments of the command after `deltaic` and its global options."""
 
-    back: tuple[str, str, str]
-    """Whose page it is about: its path, the name of its parameter, and the name."""
+    subject: tuple[str, str, str]
+    """Page of the changed entry: its path, query parameter, and the parameter's value."""
 
-    takes_away: bool = False
-    shows_a_link: bool = False
-    """Which nobody is shown again."""
+    is_destructive: bool = False
+    shows_link: bool = False
+    """Whether the command prints a link, which is shown once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that can be done."""
+    """An action that operators can plan and carry out."""
 
     title: str
-    about: tuple[str, ...]
-    """The parameters that name whom or what it concerns."""
+    parameters: tuple[str, ...]
+    """Query parameters that identify the changed entry."""
 
-    plan: Callable[[Provider, Form], Plan]
+    plan: Callable[[Provider, Form], ActionPlan]
     fields: tuple[Field, ...] = ()
 
 
-def _invite(provider: Provider, form: Form) -> Plan:
-    person, live = _person(provider, form)
-    life, token_life = _duration(form, "expires"), _duration(form, "token_expires")
-    words = [
-        "A link is made, and shown this once.",
-        f"Whoever opens it first, within {life}, makes a token of {person.name}'s that lives for {token_life}.",
-        *_room(live),
-        *_cut_off(person),
+def _plan_invite(provider: Provider, form: Form) -> ActionPlan:
+    recipient, live = _find_recipient(provider, form)
+    link_life, token_life = _parse_duration(form, "expires"), _parse_duration(form, "token_expires")
+    effects = [
+        "Deltaic creates a link and shows it once.",
+        f"The link works for {link_life}. Opening it creates a token of {recipient.name} that lives for {token_life}.",
+        *_token_limit_note(live),
+        *_cut_off_note(recipient),
     ]
-    note = [f"--note={form['note']}"] if form.get("note") else []
-    line = ["recipient", "invite", f"--expires={life}", f"--token-expires={token_life}", *note]
-    line += [_endpoint(provider), "--", person.name]
-    return Plan(f"Invite {person.name}", words, line, _of(person), shows_a_link=True)
+    options = [*([f"--note={form['note']}"] if form.get("note") else []), _endpoint_option(provider)]
+    arguments = ["recipient", "invite", f"--expires={link_life}", f"--token-expires={token_life}", *options]
+    return _recipient_plan(f"Invite {recipient.name}", effects, arguments, recipient, shows_link=True)
 
 
-def _rotate(provider: Provider, form: Form) -> Plan:
-    person, live = _person(provider, form)
-    overlap, life = _duration(form, "overlap"), _duration(form, "expires")
-    ends = "are revoked at once" if overlap == "0" else f"end {overlap} after it, if they do not end sooner"
-    words = [
-        "A link is made, and shown this once.",
-        f"Whoever opens it first, within 72h, makes a token of {person.name}'s that lives for {life}.",
-        f"When it is opened, its live tokens {ends}: {_tokens(live)}." if live else "It has no live token that ends.",
-        *([] if overlap == "0" else _room(live)),
-        *_cut_off(person),
+def _plan_rotate(provider: Provider, form: Form) -> ActionPlan:
+    recipient, live = _find_recipient(provider, form)
+    overlap, token_life = _parse_duration(form, "overlap"), _parse_duration(form, "expires")
+    old_tokens = "revoked at once" if overlap == "0" else f"valid for at most {overlap}"
+    effects = [
+        "Deltaic creates a link and shows it once.",
+        f"The link works for 72h. Opening it creates a token of {recipient.name} that lives for {token_life}.",
+        f"Its live tokens are then {old_tokens}: {_describe_tokens(live)}." if live else "It has no live token.",
+        *([] if overlap == "0" else _token_limit_note(live)),
+        *_cut_off_note(recipient),
     ]
-    line = ["token", "rotate", "--link", f"--overlap={overlap}", f"--expires={life}"]
-    line += [_endpoint(provider), "--", person.name]
-    return Plan(f"Rotate the tokens of {person.name}", words, line, _of(person), shows_a_link=True)
+    endpoint = _endpoint_option(provider)
+    arguments = ["token", "rotate", "--link", f"--overlap={overlap}", f"--expires={token_life}", endpoint]
+    return _recipient_plan(f"Rotate the tokens of {recipient.name}", effects, arguments, recipient, shows_link=True)
 
 
-def _revoke_token(provider: Provider, form: Form) -> Plan:
-    person, _ = _person(provider, form)
-    token = provider.admin.tokens.get(person, form.get("id", ""))
-    words = [
-        f"The token {token.id}, {token.state()} and made at {token.created_at:%Y-%m-%d %H:%M} UTC, is refused.",
-        "For a minute at most, what the authorizer remembers still holds.",
-        "URLs that it was given already live on until they expire.",
+def _plan_revoke_token(provider: Provider, form: Form) -> ActionPlan:
+    recipient, _ = _find_recipient(provider, form)
+    token = provider.admin.tokens.get(recipient, form.get("id", ""))
+    effects = [
+        f"Token {token.id} ({token.state()}, created at {token.created_at:%Y-%m-%d %H:%M} UTC) is revoked.",
+        "Requests with it can succeed for up to a minute, because the authorizer caches tokens.",
+        "Signed URLs that the recipient already has work until they expire.",
     ]
-    line = ["token", "revoke", "--", person.name, token.id]
-    return Plan(f"Revoke a token of {person.name}", words, line, _of(person), takes_away=True)
+    title, arguments = f"Revoke a token of {recipient.name}", ["token", "revoke"]
+    return _recipient_plan(title, effects, arguments, recipient, token.id, is_destructive=True)
 
 
-def _cut(provider: Provider, form: Form) -> Plan:
-    person, live = _person(provider, form)
-    words = [
-        f"The next request of {person.name} is refused, by whatever key.",
-        f"Its live tokens are revoked: {_tokens(live)}." if live else "It has no live token.",
-        "URLs and credentials that it has already end within seconds, in each role that signs.",
-        "Links and other keys do nothing for as long as it is cut off. Its grants stay.",
+def _plan_cut_off(provider: Provider, form: Form) -> ActionPlan:
+    recipient, live = _find_recipient(provider, form)
+    effects = [
+        f"All requests of {recipient.name} are refused from now on.",
+        f"Its live tokens are revoked: {_describe_tokens(live)}." if live else "It has no live token.",
+        "URLs and credentials that it already has stop working within seconds.",
+        "Its links and other keys do not work while it is cut off. Its grants stay.",
     ]
-    line = ["recipient", "cut-off", "--yes", "--", person.name]
-    return Plan(f"Cut off {person.name}", words, line, _of(person), takes_away=True)
+    arguments = ["recipient", "cut-off", "--yes"]
+    return _recipient_plan(f"Cut off {recipient.name}", effects, arguments, recipient, is_destructive=True)
 
 
-def _restore(provider: Provider, form: Form) -> Plan:
-    person, _ = _person(provider, form)
-    words = [
-        f"{person.name} is answered again, by links and keys that are not tokens.",
-        "Its tokens stay revoked: invite it next.",
+def _plan_restore(provider: Provider, form: Form) -> ActionPlan:
+    recipient, _ = _find_recipient(provider, form)
+    effects = [
+        f"Requests of {recipient.name} are allowed again, with its clients and policies, and through its links.",
+        "Its tokens stay revoked. Send it a new link with Invite.",
     ]
-    return Plan(f"Restore {person.name}", words, ["recipient", "restore", "--", person.name], _of(person))
+    return _recipient_plan(f"Restore {recipient.name}", effects, ["recipient", "restore"], recipient)
 
 
-def _grant(provider: Provider, form: Form) -> Plan:
-    person, _ = _person(provider, form)
+def _plan_grant(provider: Provider, form: Form) -> ActionPlan:
+    recipient, _ = _find_recipient(provider, form)
     share = provider.admin.shares.get(form.get("share", ""))
     with suppress(NotFound):
-        held = provider.admin.grants.get(person.name, share.name)
-        raise InvalidParameter(f"{person.name} holds {held.share} already: change that grant, on its own page")
-    rows, ends = _filter(form), _end(form)
-    tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(limit=_SHOWN + 1)))
-    words = [
-        f"{person.name} may read of {share.name}: {rows or 'all rows that it shares'}.",
-        f"Until {ends}." if ends else "Without an end.",
-        f"Its tables now: {_names([one.schema_name + '.' + one.name for one in tables])}; and what is added to it.",
-        *(["The filter is compared with the log of each of its tables first."] if rows else []),
-        *_lacked(person, rows),
-        *_cut_off(person),
+        existing = provider.admin.grants.get(recipient.name, share.name)
+        raise InvalidParameter(f"'{recipient.name}' already has a grant of '{existing.share}': change that grant")
+    row_filter, end = _parse_filter(form), _parse_end(form)
+    tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(limit=_MAX_NAMES + 1)))
+    effects = [
+        f"{recipient.name} can read share {share.name}: {row_filter or 'all shared rows'}.",
+        f"The grant ends at {end}." if end else "The grant has no end.",
+        f"Tables of the share: {_join_names([f'{table.schema_name}.{table.name}' for table in tables])}.",
+        "The grant also covers tables that are added later.",
+        *(["The command first checks the filter against each table of the share."] if row_filter else []),
+        *_missing_note(recipient, row_filter),
+        *_cut_off_note(recipient),
     ]
-    options = [*([f"--partition-filter={rows}"] if rows else []), *([f"--ends={ends}"] if ends else [])]
-    line = ["grant", "create", *options, "--", person.name, share.name]
-    return Plan(f"Grant {share.name} to {person.name}", words, line, _of(person))
+    arguments = ["grant", "create", *([f"--partition-filter={row_filter}"] if row_filter else [])]
+    arguments += [f"--ends={end}"] if end else []
+    return _recipient_plan(f"Grant {share.name} to {recipient.name}", effects, arguments, recipient, share.name)
 
 
-def _change_grant(provider: Provider, form: Form) -> Plan:
-    person, grant = _held(provider, form)
-    rows, ends = _filter(form), _end(form)
-    words = [
-        f"Rows now: {grant.partition_filter or 'all that are shared'}.",
-        f"Rows then: {rows or 'all that are shared'}.",
-        *([f"It ends then: {ends}."] if ends else []),
-        *(["The filter is compared with the log of each table of the share first."] if rows else []),
-        *_lacked(person, rows),
-        "It holds from the next request on. URLs that are out live on until they expire.",
+def _plan_change_grant(provider: Provider, form: Form) -> ActionPlan:
+    recipient, grant = _find_grant(provider, form)
+    row_filter, end = _parse_filter(form), _parse_end(form)
+    effects = [
+        f"Rows now: {grant.partition_filter or 'all shared rows'}.",
+        f"Rows after the change: {row_filter or 'all shared rows'}.",
+        *([f"End after the change: {end}."] if end else []),
+        *(["The command first checks the filter against each table of the share."] if row_filter else []),
+        *_missing_note(recipient, row_filter),
+        _URLS_STAY,
     ]
-    filtered = f"--partition-filter={rows}" if rows else "--no-partition-filter"
-    line = ["grant", "update", filtered, *([f"--ends={ends}"] if ends else []), "--", person.name, grant.share]
-    return Plan(f"Change what {person.name} reads of {grant.share}", words, line, _of(person))
+    arguments = ["grant", "update", _filter_option(row_filter), *([f"--ends={end}"] if end else [])]
+    title = f"Change the grant of {grant.share} to {recipient.name}"
+    return _recipient_plan(title, effects, arguments, recipient, grant.share)
 
 
-def _revoke_grant(provider: Provider, form: Form) -> Plan:
-    person, grant = _held(provider, form)
-    words = [
-        f"{person.name} may not read {grant.share} any more, from its next request on.",
-        "URLs that it has already live on until they expire: to end them too, cut it off.",
+def _plan_revoke_grant(provider: Provider, form: Form) -> ActionPlan:
+    recipient, grant = _find_grant(provider, form)
+    effects = [
+        f"{recipient.name} can no longer read share {grant.share}.",
+        "URLs that it already has work until they expire. To stop these too, cut off the recipient.",
     ]
-    line = ["grant", "revoke", "--", person.name, grant.share]
-    return Plan(f"Revoke {grant.share} from {person.name}", words, line, _of(person), takes_away=True)
+    title, arguments = f"Revoke {grant.share} from {recipient.name}", ["grant", "revoke"]
+    return _recipient_plan(title, effects, arguments, recipient, grant.share, is_destructive=True)
 
 
-def _filter_table(provider: Provider, form: Form) -> Plan:
+def _plan_filter(provider: Provider, form: Form) -> ActionPlan:
     table = provider.admin.tables.get(*split_table_name(form.get("table", "")))
-    rows, name = _filter(form), table.title
-    held = provider.admin.grants.of_share(table.share, Excerpt(limit=_SHOWN + 1))
-    words = [
-        f"Rows now: {_rows(table)}.",
-        f"Rows then: {rows or 'all'}.",
-        f"It concerns who holds {table.share}: {_names([grant.recipient for grant in held])}.",
-        *(["The filter is compared with the table's log first."] if rows else []),
-        "It holds from the next request on. URLs that are out live on until they expire.",
+    row_filter, name = _parse_filter(form), table.title
+    grants = provider.admin.grants.of_share(table.share, Excerpt(limit=_MAX_NAMES + 1))
+    effects = [
+        f"Rows now: {_current_filter(table)}.",
+        f"Rows after the change: {row_filter or 'all'}.",
+        f"Recipients of share {table.share}: {_join_names([grant.recipient for grant in grants])}.",
+        *(["The command first checks the filter against the table."] if row_filter else []),
+        _URLS_STAY,
     ]
-    line = ["table", "update", f"--partition-filter={rows}" if rows else "--no-partition-filter", "--", name]
-    return Plan(f"Change which rows of {name} are shared", words, line, ("/table", "table", name))
+    arguments = ["table", "update", _filter_option(row_filter), "--", name]
+    return ActionPlan(f"Filter the rows of {name}", effects, arguments, ("/table", "table", name))
 
 
-def _person(provider: Provider, form: Form) -> tuple[Recipient, list[Token]]:
-    person = provider.admin.recipients.get(form.get("recipient", ""))
+def _find_recipient(provider: Provider, form: Form) -> tuple[Recipient, list[Token]]:
+    recipient = provider.admin.recipients.get(form.get("recipient", ""))
     now = datetime.now(UTC)
-    return person, [token for token in provider.admin.tokens.list(person.id) if token.state(now) == "live"]
+    return recipient, [token for token in provider.admin.tokens.list(recipient.id) if token.state(now) == "live"]
 
 
-def _held(provider: Provider, form: Form) -> tuple[Recipient, Grant]:
-    person = provider.admin.recipients.get(form.get("recipient", ""))
-    return person, provider.admin.grants.get(person.name, form.get("share", ""))
+def _find_grant(provider: Provider, form: Form) -> tuple[Recipient, Grant]:
+    recipient = provider.admin.recipients.get(form.get("recipient", ""))
+    return recipient, provider.admin.grants.get(recipient.name, form.get("share", ""))
 
 
-def _endpoint(provider: Provider) -> str:
+def _endpoint_option(provider: Provider) -> str:
     if not provider.endpoint:
-        raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
+        raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
     return f"--endpoint={provider.endpoint}"
 
 
-def _of(person: Recipient) -> tuple[str, str, str]:
-    return "/recipient", "recipient", person.name
+def _recipient_plan(
+    title: str, effects: list[str], options: list[str], recipient: Recipient, *names: str, **flags: bool
+) -> ActionPlan:
+    arguments = [*options, "--", recipient.name, *names]
+    return ActionPlan(title, effects, arguments, ("/recipient", "recipient", recipient.name), **flags)
 
 
-def _rows(table: Table) -> str:
+def _current_filter(table: Table) -> str:
     if table.view_properties is not None:
-        raise InvalidParameter(f"{table.title} is a view, whose SQL says which rows each recipient sees")
+        raise InvalidParameter(f"'{table.title}' is a view: change its SQL to select the rows of each recipient")
     return table.partition_filter or "all"
 
 
-def _duration(form: Form, name: str) -> str:
+def _parse_duration(form: Form, name: str) -> str:
     text = form.get(name, "").strip().lower()
     if not _DURATION.fullmatch(text):
-        raise InvalidParameter(f"'{text}' is not a duration: write 90d, 12h or 30m")
+        raise InvalidParameter(f"'{text}' is not a duration: use a number with a unit, such as 90d, 12h or 30m")
     return text
 
 
-def _filter(form: Form) -> str:
+def _parse_filter(form: Form) -> str:
     text = form.get("filter", "").strip()
     if text:
-        parse(text)  # raises what is wrong with it; so does a file's name, which is for the command line
+        parse(text)  # raises InvalidParameter, also for @FILE, which only the command line reads
     return text
 
 
-def _end(form: Form) -> str:
+def _filter_option(row_filter: str) -> str:
+    return f"--partition-filter={row_filter}" if row_filter else "--no-partition-filter"
+
+
+def _parse_end(form: Form) -> str:
     text = form.get("ends", "").strip()
     if text and text != "never":
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            raise InvalidParameter(f"'{text}' is no date: write 2027-02-01, 2027-02-01T12:00Z, or never") from None
+            raise InvalidParameter(f"'{text}' is not a date: use 2027-02-01, 2027-02-01T12:00Z or never") from None
     return text
 
 
-def _tokens(live: list[Token]) -> str:
-    return ", ".join(f"{token.id} (to {token.expires_at:%Y-%m-%d %H:%M} UTC)" for token in live)
+def _describe_tokens(live: list[Token]) -> str:
+    return ", ".join(f"{token.id} (expires {token.expires_at:%Y-%m-%d %H:%M} UTC)" for token in live)
 
 
-def _room(live: list[Token]) -> list[str]:
-    full = 2
-    if len(live) < full:
-        return []
-    return [f"It has two live tokens already ({_tokens(live)}): the link makes none before one of them has ended."]
+def _token_limit_note(live: list[Token]) -> list[str]:
+    note = f"The link creates no token while {_MAX_LIVE_TOKENS} tokens are live: {_describe_tokens(live)}."
+    return [] if len(live) < _MAX_LIVE_TOKENS else [note]
 
 
-def _cut_off(person: Recipient) -> list[str]:
-    return [] if person.cut_off_at is None else [f"{person.name} is cut off: nothing is answered until it is restored."]
+def _cut_off_note(recipient: Recipient) -> list[str]:
+    note = f"{recipient.name} is cut off: all its requests are refused until you restore it."
+    return [] if recipient.cut_off_at is None else [note]
 
 
-def _lacked(person: Recipient, rows: str) -> list[str]:
-    missing = missing_for_filters(person.properties, [parse(rows)] if rows else [])
-    return [f"{person.name} sees no rows by it: it lacks {', '.join(missing)}."] if missing else []
+def _missing_note(recipient: Recipient, row_filter: str) -> list[str]:
+    missing = missing_for_filters(recipient.properties, [parse(row_filter)] if row_filter else [])
+    return [f"{recipient.name} sees no rows: missing property {', '.join(missing)}."] if missing else []
 
 
-def _names(names: list[str]) -> str:
-    shown = ", ".join(names[:_SHOWN]) or "none"
-    return f"{shown} and more" if len(names) > _SHOWN else shown
+def _join_names(names: list[str]) -> str:
+    text = ", ".join(names[:_MAX_NAMES]) or "none"
+    return f"{text} and more" if len(names) > _MAX_NAMES else text
 
 
-_ROWS: Final = Field("filter", "Rows", hint="a condition over partition columns, such as region = 'EU'; empty for all")
-_ENDS: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z or never; empty keeps what there is")
-_UNTIL: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z; empty for never")
-_TOKEN_LIFE: Final = Field("expires", "The token lives for", "90d", "90d, 12h, 30m", is_needed=True)
+_ROW_FILTER: Final = Field("filter", "Rows", hint="filter on partition columns, such as region = 'EU'; empty for all")
+_CHANGED_END: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z or never; empty for no change")
+_NEW_END: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z; empty for never")
+_SHARE: Final = Field("share", "Share", is_required=True)
+_INVITATION: Final = (
+    Field("expires", "Link lifetime", "72h", "72h, 7d", is_required=True),
+    Field("token_expires", "Token lifetime", "90d", "90d, 12h", is_required=True),
+    Field("note", "Note", hint="visible to operators only"),
+)
+_ROTATION: Final = (
+    Field("overlap", "Old tokens work for", "1d", "24h; 0 to revoke them", is_required=True),
+    Field("expires", "Token lifetime", "90d", "90d, 12h, 30m", is_required=True),
+)
 
 ACTIONS: Final[Mapping[str, Action]] = {
-    "invite": Action(
-        "Invite",
-        ("recipient",),
-        _invite,
-        (
-            Field("expires", "The link can be used for", "72h", "72h, 7d", is_needed=True),
-            Field("token_expires", "Its token lives for", "90d", "90d, 12h", is_needed=True),
-            Field("note", "Note", hint="for yourself"),
-        ),
-    ),
-    "rotate": Action(
-        "Rotate the tokens",
-        ("recipient",),
-        _rotate,
-        (Field("overlap", "The old ones still work for", "1d", "24h; 0 revokes them", is_needed=True), _TOKEN_LIFE),
-    ),
-    "revoke-token": Action("Revoke", ("recipient", "id"), _revoke_token),
-    "cut-off": Action("Cut off", ("recipient",), _cut),
-    "restore": Action("Restore", ("recipient",), _restore),
-    "grant": Action("Grant a share", ("recipient",), _grant, (Field("share", "Share", is_needed=True), _ROWS, _UNTIL)),
-    "change-grant": Action("Change", ("recipient", "share"), _change_grant, (_ROWS, _ENDS)),
-    "revoke-grant": Action("Revoke", ("recipient", "share"), _revoke_grant),
-    "filter": Action("Change which rows are shared", ("table",), _filter_table, (_ROWS,)),
+    "invite": Action("Invite", ("recipient",), _plan_invite, _INVITATION),
+    "rotate": Action("Rotate the tokens", ("recipient",), _plan_rotate, _ROTATION),
+    "revoke-token": Action("Revoke", ("recipient", "id"), _plan_revoke_token),
+    "cut-off": Action("Cut off", ("recipient",), _plan_cut_off),
+    "restore": Action("Restore", ("recipient",), _plan_restore),
+    "grant": Action("Grant a share", ("recipient",), _plan_grant, (_SHARE, _ROW_FILTER, _NEW_END)),
+    "change-grant": Action("Change", ("recipient", "share"), _plan_change_grant, (_ROW_FILTER, _CHANGED_END)),
+    "revoke-grant": Action("Revoke", ("recipient", "share"), _plan_revoke_grant),
+    "filter": Action("Filter rows", ("table",), _plan_filter, (_ROW_FILTER,)),
 }
-"""By how the console's addresses call them."""
+"""Actions by the value of the query parameter `action`."""

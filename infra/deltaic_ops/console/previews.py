@@ -1,4 +1,4 @@
-"""Rows of a table as a chosen recipient gets them: from the endpoint that answers it, by a token of some minutes."""
+"""Preview the rows of a recipient, through the endpoint with a short-lived token."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from deltaic.sharing.caller import RequestedTable
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.background_jobs import Say
-from deltaic_ops.console.console_context import Desk, Handler, link
+from deltaic_ops.console.background_jobs import ReportProgress
+from deltaic_ops.console.console_context import ConsoleContext, Handler, link
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.share_pages import table_of
 
@@ -22,57 +22,56 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS: Final = 50
-_HOLDERS: Final = 20
-"""That are offered to choose from."""
+_MAX_GRANTS: Final = 20
+"""Recipients that the page suggests."""
 
-_LONGEST: Final = 200
-"""Characters of a cell."""
+_MAX_CELL_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The first rows that somebody gets."""
+class PreviewRows:
+    """The first rows that a recipient can read, as text."""
 
     version: int
     columns: list[str]
     rows: list[tuple[str | None, ...]]
 
 
-def preview(desk: Desk, request: Request) -> Response:
-    """Show who may be chosen; of who was chosen the rule that decides, and the rows once they were asked for."""
-    table, name = table_of(desk, request), request.query_params.get("recipient", "")
-    admin = desk.provider.admin
+def preview(context: ConsoleContext, request: Request) -> Response:
+    """Show a choice of recipients, or a recipient's access and last preview."""
+    table, name = table_of(context, request), request.query_params.get("recipient", "")
+    admin = context.provider.admin
     if not name:
-        grants = list(admin.grants.of_share(table.share, Excerpt(limit=_HOLDERS)))
-        return desk.page(request, "preview.html", name=table.title, holders=grants, person=None)
-    person = admin.recipients.get(name)
-    return desk.asked_for(
+        grants = list(admin.grants.of_share(table.share, Excerpt(limit=_MAX_GRANTS)))
+        return context.page(request, "preview.html", name=table.title, grants=grants, recipient=None)
+    recipient = admin.recipients.get(name)
+    return context.show_result(
         request,
-        _key(table, person),
+        _key(table, recipient),
         "preview.html",
         name=table.title,
-        person=person,
-        holders=[],
-        access=_access(desk.provider, table, person),
+        recipient=recipient,
+        grants=[],
+        access=_access(context.provider, table, recipient),
     )
 
 
-def ask(desk: Desk, request: Request) -> Response:
-    """Read the rows, which the page then shows."""
+def read_preview(context: ConsoleContext, request: Request) -> Response:
+    """Start to read the rows for the page."""
     form = request.state.form
-    table, person = table_of(desk, request), desk.provider.admin.recipients.get(form.get("recipient", ""))
+    table, recipient = table_of(context, request), context.provider.admin.recipients.get(form.get("recipient", ""))
 
-    def read(say: Say) -> Rows:
-        return rows_of(desk.provider, table, person, say)
+    def read(report_progress: ReportProgress) -> PreviewRows:
+        return rows_of(context.provider, table, recipient, report_progress)
 
-    desk.works.begun(_key(table, person), f"Reading {table.title} as {person.name}", read, older=0)
-    return RedirectResponse(link("/preview", table=table.title, recipient=person.name), 303)
+    context.jobs.start(_key(table, recipient), f"Reading {table.title} as {recipient.name}", read, max_age=0)
+    return RedirectResponse(link("/preview", table=table.title, recipient=recipient.name), 303)
 
 
-def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Rows:
-    """Return the first rows; raises what the endpoint refuses this recipient, InvalidParameter where none is known."""
+def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progress: ReportProgress) -> PreviewRows:
+    """Return the first rows; raises the endpoint's error, or InvalidParameter if the endpoint is unknown."""
     if not provider.endpoint:
-        raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
+        raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
     from delta_sharing_pull.progress import Progress
     from delta_sharing_pull.server import SharedName, SharingServer
     from delta_sharing_pull.snapshot import Snapshot
@@ -80,26 +79,28 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
 
     from deltaic_ops.inspection.pull_errors import translate_errors
 
-    shared = SharedName(Path(), table.share, table.schema_name, table.name)
+    shared_name = SharedName(Path(), table.share, table.schema_name, table.name)
     with (
         translate_errors(),
-        provider.admin.tokens.for_checks(person) as bearer,
+        provider.admin.tokens.for_checks(recipient) as bearer,
         closing(SharingServer(provider.endpoint, bearer)) as server,
     ):
-        say("asking for the files")
-        snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE_FEATURES)
+        report_progress("requesting the list of files")
+        snapshot = Snapshot(server, shared_name, {"limitHint": ROWS}, READABLE_FEATURES)
         rows = TableRows(snapshot)
-        progress = Progress(lambda now: say(f"{now.files} of {now.files_expected} files, {now.bytes:,} bytes"))
+        progress = Progress(
+            lambda now: report_progress(f"{now.files} of {now.files_expected} files, {now.bytes:,} bytes")
+        )
         with closing(rows.batches(progress, ROWS)) as batches:
-            columns = [[text for batch in each for text in batch] for each in zip(*map(_texts, batches), strict=True)]
-    return Rows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
+            columns = [[text for part in column for text in part] for column in zip(*map(_texts, batches), strict=True)]
+    return PreviewRows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
 
 
-def _access(provider: Provider, table: Table, person: Recipient) -> Any:
-    from deltaic_ops.rights.access_report import Asked, access_of
+def _access(provider: Provider, table: Table, recipient: Recipient) -> Any:
+    from deltaic_ops.rights.access_report import AccessRequest, access_of
 
     name = RequestedTable(table.share, table.schema_name, table.name)
-    return access_of(provider.admin, provider.reader, Asked(person, name, datetime.now(UTC)))
+    return access_of(provider.admin, provider.reader, AccessRequest(recipient, name, datetime.now(UTC)))
 
 
 def _texts(batch: "pa.RecordBatch") -> list[list[str | None]]:
@@ -107,20 +108,20 @@ def _texts(batch: "pa.RecordBatch") -> list[list[str | None]]:
 
 
 def _text(value: Any) -> str | None:
-    """Return a cell as text: bytes in hex, and what Python has no value for as Arrow writes it."""
+    """Return a cell as text: bytes as hex, other values as Python prints them."""
     if not value.is_valid:
         return None
     try:
-        plain = value.as_py()
+        content = value.as_py()
     except (ValueError, OverflowError):
-        plain = value
-    text = plain.hex() if isinstance(plain, bytes) else str(plain)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+        content = value
+    text = content.hex() if isinstance(content, bytes) else str(content)
+    return text if len(text) <= _MAX_CELL_LENGTH else f"{text[: _MAX_CELL_LENGTH - 1]}…"
 
 
-def _key(table: Table, person: Recipient) -> tuple[str, str, str]:
-    return "preview", table.id, person.id
+def _key(table: Table, recipient: Recipient) -> tuple[str, str, str]:
+    return "preview", table.id, recipient.id
 
 
 ROUTES: Final[dict[str, Handler]] = {"/preview": preview}
-FORMS: Final[dict[str, Handler]] = {"/preview": ask}
+FORMS: Final[dict[str, Handler]] = {"/preview": read_preview}

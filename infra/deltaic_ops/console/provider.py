@@ -1,4 +1,4 @@
-"""What the console's pages are about: one provider's catalog, tables, server and usage, by the operator's rights."""
+"""The provider whose catalog, tables, server and usage the console shows, with the operator's credentials."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider, as the command line is connected to it."""
+    """Clients and settings of one provider, as the command line has created them."""
 
     title: str
-    """Which one, for people."""
+    """Name of the provider, for pages."""
 
     admin: CatalogAdmin
     reader: CatalogReader
-    """The catalog as endpoints read it for recipients."""
+    """Reader of the catalog as recipients see it."""
 
     schemas: "Callable[[], SchemaReader]"
-    """What reads the logs of tables, loaded when it is asked for."""
+    """Returns a reader of table logs, created at first use."""
 
     endpoint: str
-    """Where recipients are answered; empty where nothing tells it."""
+    """URL of the sharing server; empty if unknown."""
 
     usage: str
     """Location of the usage table."""
 
     runs: str
-    """Location of the table of runs; empty where a page is told it."""
+    """Location of the table of runs; empty if only the page names it."""
 
     options: Sequence[str]
-    """The global options that the console was started with: its commands have them too."""
+    """Global options of the console, which its commands use too."""
 
     environment: Mapping[str, str]
-    """The variables by which a command reaches the same AWS and the same tables."""
+    """Environment variables with which commands use the same AWS account and tables."""
 
     examine: "Callable[[], Iterable[Finding]]"
-    """The doctor's examination."""
+    """Runs the checks of `deltaic doctor`."""

@@ -1,10 +1,11 @@
-"""The pages of recipients: who may read what, by which keys, until when."""
+"""Pages of recipients: their grants, limits and keys, and the tables that they can see."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from deltaic.catalog.admin.records import Excerpt
@@ -12,97 +13,97 @@ from deltaic.catalog.items import Grant, Recipient, Token
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.console_context import Desk, Handler, listed
+from deltaic_ops.console.console_context import ConsoleContext, Handler, list_page
 from deltaic_ops.console.usage_pages import last_used
 from deltaic_ops.usage.usage_report import DAYS as USED_WITHIN
 
-_SIZE: Final = 25
-"""Recipients of a page, whose tokens are read too."""
+_PAGE_SIZE: Final = 25
+"""Recipients of one page; the page reads the tokens of each."""
 
-_READERS: Final = 8
-_SEEN: Final = 200
-"""Tables, and other things, that are shown of what somebody sees."""
+_MAX_THREADS: Final = 8
+_MAX_ENTRIES: Final = 200
+"""Visible tables and other entries that the page shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A recipient with what the list tells of its keys."""
+class RecipientSummary:
+    """A recipient in the list, with its state and tokens."""
 
-    person: Recipient
+    recipient: Recipient
     state: str
-    live: Sequence[Token]
-    """Its live tokens, the first to end first."""
+    live_tokens: Sequence[Token]
+    """Live tokens by expiry, the earliest first."""
 
 
-def recipients(desk: Desk, request: Request) -> Response:
-    """Show the recipients."""
-    admin, now = desk.provider.admin, datetime.now(UTC)
-    found = listed(request, admin.recipients.list, lambda person: person.name, _SIZE)
+def recipients(context: ConsoleContext, request: Request) -> Response:
+    """Show one page of the recipients."""
+    admin, now = context.provider.admin, datetime.now(UTC)
+    page = list_page(request, admin.recipients.list, lambda recipient: recipient.name, _PAGE_SIZE)
 
-    def read(person: Recipient) -> Listing:
-        live = [token for token in admin.tokens.list(person.id) if token.state(now) == "live"]
-        return Listing(person, _state(person, now), sorted(live, key=lambda token: token.expires_at))
+    def read(recipient: Recipient) -> RecipientSummary:
+        live_tokens = [token for token in admin.tokens.list(recipient.id) if token.state(now) == "live"]
+        return RecipientSummary(recipient, _state(recipient, now), sorted(live_tokens, key=attrgetter("expires_at")))
 
-    with ThreadPoolExecutor(_READERS) as pool:
-        told = list(pool.map(read, found.entries))
-    return desk.page(request, "recipients.html", listing=found, recipients=told)
+    with ThreadPoolExecutor(_MAX_THREADS) as pool:
+        summaries = list(pool.map(read, page.entries))
+    return context.page(request, "recipients.html", listing=page, recipients=summaries)
 
 
-def recipient(desk: Desk, request: Request) -> Response:
-    """Show a recipient: its limits, its grants, its keys."""
-    admin, now = desk.provider.admin, datetime.now(UTC)
-    person = admin.recipients.get(request.query_params.get("recipient", ""))
+def recipient(context: ConsoleContext, request: Request) -> Response:
+    """Show the limits, grants and keys of a recipient."""
+    admin, now = context.provider.admin, datetime.now(UTC)
+    entry = admin.recipients.get(request.query_params.get("recipient", ""))
 
-    def held(excerpt: Excerpt) -> Iterator[Grant]:
-        return admin.grants.of_recipient(person.name, excerpt)
+    def grants(excerpt: Excerpt) -> Iterator[Grant]:
+        return admin.grants.of_recipient(entry.name, excerpt)
 
-    tokens = admin.tokens.list(person.id)
-    last = last_used(desk, person.id, [token.id for token in tokens])
-    is_done, used, trouble = desk.beside(last, ("last use", person.id))
-    return desk.page(
+    tokens = admin.tokens.list(entry.id)
+    job = last_used(context, entry.id, [token.id for token in tokens])
+    is_done, last_uses, error = context.take_result(job, ("last use", entry.id))
+    return context.page(
         request,
         "recipient.html",
         refresh="" if is_done else "1",
-        person=person,
-        state=_state(person, now),
+        recipient=entry,
+        state=_state(entry, now),
         now=now,
-        grants=listed(request, held, lambda grant: grant.share),
+        grants=list_page(request, grants, lambda grant: grant.share),
         tokens=tokens,
-        links=admin.invitations.list(person.id),
-        clients=admin.clients.list(person.id),
-        policies=admin.federation.list(person.id),
-        used=used or {},
-        is_used_known=is_done,
-        trouble=trouble,
+        links=admin.invitations.list(entry.id),
+        clients=admin.clients.list(entry.id),
+        policies=admin.federation.list(entry.id),
+        last_uses=last_uses or {},
+        has_last_uses=is_done,
+        error=error,
         days=USED_WITHIN,
     )
 
 
-def seen(desk: Desk, request: Request) -> Response:
-    """Show what a recipient sees, as its own listings have it."""
-    person = desk.provider.admin.recipients.get(request.query_params.get("recipient", ""))
+def visible_tables(context: ConsoleContext, request: Request) -> Response:
+    """Show the tables and other entries in a recipient's listings."""
+    recipient = context.provider.admin.recipients.get(request.query_params.get("recipient", ""))
 
     def read(_: object) -> Any:
-        from deltaic_ops.rights.recipient_view import SeenTable, seen
+        from deltaic_ops.rights.recipient_view import VisibleTable, visible_entries
 
-        found = list(islice(seen(desk.provider.admin, desk.provider.reader, person), _SEEN + 1))
-        tables = [one for one in found[:_SEEN] if isinstance(one, SeenTable)]
-        assets = [one for one in found[:_SEEN] if not isinstance(one, SeenTable)]
-        return tables, assets, len(found) > _SEEN
+        visible = visible_entries(context.provider.admin, context.provider.reader, recipient)
+        entries = list(islice(visible, _MAX_ENTRIES + 1))
+        tables = [entry for entry in entries[:_MAX_ENTRIES] if isinstance(entry, VisibleTable)]
+        assets = [entry for entry in entries[:_MAX_ENTRIES] if not isinstance(entry, VisibleTable)]
+        return {"tables": tables, "assets": assets, "is_truncated": len(entries) > _MAX_ENTRIES, "limit": _MAX_ENTRIES}
 
-    def show(told: Any) -> Response:
-        tables, assets, more = told
-        return desk.page(request, "seen.html", person=person, tables=tables, assets=assets, more=more, most=_SEEN)
+    def show(result: Any) -> Response:
+        return context.page(request, "seen.html", recipient=recipient, **result)
 
-    return desk.found_out(request, ("seen", person.id), f"Listing what {person.name} sees", read, show)
+    return context.run_and_show(request, ("seen", recipient.id), f"Listing what {recipient.name} sees", read, show)
 
 
-def _state(person: Recipient, now: datetime) -> str:
-    if person.cut_off_at is not None:
-        return f"cut off since {person.cut_off_at:%Y-%m-%d %H:%M}"
-    if person.ends_at is not None:
-        return f"{'ended' if person.ends_at <= now else 'ends'} {person.ends_at:%Y-%m-%d %H:%M}"
+def _state(recipient: Recipient, now: datetime) -> str:
+    if recipient.cut_off_at is not None:
+        return f"cut off since {recipient.cut_off_at:%Y-%m-%d %H:%M}"
+    if recipient.ends_at is not None:
+        return f"{'ended' if recipient.ends_at <= now else 'ends'} {recipient.ends_at:%Y-%m-%d %H:%M}"
     return ""
 
 
-ROUTES: Final[dict[str, Handler]] = {"/recipients": recipients, "/recipient": recipient, "/seen": seen}
+ROUTES: Final[dict[str, Handler]] = {"/recipients": recipients, "/recipient": recipient, "/seen": visible_tables}

@@ -1,4 +1,4 @@
-"""The page of runs: what each run of a dataset did, by the table in which it has a row."""
+"""The page of dataset runs, read from the table of runs."""
 
 from typing import Any, Final
 
@@ -8,36 +8,36 @@ from deltaic_pipeline.table.run_log import rows
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.console_context import Desk, Handler
+from deltaic_ops.console.console_context import ConsoleContext, Handler
 
-_MOST: Final = 200
-"""Runs that are shown, the latest first."""
+_MAX_RUNS: Final = 200
+"""Runs that the page shows, the latest first."""
 
 
-def runs(desk: Desk, request: Request) -> Response:
-    """Show the runs of the table that is asked for, else of the console's own; nothing is read before one is known."""
-    asked = request.query_params
-    location = asked.get("runs", "").strip() or desk.provider.runs
-    dataset, failed = asked.get("dataset", "").strip(), asked.get("failed") == "yes"
+def runs(context: ConsoleContext, request: Request) -> Response:
+    """Show the runs in the requested table, or in the console's default table."""
+    parameters = request.query_params
+    location = parameters.get("runs", "").strip() or context.provider.runs
+    dataset, failed = parameters.get("dataset", "").strip(), parameters.get("failed") == "yes"
 
-    def show(found: list[dict[str, Any]], trouble: str = "") -> Response:
-        latest, more = found[::-1][:_MOST], len(found) > _MOST
-        said: dict[str, Any] = {"location": location, "dataset": dataset, "failed": failed, "trouble": trouble}
-        return desk.page(request, "runs.html", **said, runs=latest, more=more)
+    def show(matches: list[dict[str, Any]], error: str = "") -> Response:
+        latest, is_truncated = matches[::-1][:_MAX_RUNS], len(matches) > _MAX_RUNS
+        values: dict[str, Any] = {"location": location, "dataset": dataset, "failed": failed, "error": error}
+        return context.page(request, "runs.html", **values, runs=latest, is_truncated=is_truncated)
 
     if not location:
         return show([])
-    access = S3Access.from_environment(desk.provider.environment)
+    access = S3Access.from_environment(context.provider.environment)
     try:
-        return desk.found_out(
+        return context.run_and_show(
             request,
             ("runs", location, dataset, failed),
             f"Reading the runs at {location}",
             lambda _: rows(location, access, dataset, failed=failed),
             show,
         )
-    except DeltaicError as refusal:
-        return show([], refusal.message)
+    except DeltaicError as error:
+        return show([], error.message)
 
 
 ROUTES: Final[dict[str, Handler]] = {"/runs": runs}

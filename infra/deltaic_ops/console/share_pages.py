@@ -1,4 +1,4 @@
-"""The pages of what is shared, a level and a page at a time: shares, their holders, schemas, tables."""
+"""Pages of shares, their recipients, schemas and tables."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from deltaic.protocol.names import split_table_name
 from starlette.requests import Request
 from starlette.responses import Response
 
-from deltaic_ops.console.background_jobs import FRESH_SECONDS
-from deltaic_ops.console.console_context import Desk, Handler, listed
+from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS
+from deltaic_ops.console.console_context import ConsoleContext, Handler, list_page
 from deltaic_ops.usage.plots import steps
 from deltaic_ops.usage.usage_report import amount
 
@@ -20,128 +20,128 @@ _NAME: Final[Callable[[NamedItem], str]] = attrgetter("name")
 _KINDS: Final = ("table", "volume", "skill", "model")
 
 
-def shares(desk: Desk, request: Request) -> Response:
-    """Show the shares."""
-    return desk.page(request, "shares.html", shares=listed(request, desk.provider.admin.shares.list, _NAME))
+def shares(context: ConsoleContext, request: Request) -> Response:
+    """Show one page of the shares."""
+    return context.page(request, "shares.html", shares=list_page(request, context.provider.admin.shares.list, _NAME))
 
 
-def share(desk: Desk, request: Request) -> Response:
+def share(context: ConsoleContext, request: Request) -> Response:
     """Show the schemas of a share."""
-    admin = desk.provider.admin
-    found = admin.shares.get(request.query_params.get("share", ""))
-    schemas = listed(request, lambda excerpt: admin.schemas.list(found.name, excerpt), _NAME)
-    return desk.page(request, "share.html", share=found, schemas=schemas)
+    admin = context.provider.admin
+    entry = admin.shares.get(request.query_params.get("share", ""))
+    schemas = list_page(request, lambda excerpt: admin.schemas.list(entry.name, excerpt), _NAME)
+    return context.page(request, "share.html", share=entry, schemas=schemas)
 
 
-def holders(desk: Desk, request: Request) -> Response:
-    """Show who holds a share."""
-    admin = desk.provider.admin
-    found = admin.shares.get(request.query_params.get("share", ""))
+def holders(context: ConsoleContext, request: Request) -> Response:
+    """Show the recipients of a share."""
+    admin = context.provider.admin
+    entry = admin.shares.get(request.query_params.get("share", ""))
 
-    def held(excerpt: Excerpt) -> Iterator[Grant]:
-        return admin.grants.of_share(found.name, excerpt)
+    def list_grants(excerpt: Excerpt) -> Iterator[Grant]:
+        return admin.grants.of_share(entry.name, excerpt)
 
-    grants = listed(request, held, lambda grant: grant.recipient_id)
-    return desk.page(request, "holders.html", share=found, grants=grants)
+    grants = list_page(request, list_grants, lambda grant: grant.recipient_id)
+    return context.page(request, "holders.html", share=entry, grants=grants)
 
 
-def schema(desk: Desk, request: Request) -> Response:
-    """Show what is in a schema, of one kind at a time."""
-    admin, asked = desk.provider.admin, request.query_params
-    found = admin.schemas.get(asked.get("share", ""), asked.get("schema", ""))
-    kind = asked.get("kind", "")
+def schema(context: ConsoleContext, request: Request) -> Response:
+    """Show the entries of a schema, one kind at a time."""
+    admin, parameters = context.provider.admin, request.query_params
+    entry = admin.schemas.get(parameters.get("share", ""), parameters.get("schema", ""))
+    kind = parameters.get("kind", "")
     kind = kind if kind in _KINDS else _KINDS[0]
     entries: Callable[[str, str, Excerpt], Iterable[Any]] = getattr(admin, f"{kind}s").list
-    there = listed(request, lambda excerpt: entries(found.share, found.name, excerpt), _NAME)
-    return desk.page(request, "schema.html", schema=found, kinds=_KINDS, kind=kind, there=there)
+    items = list_page(request, lambda excerpt: entries(entry.share, entry.name, excerpt), _NAME)
+    return context.page(request, "schema.html", schema=entry, kinds=_KINDS, kind=kind, items=items)
 
 
-_PARTITIONS: Final = 500
-"""That are shown."""
+_MAX_PARTITIONS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    look: Any
+    facts: Any
     comments: dict[str, str]
 
 
-def table(desk: Desk, request: Request) -> Response:
-    """Show a table's entry, and what its log says of its latest version."""
-    found = table_of(desk, request)
+def table(context: ConsoleContext, request: Request) -> Response:
+    """Show a table's entry, and facts of its latest version from the log."""
+    entry = table_of(context, request)
 
-    def look(_: object) -> _Latest | None:
+    def read(_: object) -> _Latest | None:
         from deltaic_ops.console.table_log import comments
         from deltaic_ops.inspection.table_facts import facts_of
 
-        if found.format == "iceberg":
-            desk.provider.schemas().check_iceberg(found)
+        if entry.format == "iceberg":
+            context.provider.schemas().check_iceberg(entry)
             return None
-        return desk.provider.schemas().look(
-            found.location,
-            found.storage,
-            lambda latest: _Latest(facts_of(latest, found), comments(latest.metadata)),
+        return context.provider.schemas().look(
+            entry.location,
+            entry.storage,
+            lambda latest: _Latest(facts_of(latest, entry), comments(latest.metadata)),
         )
 
-    key = ("table", found.id)
-    work = desk.works.begun(key, f"Reading the log of {found.title}", look, older=FRESH_SECONDS)
-    is_done, latest, trouble = desk.beside(work, key)
-    shown = {"table": found, "name": found.title, "latest": latest, "trouble": trouble, "is_done": is_done}
-    return desk.page(request, "table.html", refresh="" if is_done else "1", **shown)
+    key = ("table", entry.id)
+    job = context.jobs.start(key, f"Reading the log of {entry.title}", read, max_age=MAX_AGE_SECONDS)
+    is_done, latest, error = context.take_result(job, key)
+    values = {"table": entry, "name": entry.title, "latest": latest, "error": error, "is_done": is_done}
+    return context.page(request, "table.html", refresh="" if is_done else "1", **values)
 
 
-def versions(desk: Desk, request: Request) -> Response:
-    """Show how large a table's versions are and were."""
-    found = table_of(desk, request)
+def versions(context: ConsoleContext, request: Request) -> Response:
+    """Show the size of a table's latest versions."""
+    entry = table_of(context, request)
 
     def read(_: object) -> Any:
         from deltaic_ops.console.table_log import versions
 
-        return desk.provider.schemas().in_store(found.location, found.storage, versions)
+        return context.provider.schemas().in_store(entry.location, entry.storage, versions)
 
-    def show(told: Any) -> Response:
-        sizes = steps("Size", [(one.at, one.size.bytes, f"version {one.number}") for one in told], amount)
-        rows = steps("Rows", [(one.at, one.size.rows, f"version {one.number}") for one in told], "{:,.0f}".format)
-        untold = any(one.size.untold for one in told)
-        return desk.page(
-            request, "versions.html", name=found.title, versions=told[::-1], sizes=sizes, rows=rows, untold=untold
-        )
+    def show(versions: Any) -> Response:
+        points = [(version.committed_at, version.size, f"version {version.number}") for version in versions]
+        sizes = steps("Size", [(time, size.bytes, title) for time, size, title in points], amount)
+        rows = steps("Rows", [(time, size.rows, title) for time, size, title in points], "{:,.0f}".format)
+        values = {"versions": versions[::-1], "sizes": sizes, "rows": rows}
+        is_incomplete = any(size.without_statistics for _, size, _ in points)
+        return context.page(request, "versions.html", name=entry.title, is_incomplete=is_incomplete, **values)
 
-    return desk.found_out(request, ("versions", found.id), f"Reading the versions of {found.title}", read, show)
+    return context.run_and_show(request, ("versions", entry.id), f"Reading the versions of {entry.title}", read, show)
 
 
-def partitions(desk: Desk, request: Request) -> Response:
-    """Show how a table's files lie in partitions."""
-    found = table_of(desk, request)
+def partitions(context: ConsoleContext, request: Request) -> Response:
+    """Show the size of each partition of a table."""
+    entry = table_of(context, request)
 
     def read(_: object) -> Any:
         from deltaic_ops.console.table_log import partitions
 
-        return desk.provider.schemas().look(
-            found.location,
-            found.storage,
+        return context.provider.schemas().look(
+            entry.location,
+            entry.storage,
             lambda latest: (latest.version, latest.metadata.partition_columns, partitions(latest)),
         )
 
-    def show(told: Any) -> Response:
-        version, names, sizes = told
-        shown = list(sizes.items())[:_PARTITIONS]
-        return desk.page(
+    def show(result: Any) -> Response:
+        version, names, sizes = result
+        first = list(sizes.items())[:_MAX_PARTITIONS]
+        return context.page(
             request,
             "partitions.html",
-            name=found.title,
+            name=entry.title,
             version=version,
             columns=names,
-            partitions=shown,
-            more=len(sizes) - len(shown),
+            partitions=first,
+            remaining=len(sizes) - len(first),
         )
 
-    return desk.found_out(request, ("partitions", found.id), f"Reading the partitions of {found.title}", read, show)
+    title = f"Reading the partitions of {entry.title}"
+    return context.run_and_show(request, ("partitions", entry.id), title, read, show)
 
 
-def table_of(desk: Desk, request: Request) -> Table:
+def table_of(context: ConsoleContext, request: Request) -> Table:
     """Return the table that a request names; raises NotFound, InvalidParameter."""
-    return desk.provider.admin.tables.get(*split_table_name(request.query_params.get("table", "")))
+    return context.provider.admin.tables.get(*split_table_name(request.query_params.get("table", "")))
 
 
 ROUTES: Final[dict[str, Handler]] = {

@@ -1,4 +1,4 @@
-"""What the log of a table says over its versions: how large each was, and how its files lie in partitions."""
+"""Compute sizes of a table's versions and partitions from its log."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,8 +18,8 @@ from deltaic.sharing.page import live_rows
 if TYPE_CHECKING:
     from deltaic.delta.store import TableStore
 
-MOST: Final = 100
-"""Versions that are told."""
+MAX_VERSIONS: Final = 100
+"""Default number of versions that are read."""
 
 _File = tuple[str, str]
 """A logical file: its path, and the id of its deletion vector."""
@@ -27,84 +27,84 @@ _File = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Some files of a version."""
+    """Number, bytes and rows of files."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
-    untold: int = 0
-    """Files whose statistics do not tell their rows."""
+    without_statistics: int = 0
+    """Files without a row count, which add no rows."""
 
     def __add__(self, other: "Size") -> "Size":
-        return Size(
-            self.files + other.files, self.bytes + other.bytes, self.rows + other.rows, self.untold + other.untold
-        )
+        without_statistics = self.without_statistics + other.without_statistics
+        return Size(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows, without_statistics)
 
     def __sub__(self, other: "Size") -> "Size":
-        return self + Size(-other.files, -other.bytes, -other.rows, -other.untold)
+        return self + Size(-other.files, -other.bytes, -other.rows, -other.without_statistics)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a table."""
+    """Size and changes of a table's version."""
 
     number: int
-    at: datetime
+    committed_at: datetime
     size: Size
     added: int
-    """Files that it added; of the first that is told, none are counted."""
+    """Number of added files; 0 for the first returned version."""
     removed: int
 
 
-def versions(store: "TableStore", most: int = MOST) -> list[Version]:
-    """Return the last versions, ascending: the first as its snapshot counts it, the others by what they changed."""
+def versions(store: "TableStore", limit: int = MAX_VERSIONS) -> list[Version]:
+    """Return the last versions, ascending: the first from its snapshot, the others from their commits."""
     listing = read_listing(store.list_log())
-    latest, first = _window(listing, most)
+    latest, first = _version_range(listing, limit)
     log = DeltaLog(store)
     base = log.snapshot(first)
     changes = list(log.commits(first + 1, latest)) if latest > first else []
-    touched = {_file(action) for commit in changes for action in _actions(commit.actions)}
-    size, known = _counted(base, touched)
-    told = [Version(first, datetime.fromtimestamp(base.timestamp / 1000, UTC), size, 0, 0)]
+    changed = {_file(action) for commit in changes for action in _actions(commit.actions)}
+    size, changed_sizes = _count_files(base, changed)
+    result = [Version(first, datetime.fromtimestamp(base.timestamp / 1000, UTC), size, 0, 0)]
     for commit in changes:
         added = removed = 0
         for action in _actions(commit.actions):
-            size -= known.pop(_file(action), Size())
+            size -= changed_sizes.pop(_file(action), Size())
             if isinstance(action, Add):
-                known[_file(action)] = one = _size(action)
-                size += one
+                changed_sizes[_file(action)] = added_size = _size_of_add(action)
+                size += added_size
                 added += 1
             else:
                 removed += 1
-        told.append(Version(commit.version, datetime.fromtimestamp(commit.timestamp / 1000, UTC), size, added, removed))
-    return told
+        time = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+        result.append(Version(commit.version, time, size, added, removed))
+    return result
 
 
 def partitions(snapshot: Snapshot) -> dict[tuple[str | None, ...], Size]:
-    """Return the size of each partition by its values, in the order of the partition columns."""
+    """Return the size of each partition by its values, ordered like the partition columns."""
     names = _physical_names(snapshot.metadata)
-    found: dict[tuple[str | None, ...], Size] = {}
+    sizes: dict[tuple[str | None, ...], Size] = {}
     for batch in snapshot.files():
-        for place, told in enumerate(batch["partitionValues"].to_pylist()):
-            values = dict(told or ())
+        for row, pairs in enumerate(batch["partitionValues"].to_pylist()):
+            values = dict(pairs or ())
             key = tuple(values.get(name) for name in names)
-            found[key] = found.get(key, Size()) + _of_batch(batch, place)
-    return dict(sorted(found.items(), key=lambda pair: tuple((value is not None, value or "") for value in pair[0])))
+            sizes[key] = sizes.get(key, Size()) + _size_of_row(batch, row)
+    return dict(sorted(sizes.items(), key=lambda pair: tuple((value is not None, value or "") for value in pair[0])))
 
 
 def comments(metadata: Metadata) -> dict[str, str]:
-    """Return what the log says of each column, as far as it says anything."""
-    told = {name: str((field.get("metadata") or {}).get("comment", "")) for name, field in _fields(metadata).items()}
-    return {name: comment for name, comment in told.items() if comment}
+    """Return the comments of the columns that have one."""
+    texts = {name: str((field.get("metadata") or {}).get("comment", "")) for name, field in _fields(metadata).items()}
+    return {name: comment for name, comment in texts.items() if comment}
 
 
-def _window(listing: LogListing, most: int) -> tuple[int, int]:
-    """Return the latest version and the first that is told: one that can be read, and from which on none is missing."""
+def _version_range(listing: LogListing, limit: int) -> tuple[int, int]:
+    """Return the latest version, and the first readable one from which no version is missing."""
     latest = listing.latest
     if latest is None:
         raise TableUnreadable("the folder has no Delta log")
     first = latest
-    while first - 1 in listing.commits and first in listing.commits and latest - first + 1 < most:
+    while first - 1 in listing.commits and first in listing.commits and latest - first + 1 < limit:
         first -= 1
     checkpoints = [checkpoint.version for checkpoint in listing.checkpoints]
     if 0 not in listing.commits and not any(version <= first for version in checkpoints):
@@ -112,25 +112,25 @@ def _window(listing: LogListing, most: int) -> tuple[int, int]:
     return latest, first
 
 
-def _counted(snapshot: Snapshot, touched: set[_File]) -> tuple[Size, dict[_File, Size]]:
-    """Return the size of a version, and of its files those that later versions touch."""
-    size, known = Size(), {}
+def _count_files(snapshot: Snapshot, changed: set[_File]) -> tuple[Size, dict[_File, Size]]:
+    """Return the size of a version, and of its files that later commits change."""
+    size, changed_sizes = Size(), {}
     for batch in snapshot.files():
         vectors = batch["deletionVector"].to_pylist()
-        for place, path in enumerate(batch["path"].to_pylist()):
-            one = _of_batch(batch, place)
-            size += one
-            vector = vectors[place]
-            mark = unique_id(vector["storageType"], vector["pathOrInlineDv"], vector["offset"]) if vector else ""
-            if (path, mark) in touched:
-                known[path, mark] = one
-    return size, known
+        for row, path in enumerate(batch["path"].to_pylist()):
+            file_size = _size_of_row(batch, row)
+            size += file_size
+            vector = vectors[row]
+            vector_id = unique_id(vector["storageType"], vector["pathOrInlineDv"], vector["offset"]) if vector else ""
+            if (path, vector_id) in changed:
+                changed_sizes[path, vector_id] = file_size
+    return size, changed_sizes
 
 
 def _actions(actions: Sequence[Any]) -> Iterator[Add | Remove]:
-    """Yield what changes which files are live, removals first: a file may leave and come back in one commit."""
-    found = [change.action for change in actions if hasattr(change, "action")]
-    files = [action for action in found if not isinstance(action, AddCdcFile)]
+    """Yield a commit's removals, then its additions, because it can replace a file."""
+    file_changes = [change.action for change in actions if hasattr(change, "action")]
+    files = [action for action in file_changes if not isinstance(action, AddCdcFile)]
     yield from (action for action in files if isinstance(action, Remove))
     yield from (action for action in files if isinstance(action, Add))
 
@@ -140,12 +140,12 @@ def _file(action: Add | Remove) -> _File:
     return action.path, "" if vector is None else vector.unique_id
 
 
-def _of_batch(batch: Any, place: int) -> Size:
-    told = batch["stats"][place].is_valid
-    return Size(1, batch["size"][place].as_py() or 0, live_rows(batch, place), int(not told))
+def _size_of_row(batch: Any, row: int) -> Size:
+    has_statistics = batch["stats"][row].is_valid
+    return Size(1, batch["size"][row].as_py() or 0, live_rows(batch, row), int(not has_statistics))
 
 
-def _size(add: Add) -> Size:
+def _size_of_add(add: Add) -> Size:
     try:
         rows = json.loads(add.stats)["numRecords"] if isinstance(add.stats, str) else None
     except (ValueError, KeyError, TypeError):
@@ -155,8 +155,8 @@ def _size(add: Add) -> Size:
 
 
 def _physical_names(metadata: Metadata) -> list[str]:
-    fields, about = _fields(metadata), "delta.columnMapping.physicalName"
-    return [str((fields.get(name, {}).get("metadata") or {}).get(about, name)) for name in metadata.partition_columns]
+    fields, key = _fields(metadata), "delta.columnMapping.physicalName"
+    return [str((fields.get(name, {}).get("metadata") or {}).get(key, name)) for name in metadata.partition_columns]
 
 
 def _fields(metadata: Metadata) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The pages of usage: who read which table, when, how much; and when a recipient's keys were used last."""
+"""Pages of usage by recipient and table, and the last use of a recipient's keys."""
 
 import math
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.background_jobs import FRESH_SECONDS, Work
-from deltaic_ops.console.console_context import Desk, Handler, is_soon_done, link
+from deltaic_ops.console.background_jobs import MAX_AGE_SECONDS, BackgroundJob
+from deltaic_ops.console.console_context import ConsoleContext, Handler, finishes_soon, link
 from deltaic_ops.usage.plots import bars, by_day, largest, summed
 from deltaic_ops.usage.usage_report import Report, amount, names_in
 
@@ -19,85 +19,85 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DAYS: Final = (7, 30, 90)
-_MOST: Final = 500
-"""Rows that are shown."""
+_MAX_ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _UsageRead:
     report: Report
     today: date
-    at: datetime
+    read_at: datetime
 
 
-def usage(desk: Desk, request: Request) -> Response:
-    """Show the usage of some days: all of it, or a recipient's."""
+def usage(context: ConsoleContext, request: Request) -> Response:
+    """Show the usage of the last days, of all recipients or one."""
     days = _days(request.query_params.get("days", ""))
-    work = _begun(desk, days)
-    if not is_soon_done(work):
-        return desk.waiting(request, work)
-    who = request.query_params.get("recipient", "")
-    found, trouble = work.outcome()
-    shown = {"days": days, "choices": DAYS, "who": who, "found": found, "trouble": trouble}
-    if trouble:
-        return desk.page(request, "usage.html", **shown)
-    uses = [use for use in found.report.uses if who in ("", use.recipient)]
-    return desk.page(
+    job = _start(context, days)
+    if not finishes_soon(job):
+        return context.waiting_page(request, job)
+    recipient = request.query_params.get("recipient", "")
+    result, error = job.result()
+    values = {"days": days, "choices": DAYS, "recipient": recipient, "result": result, "error": error}
+    if error:
+        return context.page(request, "usage.html", **values)
+    uses = [use for use in result.report.uses if recipient in ("", use.recipient)]
+    return context.page(
         request,
         "usage.html",
-        **shown,
-        uses=uses[:_MOST],
-        more=len(uses) - _MOST,
-        plots=_plots(found, who, uses),
+        **values,
+        uses=uses[:_MAX_ROWS],
+        remaining=len(uses) - _MAX_ROWS,
+        plots=_plots(result, recipient, uses),
         sent=sum(use.bytes_sent for use in uses),
         requests=sum(use.requests for use in uses),
     )
 
 
-def read_again(desk: Desk, request: Request) -> Response:
-    """Read the usage table anew."""
+def read_again(context: ConsoleContext, request: Request) -> Response:
+    """Read the usage table again."""
     days = _days(request.state.form.get("days", ""))
-    _begun(desk, days, anew=True)
+    _start(context, days, force=True)
     return RedirectResponse(link("/usage", days=days, recipient=request.state.form.get("recipient", "")), 303)
 
 
-def last_used(desk: Desk, recipient_id: str, tokens: Sequence[str]) -> Work:
-    """Return the work that finds out when each token of a recipient was used last, by its id; "" for other keys."""
+def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str]) -> BackgroundJob:
+    """Start to read the last use of each token, and of other keys under ""."""
 
     def read(_: object) -> "Mapping[str, datetime]":
-        from deltaic_ops.usage.usage_report import UsageOf, last_uses
+        from deltaic_ops.usage.usage_report import UsageFilter, last_uses
 
-        of = UsageOf("recipient_id", recipient_id)
-        return last_uses(desk.provider.usage, desk.provider.environment, of, "token_id", tokens)
+        selection = UsageFilter("recipient_id", recipient_id)
+        return last_uses(context.provider.usage, context.provider.environment, selection, "token_id", tokens)
 
-    return desk.works.begun(("last use", recipient_id), "Reading the usage table", read, older=FRESH_SECONDS)
+    return context.jobs.start(("last use", recipient_id), "Reading the usage table", read, max_age=MAX_AGE_SECONDS)
 
 
-def _begun(desk: Desk, days: int, *, anew: bool = False) -> Work:
-    def read(_: object) -> _Read:
+def _start(context: ConsoleContext, days: int, *, force: bool = False) -> BackgroundJob:
+    def read(_: object) -> _UsageRead:
         from deltaic_ops.usage.usage_report import report
 
-        now = datetime.now(UTC)
-        names = partial(names_in, desk.provider.admin)
-        return _Read(report(desk.provider.usage, days, desk.provider.environment, names, now.date()), now.date(), now)
+        provider, now = context.provider, datetime.now(UTC)
+        names = partial(names_in, provider.admin)
+        return _UsageRead(report(provider.usage, days, provider.environment, names, now.date()), now.date(), now)
 
-    return desk.works.begun(("usage", days), f"Reading the usage of {days} days", read, older=0 if anew else math.inf)
+    max_age = 0 if force else math.inf
+    return context.jobs.start(("usage", days), f"Reading the usage of {days} days", read, max_age=max_age)
 
 
-def _plots(found: _Read, who: str, uses: Sequence[Any]) -> list[str]:
-    report, today = found.report, found.today
+def _plots(usage_read: _UsageRead, recipient: str, uses: Sequence[Any]) -> list[str]:
+    report, today = usage_read.report, usage_read.today
 
-    def of(told: dict[date, dict[str, int]]) -> dict[date, dict[str, int]]:
-        if not who:
-            return told
-        return {day: {who: sums[who]} for day, sums in told.items() if who in sums}
+    def select(sums_by_day: dict[date, dict[str, int]]) -> dict[date, dict[str, int]]:
+        if not recipient:
+            return sums_by_day
+        return {day: {recipient: sums[recipient]} for day, sums in sums_by_day.items() if recipient in sums}
 
-    asked, sent = of(report.asked), of(report.days)
-    order = list(dict.fromkeys([*largest(sent), *largest(asked)]))
+    requests, sent = select(report.requests_by_day), select(report.bytes_by_day)
+    order = list(dict.fromkeys([*largest(sent), *largest(requests)]))
     return [
-        by_day("Requests, by day", asked, report.since, today, "{:,.0f}".format, order=order),
+        by_day("Requests, by day", requests, report.since, today, "{:,.0f}".format, order=order),
         by_day("Bytes sent, by day", sent, report.since, today, amount, order=order),
-        "" if who else bars("Bytes sent, by recipient", summed(uses, "recipient")),
+        "" if recipient else bars("Bytes sent, by recipient", summed(uses, "recipient")),
         bars("Bytes sent, by table", summed(uses, "table")),
     ]
 

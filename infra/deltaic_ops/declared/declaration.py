@@ -1,7 +1,7 @@
-"""The model of a declaration: what a catalog holds, as YAML; never secrets, keys or ids.
+"""Model of the files: the content of a catalog as YAML, without secrets and ids.
 
-A field that has its default is left out where a catalog is written down, and has it where a file leaves it out. Values
-are spelled as the catalog spells them, and what it would refuse is refused here: by the catalog's own checks.
+Files can omit fields with default values, and exported files do. The catalog's own checks validate values and
+normalize their spelling.
 """
 
 import json
@@ -28,83 +28,84 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 _Value = TypeVar("_Value")
 
 
-def _by(check: Callable[[Any], Any]) -> AfterValidator:
-    """Return a check of the catalog's as one of a field, whose refusal is told with its line."""
+def _use(check: Callable[[Any], Any]) -> AfterValidator:
+    """Turn a check of the catalog into a field validator."""
 
-    def checked(value: Any) -> Any:
+    def validate(value: Any) -> Any:
         try:
             return check(value)
-        except InvalidParameter as wrong:
-            raise ValueError(wrong.message) from None
+        except InvalidParameter as error:
+            raise ValueError(error.message) from None
 
-    return AfterValidator(checked)
-
-
-def _once(held: dict[str, _Value]) -> dict[str, _Value]:
-    first: dict[str, str] = {}
-    for name in held:
-        if (other := first.setdefault(names.key(name), name)) != name:
-            raise ValueError(f"has '{other}' and '{name}', which are one name: names match without regard to case")
-    return held
+    return AfterValidator(validate)
 
 
-def _or_nothing(value: Any) -> Any:
-    """Take `orders:` with nothing behind it for an entry of defaults."""
+def _check_unique(values: dict[str, _Value]) -> dict[str, _Value]:
+    spellings: dict[str, str] = {}
+    for name in values:
+        if (first_spelling := spellings.setdefault(names.key(name), name)) != name:
+            raise ValueError(f"has '{first_spelling}' and '{name}', which are one name: names ignore case")
+    return values
+
+
+def _or_default(value: Any) -> Any:
+    """Read `orders:` without a value as an entry with default values."""
     return {} if value is None else value
 
 
-def _no_number(value: Any) -> Any:
-    """Refuse 20270201, which would be taken for seconds since 1970."""
+def _refuse_number(value: Any) -> Any:
+    """Refuse numbers such as 20270201, which pydantic reads as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and "-" not in value):
-        raise ValueError("is a day or a time: write 2027-02-01 or 2027-02-01T12:00:00Z")
+        raise ValueError("is not a date or time: write 2027-02-01 or 2027-02-01T12:00:00Z")
     return value
 
 
-def _moment(value: datetime | None) -> datetime | None:
+def _utc_end(value: datetime | None) -> datetime | None:
     if value is None:
         return None
     try:
-        moment = value.replace(tzinfo=value.tzinfo or UTC, microsecond=0).astimezone(UTC)
+        time = value.replace(tzinfo=value.tzinfo or UTC, microsecond=0).astimezone(UTC)
     except OverflowError:
-        raise ValueError("is beyond the years that there are") from None
-    return stored_end(moment)
+        raise ValueError("is outside of the supported years: use a year from 1 to 9999") from None
+    return stored_end(time)
 
 
-def _as_json(values: list[str]) -> str:
+def _to_json(values: list[str]) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _property(value: str | list[str]) -> str | list[str]:
-    told = value_of(value if isinstance(value, str) else _as_json(value))
-    return list(told) if isinstance(told, tuple) else told
+def _normalize_property(value: str | list[str]) -> str | list[str]:
+    parsed = value_of(value if isinstance(value, str) else _to_json(value))
+    return list(parsed) if isinstance(parsed, tuple) else parsed
 
 
-def _issuer(url: str) -> str:
-    check_issuer(url, loopback=True)  # whether this machine's own will do is asked where the AWS is known
+def _check_issuer_url(url: str) -> str:
+    check_issuer(url, loopback=True)  # `apply` checks later whether an issuer on this machine is allowed
     return url
 
 
-def _table_named(name: str) -> str:
+def _check_table_name(name: str) -> str:
     names.split_table_name(name)
     return name
 
 
-Once = AfterValidator(_once)
+Unique = AfterValidator(_check_unique)
+OrDefault = BeforeValidator(_or_default)
 Text = Annotated[str, AfterValidator(str.strip)]
-Comment = Annotated[str, _by(names.check_comment)]
-Location = Annotated[str, _by(checked_location)]
-"""A folder, as the catalog spells it: with or without a slash at its end it is one."""
+Comment = Annotated[str, _use(names.check_comment)]
+Location = Annotated[str, _use(checked_location)]
+"""A folder, spelled as in the catalog; a final slash does not matter."""
 StorageName = Annotated[str, AfterValidator(names.key)]
-AccessModes = Annotated[list[Literal["url", "dir"]], _by(lambda modes: list(checked_access_modes(modes)))]
-RowFilter = Annotated[str, _by(checked_filter)]
-Moment = Annotated[datetime | None, BeforeValidator(_no_number), AfterValidator(_moment)]
-ShareName = Annotated[str, _by(lambda name: names.check_name("share", name))]
-SchemaName = Annotated[str, _by(lambda name: names.check_name("schema", name))]
-TableName = Annotated[str, _by(lambda name: names.check_name("table", name))]
-VolumeName = Annotated[str, _by(lambda name: names.check_name("volume", name))]
-SkillName = Annotated[str, _by(lambda name: names.check_name("skill", name))]
-ModelName = Annotated[str, _by(lambda name: names.check_name("model", name))]
-RecipientName = Annotated[str, _by(lambda name: names.check_name("recipient", name))]
+AccessModes = Annotated[list[Literal["url", "dir"]], _use(lambda modes: list(checked_access_modes(modes)))]
+RowFilter = Annotated[str, _use(checked_filter)]
+EndTime = Annotated[datetime | None, BeforeValidator(_refuse_number), AfterValidator(_utc_end)]
+ShareName = Annotated[str, _use(lambda name: names.check_name("share", name))]
+SchemaName = Annotated[str, _use(lambda name: names.check_name("schema", name))]
+TableName = Annotated[str, _use(lambda name: names.check_name("table", name))]
+VolumeName = Annotated[str, _use(lambda name: names.check_name("volume", name))]
+SkillName = Annotated[str, _use(lambda name: names.check_name("skill", name))]
+ModelName = Annotated[str, _use(lambda name: names.check_name("model", name))]
+RecipientName = Annotated[str, _use(lambda name: names.check_name("recipient", name))]
 
 
 class _Part(BaseModel):
@@ -112,13 +113,13 @@ class _Part(BaseModel):
 
 
 class StorageOf(_Part):
-    """A place other than AWS S3 as the stack reads it; its keys are given by `deltaic storage`."""
+    """A storage other than the stack's AWS S3; set its keys with `deltaic storage`."""
 
-    endpoint: Annotated[str, _by(checked_endpoint)] = ""
-    public_endpoint: Annotated[str, _by(checked_endpoint)] = ""
-    region: Annotated[str, _by(checked_region)] = "us-east-1"
+    endpoint: Annotated[str, _use(checked_endpoint)] = ""
+    public_endpoint: Annotated[str, _use(checked_endpoint)] = ""
+    region: Annotated[str, _use(checked_region)] = "us-east-1"
     path_style: bool = False
-    role_arn: Annotated[str, _by(checked_role)] = ""
+    role_arn: Annotated[str, _use(checked_role)] = ""
 
 
 class TableOf(_Part):
@@ -132,34 +133,34 @@ class TableOf(_Part):
     start_version: int = Field(0, ge=0, lt=2**63, strict=True)
     checkpoint: bool = False
     partition_filter: RowFilter = ""
-    hidden_columns: Annotated[list[str], _by(lambda columns: list(checked_columns(columns)))] = []
+    hidden_columns: Annotated[list[str], _use(lambda columns: list(checked_columns(columns)))] = []
     iceberg: Literal["", "vended", "signed"] = ""
     format: Literal["delta", "iceberg"] = "delta"
-    metadata_location: Annotated[str, _by(checked_metadata)] = ""
+    metadata_location: Annotated[str, _use(checked_metadata)] = ""
 
     @model_validator(mode="after")
-    def _fits_together(self) -> "TableOf":
-        table = Table.read({**_NOBODYS, **self.model_dump()})
+    def _check_combination(self) -> "TableOf":
+        table = Table.read({**_EMPTY, **self.model_dump()})
         try:
             check_iceberg(table)
             check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        except InvalidParameter as wrong:
-            raise ValueError(wrong.message) from None
+        except InvalidParameter as error:
+            raise ValueError(error.message) from None
         return self
 
 
-_NOBODYS: Mapping[str, Any] = {"name": "", "schema_name": "", "share": "", "id": "", "share_id": "", "created_at": 0}
+_EMPTY: Mapping[str, Any] = {"name": "", "schema_name": "", "share": "", "id": "", "share_id": "", "created_at": 0}
 
 
 class ViewOf(_Part):
-    """A view, whose rows `deltaic view refresh` makes."""
+    """A view; `deltaic view refresh` computes its rows."""
 
     location: Location
-    source: Annotated[str, _by(_table_named)]
+    source: Annotated[str, _use(_check_table_name)]
     sql: Annotated[Text, Field(min_length=1)]
-    key: Annotated[list[str], _by(lambda columns: list(checked_key(columns)))] = []
+    key: Annotated[list[str], _use(lambda columns: list(checked_key(columns)))] = []
     refresh: Annotated[str, AfterValidator(lambda text: check_schedule(text) if text else "")] = ""
-    max_staleness: Annotated[int, _by(checked_staleness)] = 0
+    max_staleness: Annotated[int, _use(checked_staleness)] = 0
     history: bool = False
 
 
@@ -187,11 +188,11 @@ class ModelOf(_Part):
 
 
 class FollowOf(_Part):
-    """What a schema follows; the tables that it brings are in no file."""
+    """A source that a schema follows; its tables are not in the files."""
 
-    source: Annotated[str, _by(checked_source)]
+    source: Annotated[str, _use(checked_source)]
     storage: StorageName = ""
-    exclude: Annotated[list[str], _by(lambda patterns: list(checked_patterns(patterns)))] = []
+    exclude: Annotated[list[str], _use(lambda patterns: list(checked_patterns(patterns)))] = []
     history: bool = False
 
 
@@ -200,89 +201,82 @@ class SchemaOf(_Part):
 
     comment: Comment = ""
     follow: FollowOf | None = None
-    tables: Annotated[dict[TableName, TableOf], Once] = {}
-    views: Annotated[dict[TableName, ViewOf], Once] = {}
-    volumes: Annotated[dict[VolumeName, FolderOf], Once] = {}
-    skills: Annotated[dict[SkillName, FolderOf], Once] = {}
-    models: Annotated[dict[ModelName, Annotated[ModelOf, BeforeValidator(_or_nothing)]], Once] = {}
+    tables: Annotated[dict[TableName, TableOf], Unique] = {}
+    views: Annotated[dict[TableName, ViewOf], Unique] = {}
+    volumes: Annotated[dict[VolumeName, FolderOf], Unique] = {}
+    skills: Annotated[dict[SkillName, FolderOf], Unique] = {}
+    models: Annotated[dict[ModelName, Annotated[ModelOf, OrDefault]], Unique] = {}
 
     @model_validator(mode="after")
-    def _views_are_tables(self) -> "SchemaOf":
-        if both := {names.key(name) for name in self.tables} & {names.key(name) for name in self.views}:
-            raise ValueError(f"has a table and a view '{min(both)}': recipients see both as tables")
+    def _check_names(self) -> "SchemaOf":
+        if shared_names := {names.key(name) for name in self.tables} & {names.key(name) for name in self.views}:
+            raise ValueError(f"has a table and a view '{min(shared_names)}': recipients see both as tables")
         return self
 
 
 class ShareOf(_Part):
     """A share."""
 
-    display_name: Annotated[str, _by(names.check_display_name)] = ""
+    display_name: Annotated[str, _use(names.check_display_name)] = ""
     comment: Comment = ""
-    properties: Annotated[dict[str, str], _by(names.check_properties)] = {}
-    schemas: Annotated[dict[SchemaName, Annotated[SchemaOf, BeforeValidator(_or_nothing)]], Once] = {}
+    properties: Annotated[dict[str, str], _use(names.check_properties)] = {}
+    schemas: Annotated[dict[SchemaName, Annotated[SchemaOf, OrDefault]], Unique] = {}
 
 
 class GrantOf(_Part):
-    """That a recipient holds a share."""
+    """A grant of a share to a recipient."""
 
     partition_filter: RowFilter = ""
-    ends_at: Moment = None
+    ends_at: EndTime = None
 
 
 class PolicyOf(_Part):
-    """That the JWTs of an issuer are a recipient's."""
+    """A federation policy: JWTs of an issuer that identify the recipient."""
 
-    issuer: Annotated[str, _by(_issuer)]
-    audience: Annotated[str, _by(checked_name)]
-    subject: Annotated[str, _by(checked_name)]
+    issuer: Annotated[str, _use(_check_issuer_url)]
+    audience: Annotated[str, _use(checked_name)]
+    subject: Annotated[str, _use(checked_name)]
     subject_claim: Claim = "sub"
     comment: Comment = ""
 
     @property
     def id(self) -> str:
-        """As the catalog has it."""
+        """Return the id of the policy in the catalog."""
         return policy_id(self.issuer, self.audience, self.subject_claim, self.subject)
 
 
 class RecipientOf(_Part):
-    """A recipient; what of how it comes in is secret (tokens, clients) is no part of a file."""
+    """A recipient, without its tokens and clients, because these are secret."""
 
     comment: Comment = ""
-    properties: dict[str, Annotated[str | list[str], AfterValidator(_property)]] = {}
-    addresses: Annotated[list[str], _by(lambda some: sorted(checked_addresses(some)))] = []
+    properties: dict[str, Annotated[str | list[str], AfterValidator(_normalize_property)]] = {}
+    addresses: Annotated[list[str], _use(lambda addresses: sorted(checked_addresses(addresses)))] = []
     requests_per_minute: int = Field(0, ge=0, le=MOST_REQUESTS, strict=True)
     bytes_per_day: int = Field(0, ge=0, le=MOST_BYTES, strict=True)
-    ends_at: Moment = None
+    ends_at: EndTime = None
     policies: list[PolicyOf] = []
-    grants: Annotated[dict[ShareName, Annotated[GrantOf, BeforeValidator(_or_nothing)]], Once] = {}
+    grants: Annotated[dict[ShareName, Annotated[GrantOf, OrDefault]], Unique] = {}
 
     @model_validator(mode="after")
-    def _are_properties(self) -> "RecipientOf":
+    def _check_properties(self) -> "RecipientOf":
         try:
             check_lists(names.check_properties(texts_of(self.properties)))
-        except InvalidParameter as wrong:
-            raise ValueError(wrong.message) from None
+        except InvalidParameter as error:
+            raise ValueError(error.message) from None
         return self
 
 
 class Declaration(_Part):
-    """What one file says, or all of them together."""
+    """The content of one file, or of all files together."""
 
-    storages: Annotated[
-        dict[Annotated[str, _by(check_storage_name)], Annotated[StorageOf, BeforeValidator(_or_nothing)]], Once
-    ] = {}
-    shares: Annotated[
-        dict[ShareName, Annotated[ShareOf, BeforeValidator(_or_nothing)]], BeforeValidator(_or_nothing), Once
-    ] = {}
-    recipients: Annotated[
-        dict[RecipientName, Annotated[RecipientOf, BeforeValidator(_or_nothing)]], BeforeValidator(_or_nothing), Once
-    ] = {}
+    storages: Annotated[dict[Annotated[str, _use(check_storage_name)], Annotated[StorageOf, OrDefault]], Unique] = {}
+    shares: Annotated[dict[ShareName, Annotated[ShareOf, OrDefault]], OrDefault, Unique] = {}
+    recipients: Annotated[dict[RecipientName, Annotated[RecipientOf, OrDefault]], OrDefault, Unique] = {}
 
     @model_validator(mode="before")
     @classmethod
-    def _with_nothing(cls, value: Any) -> Any:
-        """Take `shares:` with nothing behind it for none."""
-        return {name: _or_nothing(one) for name, one in value.items()} if isinstance(value, dict) else value
+    def _default_groups(cls, value: Any) -> Any:
+        return {name: _or_default(group) for name, group in value.items()} if isinstance(value, dict) else value
 
 
 PARTS: Mapping[str, type[BaseModel]] = {
@@ -290,15 +284,15 @@ PARTS: Mapping[str, type[BaseModel]] = {
     "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
     "grant": GrantOf,
 }  # fmt: skip
-"""By the kinds of entries, each behind what it needs."""
+"""Models by kind of entry, each after the kinds that it needs."""
 
 
 def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
-    """Return a recipient's properties as the catalog keeps them: lists as JSON."""
-    return {name: one if isinstance(one, str) else _as_json(one) for name, one in properties.items()}
+    """Return a recipient's properties as in the catalog, with lists as JSON."""
+    return {name: value if isinstance(value, str) else _to_json(value) for name, value in properties.items()}
 
 
 def fields() -> Iterable[str]:
-    """Return the names of all fields, for who has mistyped one."""
-    parts = [part for part in globals().values() if isinstance(part, type) and issubclass(part, _Part)]
-    return sorted({name for part in parts for name in part.model_fields})
+    """Return the names of all fields, to suggest one for a misspelled name."""
+    models = [model for model in globals().values() if isinstance(model, type) and issubclass(model, _Part)]
+    return sorted({name for model in models for name in model.model_fields})

@@ -1,4 +1,4 @@
-"""Read and write declarations as YAML files; errors have the line and column of the mistake."""
+"""Read and write declarations as YAML files; errors have a line and column."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,10 @@ from deltaic_terminal.validation_errors import mistake_of
 from pydantic import ValidationError
 
 from deltaic_ops.declared.declaration import Declaration, fields
-from deltaic_ops.declared.differences import policies_said_twice, unknown_names
+from deltaic_ops.declared.differences import repeated_policies, unknown_names
 from deltaic_ops.declared.file_errors import Mistakes
 
-MOST_TOLD = 100
+MAX_MISTAKES = 100
 """Number of mistakes that are reported for one file."""
 
 MOST_VALUES = 1_000_000
@@ -27,69 +27,68 @@ GROUPS = tuple(Declaration.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _ParsedFile:
     path: Path
     lines: Sequence[str]
     document: Document
 
-    def place(self, way: Sequence[str | int]) -> str:
-        """Return the position of a value as file:line:column, which editors can open."""
-        found = self.document.position(way)
-        return _place(self.path, self.lines, Mistake(found.line, found.field, ""))
+    def position(self, keys: Sequence[str | int]) -> str:
+        """Return the position of a value as file:line:column, for editors."""
+        value = self.document.position(keys)
+        return _position(self.path, self.lines, Mistake(value.line, value.field, ""))
 
-    def told(self, way: Sequence[str | int], message: str) -> str:
-        """Return a message about a value, with its position."""
-        found = self.document.position(way)
-        return _told(self.path, self.lines, Mistake(found.line, found.field, message))
-
-
-def _told(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
-    return f"{_place(path, lines, mistake)}: {mistake}"
+    def message(self, keys: Sequence[str | int], message: str) -> str:
+        value = self.document.position(keys)
+        return _message(self.path, self.lines, Mistake(value.line, value.field, message))
 
 
-def _place(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
+def _message(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
+    return f"{_position(path, lines, mistake)}: {mistake}"
+
+
+def _position(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
     line = lines[mistake.line - 1] if mistake.line <= len(lines) else ""
     column = len(line) - len(line.lstrip())
     parts = re.sub(r"(\[[0-9]+\])+$", "", mistake.field).split(".")
-    for start in range(len(parts)):  # names have periods too: the longest first
+    for start in range(len(parts)):  # names can contain periods, so try the longest name first
         name = re.escape(".".join(parts[start:]))
-        if name and (found := re.search(rf"(?<![\w.-]){name}(?![\w.-])", line)):
-            column = found.start()
+        if name and (match := re.search(rf"(?<![\w.-]){name}(?![\w.-])", line)):
+            column = match.start()
             break
     return f"{path}:{mistake.line}:{column + 1}"
 
 
 def read(paths: Sequence[Path]) -> Declaration:
-    """Return the declaration of files and folders together; raises InvalidParameter with a line for each mistake.
+    """Read files and folders as one declaration.
 
-    Each share, recipient or storage must be declared completely in one file.
+    Each share, recipient or storage must be in one file. Raises InvalidParameter with a line for each mistake.
     """
     files = [*{file.resolve(): file for path in paths for file in _files(path)}.values()]
     if not files:
         raise InvalidParameter(f"no .yaml file in {', '.join(map(str, paths))}")
-    told: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-    first: dict[tuple[str, str], tuple[_File, str]] = {}
-    wrong: list[str] = []
+    groups: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
+    first_files: dict[tuple[str, str], tuple[_ParsedFile, str]] = {}
+    errors: list[str] = []
     for file in files:
         try:
-            one, text = _read(file)
+            part, parsed = _read(file)
         except Mistakes as mistakes:
-            wrong += mistakes.lines
+            errors += mistakes.lines
             continue
         for group in GROUPS:
-            for name in getattr(one, group):
-                other, spelled = first.setdefault((group, name.lower()), (text, name))
-                if other is not text:
-                    there = other.place((group, spelled))
-                    wrong.append(text.told((group, name), f"is already declared at {there}"))
-            told[group] |= getattr(one, group)
-    if wrong:
-        raise Mistakes(wrong)
-    declared = Declaration(**told)
-    found = (*unknown_names(declared), *policies_said_twice(declared))
-    wrong = [first[str(way[0]), str(way[1]).lower()][0].told(way, said) for way, said in found]
-    if wrong:
-        raise Mistakes(wrong)
+            for name in getattr(part, group):
+                first, spelled = first_files.setdefault((group, name.lower()), (parsed, name))
+                if first is not parsed:
+                    position = first.position((group, spelled))
+                    errors.append(parsed.message((group, name), f"is already declared at {position}"))
+            groups[group] |= getattr(part, group)
+    if errors:
+        raise Mistakes(errors)
+    declared = Declaration(**groups)
+    problems = (*unknown_names(declared), *repeated_policies(declared))
+    errors = [first_files[str(keys[0]), str(keys[1]).lower()][0].message(keys, message) for keys, message in problems]
+    if errors:
+        raise Mistakes(errors)
     return declared
 
 
@@ -103,11 +102,11 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _read(file: Path) -> tuple[Declaration, _File]:
+def _read(file: Path) -> tuple[Declaration, _ParsedFile]:
     lines: Sequence[str] = ()
     try:
-        with file.open("rb") as opened:
-            content = opened.read(LARGEST_BYTES + 1)
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: split it into several files")
         lines = content.decode().split("\n")
@@ -116,30 +115,30 @@ def _read(file: Path) -> tuple[Declaration, _File]:
         raise InvalidParameter(f"file {file} does not exist") from None
     except UnicodeDecodeError as failure:
         before = content[: failure.start].rpartition(b"\n")
-        place = f"{file}:{content[: failure.start].count(10) + 1}:{len(before[2]) + 1}"
-        raise Mistakes([f"{place}: not UTF-8: save the file as UTF-8"]) from None
+        position = f"{file}:{content[: failure.start].count(10) + 1}:{len(before[2]) + 1}"
+        raise Mistakes([f"{position}: not UTF-8: save the file as UTF-8"]) from None
     except OSError as failure:
         raise InvalidParameter(f"cannot read {file}: {failure}") from None
     except Unreadable as unreadable:
-        raise Mistakes([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None
+        raise Mistakes([_message(file, lines, mistake) for mistake in unreadable.mistakes[:MAX_MISTAKES]]) from None
     try:
-        return Declaration.model_validate(document.value), _File(file, lines, document)
-    except ValidationError as refused:
-        found = {mistake_of(document, error, fields()) for error in refused.errors()[:MOST_TOLD]}
-        some = sorted(found, key=lambda mistake: (mistake.line, mistake.field))
-        raise Mistakes([_told(file, lines, one) for one in some]) from None
+        return Declaration.model_validate(document.value), _ParsedFile(file, lines, document)
+    except ValidationError as error:
+        unique = {mistake_of(document, detail, fields()) for detail in error.errors()[:MAX_MISTAKES]}
+        mistakes = sorted(unique, key=lambda mistake: (mistake.line, mistake.field))
+        raise Mistakes([_message(file, lines, mistake) for mistake in mistakes]) from None
 
 
 def text_of(declaration: Declaration) -> str:
     """Return a declaration as YAML, without default values."""
-    told = declaration.model_dump(mode="json", exclude_defaults=True)
-    return yaml.safe_dump(told, sort_keys=False, allow_unicode=True, width=120) if told else "{}\n"
+    values = declaration.model_dump(mode="json", exclude_defaults=True)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120) if values else "{}\n"
 
 
 def write(declaration: Declaration, folder: Path) -> list[Path]:
-    """Write `storages.yaml`, `recipients.yaml` and one file for each share into a folder; return their paths."""
+    """Write the storages, the recipients and each share into a file; return the paths."""
     shares = declaration.shares.items()
-    parts = {f"shares/{quote(name, safe='')}.yaml": Declaration(shares={name: one}) for name, one in shares}
+    parts = {f"shares/{quote(name, safe='')}.yaml": Declaration(shares={name: share}) for name, share in shares}
     if declaration.storages:
         parts["storages.yaml"] = Declaration(storages=declaration.storages)
     if declaration.recipients:

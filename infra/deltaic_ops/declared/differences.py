@@ -1,4 +1,4 @@
-"""The catalog as a declaration, a declaration as entries by name, and what two of them differ in."""
+"""Read the catalog as a declaration, split declarations into entries, and compare two of them."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,10 +12,10 @@ from deltaic.partition_filters.properties import value_of
 from deltaic_terminal.nearest import did_you_mean
 from pydantic import BaseModel, ValidationError
 
-from deltaic_ops.declared import declaration as model
+from deltaic_ops.declared import declaration
 from deltaic_ops.declared.declaration import Declaration, PolicyOf
 
-WITHIN: Mapping[str, Mapping[str, str]] = {
+CHILD_GROUPS: Mapping[str, Mapping[str, str]] = {
     "": {"storages": "storage", "shares": "share", "recipients": "recipient"},
     "share": {"schemas": "schema"},
     "schema": {"tables": "table", "views": "view", "volumes": "volume", "skills": "skill", "models": "model"},
@@ -24,11 +24,11 @@ WITHIN: Mapping[str, Mapping[str, str]] = {
 }
 """Fields that contain entries, by the kind of the containing entry."""
 
-_AS_NAMES = frozenset({("table", "hidden_columns"), ("view", "source")})
-"""Fields that are compared without regard to case, because the catalog keeps the spelling of the named object."""
+_NAME_FIELDS = frozenset({("table", "hidden_columns"), ("view", "source")})
+"""Fields that are compared ignoring case, because the catalog keeps the spelling of the named object."""
 
 Key = tuple[str, tuple[str, ...]]
-"""Kind and lower-case path of an entry; names are compared without regard to case."""
+"""Kind and lower-case path of an entry; names are compared ignoring case."""
 
 
 def name_of(kind: str, path: tuple[str, ...]) -> str:
@@ -46,22 +46,24 @@ class _Named:
 
     @property
     def name(self) -> str:
-        """The full name, such as share.schema.table."""
         return name_of(self.kind, self.path)
 
     @property
     def title(self) -> str:
-        """Kind and name."""
         return f"{self.kind} {self.name}"
 
     @property
+    def root(self) -> str:
+        """Lower-case name of its share, recipient or storage."""
+        return self.path[0].lower()
+
+    @property
     def key(self) -> Key:
-        """Kind and lower-case path, to find the entry."""
         return self.kind, tuple(part.lower() for part in self.path)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry(_Named):
+class DeclaredEntry(_Named):
     """An entry of the catalog, or of the files."""
 
     fields: Mapping[str, Any]
@@ -69,7 +71,7 @@ class Entry(_Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference(_Named):
+class CatalogDifference(_Named):
     """An entry that differs between files and catalog."""
 
     in_files: Mapping[str, Any] | None
@@ -77,164 +79,169 @@ class Difference(_Named):
     """The differing fields; all fields if the other side, which is then None, has no such entry."""
 
 
-def entries(declaration: Declaration) -> Iterator[Entry]:
+def entries(catalog: Declaration) -> Iterator[DeclaredEntry]:
     """Yield all entries, each after its parent."""
-    yield from _entries("", (), declaration.model_dump(mode="json"))
+    yield from _entries("", (), catalog.model_dump(mode="json"))
 
 
-def _entries(kind: str, path: tuple[str, ...], held: Mapping[str, Any]) -> Iterator[Entry]:
-    groups = WITHIN.get(kind, {})
+def _entries(kind: str, path: tuple[str, ...], values: Mapping[str, Any]) -> Iterator[DeclaredEntry]:
+    groups = CHILD_GROUPS.get(kind, {})
     if kind:
-        yield Entry(kind, path, {field: value for field, value in held.items() if field not in groups})
+        yield DeclaredEntry(kind, path, {field: value for field, value in values.items() if field not in groups})
     for group, inner in groups.items():
-        some = held[group]
+        children = values[group]
         if inner == "policy":
-            some = {PolicyOf.model_validate(one).id: one for one in some}
-        for own, value in some.items():
-            yield from _entries(inner, (*path, str(own)), value)
+            children = {PolicyOf.model_validate(policy).id: policy for policy in children}
+        for name, value in children.items():
+            yield from _entries(inner, (*path, str(name)), value)
 
 
-def differences(files: Declaration, catalog: Declaration) -> list[Difference]:
-    """Return differences in the order of the files, followed by entries that only the catalog has."""
-    declared = {one.key: one for one in entries(files)}
-    there = {one.key: one for one in entries(catalog)}
-    found = []
-    for key, one in declared.items():
-        other = there.get(key)
-        if other is None:
-            found.append(Difference(one.kind, one.path, one.fields, None))
+def differences(files: Declaration, catalog: Declaration) -> list[CatalogDifference]:
+    """Return differences in the order of the files, then entries that only the catalog has."""
+    declared = {entry.key: entry for entry in entries(files)}
+    existing = {entry.key: entry for entry in entries(catalog)}
+    result = []
+    for key, entry in declared.items():
+        if key not in existing:
+            result.append(CatalogDifference(entry.kind, entry.path, entry.fields, None))
             continue
-        unlike = [name for name, value in one.fields.items() if not _same((one.kind, name), value, other.fields[name])]
-        if unlike:
-            mine, theirs = ({name: each.fields[name] for name in unlike} for each in (one, other))
-            found.append(Difference(one.kind, one.path, mine, theirs))
-    found += [Difference(one.kind, one.path, None, one.fields) for key, one in there.items() if key not in declared]
-    return found
+        new, old = entry.fields, existing[key].fields
+        changed = [name for name in new if not _are_equal((entry.kind, name), new[name], old[name])]
+        if changed:
+            in_files, in_catalog = ({name: fields[name] for name in changed} for fields in (new, old))
+            result.append(CatalogDifference(entry.kind, entry.path, in_files, in_catalog))
+    undeclared = (entry for key, entry in existing.items() if key not in declared)
+    return result + [CatalogDifference(entry.kind, entry.path, None, entry.fields) for entry in undeclared]
 
 
-def _same(field: tuple[str, str], one: Any, other: Any) -> bool:
-    return bool(one == other or (field in _AS_NAMES and str(one).lower() == str(other).lower()))
+def _are_equal(field: tuple[str, str], new: Any, old: Any) -> bool:
+    return bool(new == old or (field in _NAME_FIELDS and str(new).lower() == str(old).lower()))
 
 
-def policies_said_twice(declaration: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield the path of each policy that repeats an earlier one: a JWT must identify one recipient."""
+def repeated_policies(files: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield path and message of policies that repeat an earlier one of any recipient."""
     first: dict[str, str] = {}
-    for name, person in declaration.recipients.items():
-        for number, policy in enumerate(person.policies):
+    for name, recipient in files.recipients.items():
+        for number, policy in enumerate(recipient.policies):
             if policy.id in first:
                 yield ("recipients", name, "policies", number), f"repeats a policy of {first[policy.id]}"
             first.setdefault(policy.id, name)
 
 
-def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the path of each field with a name that is not in the files, and a message."""
-    there: dict[str, dict[str, str]] = {"share": {}, "storage": {}}
-    every = list(entries(declaration))
-    for one in every:
-        if one.kind in there:
-            there[one.kind][one.name.lower()] = one.name
-    for one in every:
-        if one.kind == "grant":
-            named = [("share", one.path[1], "")]
+def unknown_names(files: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield path and message of fields with a name that is not in the files."""
+    known_names: dict[str, dict[str, str]] = {"share": {}, "storage": {}}
+    all_entries = list(entries(files))
+    for entry in all_entries:
+        if entry.kind in known_names:
+            known_names[entry.kind][entry.name.lower()] = entry.name
+    for entry in all_entries:
+        if entry.kind == "grant":
+            references = [("share", entry.path[1], "")]
         else:
-            named = [("storage", one.fields["storage"], "storage")] if one.kind in _IN_STORAGES else []
-            if follow := one.fields.get("follow"):
-                named.append(("storage", follow["storage"], "follow"))
-        for kind, name, field in named:
-            if name and name.lower() not in there[kind]:
-                way = tuple(part for pair in zip(_groups(one.kind), one.path, strict=True) for part in pair)
-                message = f"names a {kind} that is not in these files{did_you_mean(name, there[kind].values())}"
-                yield (*way, field) if field else way, message
+            references = [("storage", entry.fields["storage"], "storage")] if entry.kind in _KINDS_IN_STORAGES else []
+            if follow := entry.fields.get("follow"):
+                references.append(("storage", follow["storage"], "follow"))
+        for kind, name, field in references:
+            if name and name.lower() not in known_names[kind]:
+                path = tuple(part for pair in zip(_groups(entry.kind), entry.path, strict=True) for part in pair)
+                message = f"names a {kind} that is not in these files{did_you_mean(name, known_names[kind].values())}"
+                yield (*path, field) if field else path, message
 
 
-_IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
-"""Kinds that can be in a storage."""
+_KINDS_IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
 
 
 def _groups(kind: str) -> tuple[str, ...]:
-    above, group = next((above, group) for above, some in WITHIN.items() for group, one in some.items() if one == kind)
-    return (*(_groups(above) if above else ()), group)
+    groups = ((parent, group) for parent, children in CHILD_GROUPS.items() for group in children)
+    parent, group = next((parent, group) for parent, group in groups if CHILD_GROUPS[parent][group] == kind)
+    return (*(_groups(parent) if parent else ()), group)
 
 
-_Part = TypeVar("_Part", bound=BaseModel)
-
-
-Dying = Collection[tuple[str, tuple[str, ...]]]
+_Model = TypeVar("_Model", bound=BaseModel)
+Deleting = Collection[tuple[str, tuple[str, ...]]]
 """Kinds and paths of entries that are being deleted."""
 
 
 def declaration_of(
-    admin: CatalogAdmin, tell: Callable[[str], object] = str, beside: model.Declaration | None = None
-) -> model.Declaration:
-    """Read the whole catalog, without entries that are being deleted; concurrent changes may be missed.
+    admin: CatalogAdmin, report_progress: Callable[[str], object] = str, files: Declaration | None = None
+) -> Declaration:
+    """Read the catalog, without entries that are being deleted; can miss concurrent changes.
 
-    Tables of followed sources are included only if `beside`, the files to compare with, declares them.
-    Calls `tell` with the entry that is read next. Raises InvalidParameter for an entry that no file can express.
+    Tables of followed sources are included only if `files` declares them. Calls `report_progress` with the next entry.
+    Raises InvalidParameter for an entry that cannot be written to a file.
     """
-    dying = set(admin.unfinished_deletions())
-    named = {one.key for one in entries(beside)} if beside else set()
+    deleting = set(admin.unfinished_deletions())
+    in_files = {entry.key for entry in entries(files)} if files else set()
     shares, recipients = {}, {}
     for share in list(admin.shares.list()):
-        tell(f"share {share.name}")
-        shares[share.name] = _taken(model.ShareOf, share, schemas=_schemas(admin, share.name, dying, named))
-    policies: dict[str, list[model.PolicyOf]] = defaultdict(list)
-    for policy in sorted(admin.federation.list_all(), key=lambda one: (one.created_at, one.id)):
-        policies[policy.recipient_id].append(_taken(model.PolicyOf, policy))
-    for person in list(admin.recipients.list()):
-        tell(f"recipient {person.name}")
-        recipients[person.name] = _recipient(admin, person, dying, policies[person.id])
-    storages = {one.name: _taken(model.StorageOf, one) for one in admin.storages.list()}
-    return model.Declaration(storages=storages, shares=shares, recipients=recipients)
+        report_progress(f"share {share.name}")
+        shares[share.name] = _declared(
+            declaration.ShareOf, share, schemas=_schemas(admin, share.name, deleting, in_files)
+        )
+    policies: dict[str, list[declaration.PolicyOf]] = defaultdict(list)
+    for policy in sorted(admin.federation.list_all(), key=lambda policy: (policy.created_at, policy.id)):
+        policies[policy.recipient_id].append(_declared(declaration.PolicyOf, policy))
+    for recipient in list(admin.recipients.list()):
+        report_progress(f"recipient {recipient.name}")
+        recipients[recipient.name] = _recipient(admin, recipient, deleting, policies[recipient.id])
+    storages = {storage.name: _declared(declaration.StorageOf, storage) for storage in admin.storages.list()}
+    return Declaration(storages=storages, shares=shares, recipients=recipients)
 
 
-def _schemas(admin: CatalogAdmin, share: str, dying: Dying, told: Collection[Key]) -> dict[str, model.SchemaOf]:
-    held: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
-    follows = {one.schema_name: _taken(model.FollowOf, one) for one in admin.follows.list(share)}
-    tables = {(one.schema_name, one.name): one for one in admin.tables.list(share)}
+def _schemas(
+    admin: CatalogAdmin, share: str, deleting: Deleting, in_files: Collection[Key]
+) -> dict[str, declaration.SchemaOf]:
+    contents: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
+    follows = {follow.schema_name: _declared(declaration.FollowOf, follow) for follow in admin.follows.list(share)}
+    tables = {(table.schema_name, table.name): table for table in admin.tables.list(share)}
     for (schema, name), table in tables.items():
         key = "table", (share.lower(), schema.lower(), name.lower())
-        if table.view_properties is None and (key in told or not (table.followed and schema in follows)):
-            held[schema]["tables"][name] = _taken(model.TableOf, table)
+        if table.view_properties is None and (key in in_files or not (table.followed and schema in follows)):
+            contents[schema]["tables"][name] = _declared(declaration.TableOf, table)
     for view in admin.views.list(share):
         if entry := tables.get((view.schema_name, view.name)):
-            own = {"location": entry.location, "history": entry.history}
-            held[view.schema_name]["views"][view.name] = _taken(model.ViewOf, view, **own)
+            fields = {"location": entry.location, "history": entry.history}
+            contents[view.schema_name]["views"][view.name] = _declared(declaration.ViewOf, view, **fields)
     for group, folders in (("volumes", admin.volumes.list(share)), ("skills", admin.skills.list(share))):
-        for one in folders:
-            held[one.schema_name][group][one.name] = _taken(model.FolderOf, one)
-    for named in admin.models.list(share):
-        if ("model", (named.share, named.schema_name, named.name)) in dying:
+        for folder in folders:
+            contents[folder.schema_name][group][folder.name] = _declared(declaration.FolderOf, folder)
+    for model in admin.models.list(share):
+        path = (model.share, model.schema_name, model.name)
+        if ("model", path) in deleting:
             continue
         versions = {
-            version.version: _taken(model.VersionOf, version)
-            for version in admin.models.versions(named.share, named.schema_name, named.name)
+            version.version: _declared(declaration.VersionOf, version) for version in admin.models.versions(*path)
         }
-        held[named.schema_name]["models"][named.name] = model.ModelOf(comment=named.comment, versions=versions)
+        contents[model.schema_name]["models"][model.name] = declaration.ModelOf(
+            comment=model.comment, versions=versions
+        )
     return {
-        one.name: _taken(model.SchemaOf, one, follow=follows.get(one.name), **held[one.name])
-        for one in admin.schemas.list(share)
-        if ("schema", (share, one.name)) not in dying
+        entry.name: _declared(declaration.SchemaOf, entry, follow=follows.get(entry.name), **contents[entry.name])
+        for entry in admin.schemas.list(share)
+        if ("schema", (share, entry.name)) not in deleting
     }
 
 
 def _recipient(
-    admin: CatalogAdmin, person: Recipient, dying: Dying, policies: list[model.PolicyOf]
-) -> model.RecipientOf:
-    values = {name: value_of(text) for name, text in person.properties.items()}
-    properties = {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
-    held = (grant for grant in admin.grants.of_recipient(person.name) if ("share", (grant.share,)) not in dying)
-    grants = {grant.share: _taken(model.GrantOf, grant) for grant in held}
-    return _taken(model.RecipientOf, person, properties=properties, policies=policies, grants=grants)
+    admin: CatalogAdmin, recipient: Recipient, deleting: Deleting, policies: list[declaration.PolicyOf]
+) -> declaration.RecipientOf:
+    values = {name: value_of(text) for name, text in recipient.properties.items()}
+    properties = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    all_grants = admin.grants.of_recipient(recipient.name)
+    remaining = (grant for grant in all_grants if ("share", (grant.share,)) not in deleting)
+    grants = {grant.share: _declared(declaration.GrantOf, grant) for grant in remaining}
+    return _declared(declaration.RecipientOf, recipient, properties=properties, policies=policies, grants=grants)
 
 
-def _taken(kind: type[_Part], item: object, **more: object) -> _Part:
-    own = {name: getattr(item, name) for name in kind.model_fields if hasattr(item, name)}
-    listed = {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
+def _declared(kind: type[_Model], item: object, **extra: object) -> _Model:
+    values = {name: getattr(item, name) for name in kind.model_fields if hasattr(item, name)}
+    fields = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     try:
-        return kind.model_validate(listed | more)
-    except ValidationError as odd:
-        what, first = getattr(item, "title", getattr(item, "name", "")), odd.errors()[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        return kind.model_validate(fields | extra)
+    except ValidationError as error:
+        name, first = getattr(item, "title", getattr(item, "name", "")), error.errors()[0]
+        reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InvalidParameter(
-            f"cannot write entry '{what}' of the catalog to a file ({why}): correct it with its command"
+            f"cannot write entry '{name}' of the catalog to a file ({reason}): correct it with its command"
         ) from None

@@ -1,4 +1,4 @@
-"""Describe what differences mean for recipients: what they gain, lose, or see differently."""
+"""Describe the effects of changes for recipients: what they gain, lose, or see differently."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,159 +10,161 @@ from typing import Any
 from deltaic.partition_filters import parse
 
 from deltaic_ops.declared.declaration import Declaration, GrantOf, texts_of
-from deltaic_ops.declared.differences import Difference, Entry, entries
+from deltaic_ops.declared.differences import CatalogDifference, DeclaredEntry, entries
 from deltaic_ops.inspection.filter_checks import missing_for_filters
 
-_parsed = lru_cache(maxsize=4096)(parse)
+_parse = lru_cache(maxsize=4096)(parse)
 """Cached, because the same filters are parsed for each recipient."""
 
-_SHARED = ("table", "view", "volume", "skill", "version")
+_SHARED_KINDS = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
 """Kind of a schema that follows a source, with all tables of the source."""
 
-_NAMED = 5
-"""Number of names that a list shows."""
+_MAX_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """Changes that are the same for several recipients."""
+class Effect:
+    """The same changes for several recipients."""
 
     recipients: tuple[str, ...]
     changes: tuple[str, ...]
     """Predicates of sentences about a recipient, such as `loses 3 tables: ...`."""
 
     def __str__(self) -> str:
-        who = self.recipients
-        whom = who[0] if len(who) == 1 else f"{len(who)} recipients ({listed(who)}): each"
-        return f"{whom} {'; '.join(self.changes)}"
+        names = self.recipients
+        subject = names[0] if len(names) == 1 else f"{len(names)} recipients ({join_names(names)}): each"
+        return f"{subject} {'; '.join(self.changes)}"
 
 
-def meanings(found: Iterable[Difference], files: Declaration, catalog: Declaration) -> list[Meaning]:
-    """Return what changes for recipients if the catalog is changed to match the files, with grants as of now."""
-    changed = list(found)
-    before, after = _Side(catalog), _Side(files)
-    alike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    shares = {one.path[0].lower() for one in changed if one.kind in {"schema", *_SHARED}}
-    moved = {one.path[0].lower() for one in changed if one.kind == "storage" and one.in_files and one.in_catalog}
+def effects_of(differences: Iterable[CatalogDifference], files: Declaration, catalog: Declaration) -> list[Effect]:
+    """Return the effects of changing the catalog to match the files, with the current grants."""
+    changed = list(differences)
+    before, after = _CatalogState(catalog), _CatalogState(files)
+    recipients: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    shares = {entry.root for entry in changed if entry.kind in {"schema", *_SHARED_KINDS}}
+    moved = {entry.root for entry in changed if entry.kind == "storage" and entry.in_files and entry.in_catalog}
     shares |= {
         share
-        for share, some in after.shared.items()
-        if any(one.fields.get("storage") in moved for one in some.values())
+        for share, shared in after.shared.items()
+        if any(entry.fields.get("storage") in moved for entry in shared.values())
     }
-    own = {one.path[0].lower(): one for one in changed if one.kind == "recipient"}
-    keys: defaultdict[str, list[Difference]] = defaultdict(list)
-    for one in changed:
-        if one.kind == "policy":
-            keys[one.path[0].lower()].append(one)
-    touched = {*own, *(one.path[0].lower() for one in changed if one.kind == "grant")}
+    changed_recipients = {entry.root: entry for entry in changed if entry.kind == "recipient"}
+    policies: defaultdict[str, list[CatalogDifference]] = defaultdict(list)
+    for entry in changed:
+        if entry.kind == "policy":
+            policies[entry.root].append(entry)
+    affected = {*changed_recipients, *(entry.root for entry in changed if entry.kind == "grant")}
     for key in before.recipients.keys() | after.recipients.keys():
-        held = before.held(key).keys() | after.held(key).keys()
-        looked_at = held if key in touched else held & shares
-        changes = [change for share in sorted(looked_at) for change in _of_share(share, key, before, after, moved)]
-        if told := (*_gathered(changes), *_of_recipient(own.get(key), keys[key])):
-            alike[told].append(after.recipients.get(key) or before.recipients[key])
-    return sorted((Meaning(tuple(sorted(who)), told) for told, who in alike.items()), key=lambda one: one.recipients)
+        granted = before.grants_of(key).keys() | after.grants_of(key).keys()
+        changed_shares = sorted(granted if key in affected else granted & shares)
+        changes = [change for share in changed_shares for change in _share_changes(share, key, [before, after], moved)]
+        if texts := (*_sentences(changes), *_recipient_changes(changed_recipients.get(key), policies[key])):
+            recipients[texts].append(after.recipients.get(key) or before.recipients[key])
+    effects = (Effect(tuple(sorted(names)), texts) for texts, names in recipients.items())
+    return sorted(effects, key=lambda effect: effect.recipients)
 
 
-def listed(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Return names separated by commas; if there are many, only the first ones."""
-    some = list(names)
-    return ", ".join(some if len(some) <= _NAMED else [*some[:_NAMED], f"and {len(some) - _NAMED} more"])
+    items = list(names)
+    rest = [f"and {len(items) - _MAX_NAMES} more"] if len(items) > _MAX_NAMES else []
+    return ", ".join([*items[:_MAX_NAMES], *rest])
 
 
-class _Side:
+class _CatalogState:
     def __init__(self, declaration: Declaration) -> None:
         now = datetime.now(UTC)
-        self.shared: defaultdict[str, dict[tuple[str, str], Entry]] = defaultdict(dict)
+        self.shared: defaultdict[str, dict[tuple[str, str], DeclaredEntry]] = defaultdict(dict)
         for entry in entries(declaration):
-            if entry.kind in _SHARED:
-                self.shared[entry.path[0].lower()][entry.kind, entry.name.lower()] = entry
+            if entry.kind in _SHARED_KINDS:
+                self.shared[entry.root][entry.kind, entry.name.lower()] = entry
             elif entry.fields.get("follow"):
-                followed = Entry(FOLLOWED, entry.path, entry.fields["follow"])
-                self.shared[entry.path[0].lower()][FOLLOWED, entry.name.lower()] = followed
-        self.recipients = {name.lower(): name for name in declaration.recipients}
-        self._properties = {name.lower(): texts_of(one.properties) for name, one in declaration.recipients.items()}
-        self._held = {
+                followed = DeclaredEntry(FOLLOWED, entry.path, entry.fields["follow"])
+                self.shared[entry.root][FOLLOWED, entry.name.lower()] = followed
+        recipients = declaration.recipients.items()
+        self.recipients = {name.lower(): name for name, _ in recipients}
+        self._properties = {name.lower(): texts_of(recipient.properties) for name, recipient in recipients}
+        self._grants = {
             name.lower(): {
                 share.lower(): grant
-                for share, grant in person.grants.items()
+                for share, grant in recipient.grants.items()
                 if grant.ends_at is None or grant.ends_at > now
             }
-            for name, person in declaration.recipients.items()
+            for name, recipient in recipients
         }
 
-    def held(self, recipient: str) -> Mapping[str, GrantOf]:
+    def grants_of(self, recipient: str) -> Mapping[str, GrantOf]:
         """Return the grants of a recipient by lower-case share name."""
-        return self._held.get(recipient, {})
+        return self._grants.get(recipient, {})
 
-    def lacking(self, share: str, recipient: str) -> Mapping[str, str]:
-        """Return, by table of a share, the properties that filters need and the recipient does not have."""
-        properties, held = self._properties.get(recipient, {}), self.held(recipient)
-        found = {}
-        for (kind, _), one in self.seen(share, recipient).items():
-            texts = [one.fields["partition_filter"] if kind == "table" else "", held[share].partition_filter]
-            if missing := missing_for_filters(properties, [_parsed(text) for text in texts if text]):
-                found[one.name] = ", ".join(missing)
-        return found
+    def missing_properties(self, share: str, recipient: str) -> Mapping[str, str]:
+        """Return the missing properties that filters need, as text by the name of each table."""
+        properties, grants = self._properties.get(recipient, {}), self.grants_of(recipient)
+        result = {}
+        for (kind, _), entry in self.visible_entries(share, recipient).items():
+            texts = [entry.fields["partition_filter"] if kind == "table" else "", grants[share].partition_filter]
+            if missing := missing_for_filters(properties, [_parse(text) for text in texts if text]):
+                result[entry.name] = ", ".join(missing)
+        return result
 
-    def seen(self, share: str, recipient: str) -> Mapping[tuple[str, str], Entry]:
-        """Return the entries of a share that a recipient sees; a grant with a filter shows only tables and views."""
-        held = self.held(recipient)
-        if share not in held:
+    def visible_entries(self, share: str, recipient: str) -> Mapping[tuple[str, str], DeclaredEntry]:
+        """Return a recipient's visible entries; a grant with a filter shows only tables and views."""
+        grants = self.grants_of(recipient)
+        if share not in grants:
             return {}
         return {
-            key: one
-            for key, one in self.shared[share].items()
-            if not held[share].partition_filter or key[0] in {"table", "view", FOLLOWED}
+            key: entry
+            for key, entry in self.shared[share].items()
+            if not grants[share].partition_filter or key[0] in {"table", "view", FOLLOWED}
         }
 
 
 _Change = tuple[str, str, str]
-"""The verb loses or gains, a kind and a name; or two empty texts and a complete predicate."""
+"""`loses` or `gains`, a kind and a name; or two empty texts and a complete predicate."""
 
 
-def _of_share(share: str, recipient: str, before: _Side, after: _Side, moved: Collection[str]) -> Iterator[_Change]:
-    was, will = (side.seen(share, recipient) for side in (before, after))
-    for verb, some, others in (("loses", was, will), ("gains", will, was)):
-        yield from ((verb, entry.kind, entry.name) for key, entry in some.items() if key not in others)
-    grants = [side.held(recipient).get(share) for side in (before, after)]
+def _share_changes(share: str, key: str, states: list[_CatalogState], moved: Collection[str]) -> Iterator[_Change]:
+    old, new = (state.visible_entries(share, key) for state in states)
+    for verb, visible, invisible in (("loses", old, new), ("gains", new, old)):
+        yield from ((verb, entry.kind, entry.name) for name, entry in visible.items() if name not in invisible)
+    grants = [state.grants_of(key).get(share) for state in states]
     if grants[0] and grants[1] and grants[0].ends_at != grants[1].ends_at:
         ends = grants[1].ends_at
-        yield "", "", f"holds {share} {f'until {ends:%Y-%m-%d %H:%M} UTC' if ends else 'without an end'}"
-    lacking = [side.lacking(share, recipient) for side in (before, after)]
-    new = {name: missing for name, missing in lacking[1].items() if lacking[0].get(name) != missing}
-    for missing in sorted({*new.values()}):
-        tables = listed(name for name, lacked in new.items() if lacked == missing)
+        yield "", "", f"has access to {share} {f'until {ends:%Y-%m-%d %H:%M} UTC' if ends else 'without an end'}"
+    missing_before, missing_after = (state.missing_properties(share, key) for state in states)
+    newly_missing = {name: text for name, text in missing_after.items() if missing_before.get(name) != text}
+    for missing in sorted({*newly_missing.values()}):
+        tables = join_names(name for name, text in newly_missing.items() if text == missing)
         yield "", "", f"sees no rows of {tables}: missing {missing}"
     filters = [grant.partition_filter if grant else "" for grant in grants]
-    for key, entry in will.items():
-        if key in was:
-            yield from (("", "", change) for change in _otherwise(was[key], entry, *filters))
+    for entry_key, entry in new.items():
+        if entry_key in old:
+            yield from (("", "", change) for change in _entry_changes(old[entry_key], entry, *filters))
             if entry.fields.get("storage") in moved:
                 yield "", "", f"reads {entry.name} from another location"
 
 
-def _gathered(changes: Iterable[_Change]) -> Iterator[str]:
+def _sentences(changes: Iterable[_Change]) -> Iterator[str]:
     names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     sentences = []
-    for verb, kind, told in changes:
+    for verb, kind, text in changes:
         if verb:
-            names[verb, kind].append(told)
+            names[verb, kind].append(text)
         else:
-            sentences.append(told)
-    for (verb, kind), some in names.items():
-        what = f"{kind} of a model" if kind == "version" and len(some) == 1 else kind
-        what = "versions of models" if kind == "version" and len(some) > 1 else what
-        plural = "" if len(some) == 1 or kind == "version" else "s"
-        yield f"{verb} {len(some)} {what}{plural}: {listed(some)}"
+            sentences.append(text)
+    for (verb, kind), items in names.items():
+        noun = f"{kind} of a model" if kind == "version" and len(items) == 1 else kind
+        noun = "versions of models" if kind == "version" and len(items) > 1 else noun
+        plural = "" if len(items) == 1 or kind == "version" else "s"
+        yield f"{verb} {len(items)} {noun}{plural}: {join_names(items)}"
     yield from sentences
 
 
-def _otherwise(was: Entry, will: Entry, filter_was: str, filter_will: str) -> Iterator[str]:
-    old, new, name = was.fields, will.fields, will.name
-    rows = [{text for text in (fields.get("partition_filter", ""), own) if text}
-            for fields, own in ((old, filter_was), (new, filter_will))]  # fmt: skip
+def _entry_changes(before: DeclaredEntry, after: DeclaredEntry, old_filter: str, new_filter: str) -> Iterator[str]:
+    old, new, name = before.fields, after.fields, after.name
+    rows = [{text for text in (fields.get("partition_filter", ""), grant_filter) if text}
+            for fields, grant_filter in ((old, old_filter), (new, new_filter))]  # fmt: skip
     if rows[0] != rows[1]:
         kind = "fewer" if rows[0] < rows[1] else "more" if rows[1] < rows[0] else "other"
         yield f"sees {kind} rows of {name}"
@@ -173,48 +175,48 @@ def _otherwise(was: Entry, will: Entry, filter_was: str, filter_will: str) -> It
     if old.get("history") != new.get("history"):
         yield f"sees {'earlier versions' if new['history'] else 'no earlier version'} of {name}"
     if old.get("start_version") != new.get("start_version"):
-        yield f"sees versions of {name} from {new['start_version']} on"
+        yield f"sees versions of {name} from {new['start_version']}"
     if old.get("exclude") != new.get("exclude"):
         yield f"sees other tables of the source that {name} follows"
     if old.get("sql") != new.get("sql"):
         yield f"sees {name} with other SQL, and nothing until it is refreshed"
-    places = ("source", "storage") if will.kind == FOLLOWED else _PLACES
-    if any(old.get(field) != new.get(field) for field in places):
+    location_fields = ("source", "storage") if after.kind == FOLLOWED else _LOCATION_FIELDS
+    if any(old.get(field) != new.get(field) for field in location_fields):
         yield f"reads {name} from another location"
     modes = [set(fields.get("access_modes", ())) for fields in (old, new)]
-    for some, may in ((modes[1] - modes[0], "may read"), (modes[0] - modes[1], "may no longer read")):
-        yield from (f"{may} {name} by {_MODES[mode]}" for mode in sorted(some))
+    for changed, verb in ((modes[1] - modes[0], "can read"), (modes[0] - modes[1], "can no longer read")):
+        yield from (f"{verb} {name} with {_MODES[mode]}" for mode in sorted(changed))
     if old.get("iceberg") != new.get("iceberg"):
-        how = f"may read {name} by Iceberg clients ({new['iceberg']})"
-        yield how if new["iceberg"] else f"may no longer read {name} by Iceberg clients"
+        sentence = f"can read {name} with Iceberg clients ({new['iceberg']})"
+        yield sentence if new["iceberg"] else f"can no longer read {name} with Iceberg clients"
 
 
-_PLACES = ("location", "storage", "auxiliary_locations", "format", "metadata_location")
+_LOCATION_FIELDS = ("location", "storage", "auxiliary_locations", "format", "metadata_location")
 _MODES = {"dir": "credentials for its folder", "url": "signed URLs"}
-_OF_RECIPIENT: Mapping[str, str] = {
-    "properties": "has other properties, with which filters and views select rows",
+_RECIPIENT_FIELDS: Mapping[str, str] = {
+    "properties": "has other properties, which filters and views use to select rows",
     "addresses": "has other allowed addresses",
 }
-_LIMITS: Mapping[str, str] = {"requests_per_minute": "requests a minute", "bytes_per_day": "bytes a day"}
+_LIMITS: Mapping[str, str] = {"requests_per_minute": "requests per minute", "bytes_per_day": "bytes per day"}
 
 
-def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Iterator[str]:
-    some = list(policies)
-    if own is not None and own.in_files is None:
+def _recipient_changes(change: CatalogDifference | None, policies: Iterable[CatalogDifference]) -> Iterator[str]:
+    policy_changes = list(policies)
+    if change is not None and change.in_files is None:
         yield "is deleted, with all its tokens and policies"
         return
-    for one in some:
-        if one.in_catalog is None and one.in_files is not None:
-            yield f"can sign in with {_jwts(one.in_files)}"
-        elif one.in_files is None and one.in_catalog is not None:
-            yield f"can no longer sign in with {_jwts(one.in_catalog)}"
-    if own is None or own.in_files is None:
+    for policy in policy_changes:
+        if policy.in_catalog is None and policy.in_files is not None:
+            yield f"can sign in with {_describe_policy(policy.in_files)}"
+        elif policy.in_files is None and policy.in_catalog is not None:
+            yield f"can no longer sign in with {_describe_policy(policy.in_catalog)}"
+    if change is None or change.in_files is None:
         return
-    if own.in_catalog is None:
-        yield "is new" if some else "is new, and needs a token to read"
+    if change.in_catalog is None:
+        yield "is new" if policy_changes else "is new, and needs a token to read"
     else:
-        changed: Mapping[str, Any] = own.in_files
-        yield from (change for field, change in _OF_RECIPIENT.items() if field in changed)
+        changed: Mapping[str, Any] = change.in_files
+        yield from (change for field, change in _RECIPIENT_FIELDS.items() if field in changed)
         for field, unit in _LIMITS.items():
             if field in changed:
                 yield f"is limited to {changed[field]:,} {unit}" if changed[field] else f"has no limit of {unit}"
@@ -222,5 +224,5 @@ def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Ite
             yield f"has access until {changed['ends_at']}" if changed["ends_at"] else "has access without an end"
 
 
-def _jwts(policy: Mapping[str, Any]) -> str:
-    return f"JWTs of {policy['issuer']} for {policy['audience']} whose {policy['subject_claim']} is {policy['subject']}"
+def _describe_policy(policy: Mapping[str, Any]) -> str:
+    return f"JWTs of {policy['issuer']} for {policy['audience']} with {policy['subject_claim']} {policy['subject']}"

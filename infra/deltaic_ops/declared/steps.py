@@ -1,4 +1,4 @@
-"""The steps that change a catalog to match files, in an order that removes rights before it adds any."""
+"""Order the changes of a catalog so that rights are removed before any are added."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from deltaic.catalog.admin.follow_admin import GLUE
 from deltaic.storage.locations import Location
 
 from deltaic_ops.declared.declaration import PARTS, Declaration
-from deltaic_ops.declared.differences import Difference, Key, entries
+from deltaic_ops.declared.differences import CatalogDifference, Key, entries
 
 Action = Literal["delete", "create", "update"]
 
@@ -18,14 +18,14 @@ _KINDS = tuple(PARTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One change of the catalog."""
+class PlanStep:
+    """A change of the catalog."""
 
-    difference: Difference
+    difference: CatalogDifference
     widens: bool
-    """Whether a recipient sees more after it."""
+    """Whether a recipient sees more after this step."""
 
-    also: int = 0
+    nested_deletions: int = 0
     """Number of entries that are deleted with this one."""
 
     is_pause: bool = False
@@ -40,7 +40,7 @@ class Step:
 
     @property
     def phase(self) -> int:
-        """Number of the phase; all steps of a phase finish, in any order, before the next phase starts."""
+        """Number of the phase, which starts after all steps of the previous phase."""
         kind = self.difference.kind
         if self.action == "delete":
             return 6 if kind == "storage" else 0
@@ -51,111 +51,114 @@ class Step:
         return {"recipient": 4, "policy": 5, "grant": 5}.get(kind, 3)
 
 
-def steps(found: Iterable[Difference], files: Declaration, catalog: Declaration) -> list[Step]:
-    """Return the steps of differences in their order; what goes with something else has none of its own."""
-    held = frozenset(
-        share.lower() for side in (files, catalog) for person in side.recipients.values() for share in person.grants
-    )
-    return sorted(_paused(list(_changes(found, held, files)), files, catalog), key=_place)
+def steps(differences: Iterable[CatalogDifference], files: Declaration, catalog: Declaration) -> list[PlanStep]:
+    """Return the steps in order; entries that are deleted with their parent have none."""
+    recipients = [*files.recipients.values(), *catalog.recipients.values()]
+    granted_shares = frozenset(share.lower() for recipient in recipients for share in recipient.grants)
+    return sorted(_add_pauses(list(_plan_steps(differences, granted_shares, files)), files, catalog), key=_order)
 
 
-def comes_back(one: Difference, files: Declaration) -> str:
-    """Return a remark about a deleted filtered table that a followed source may share again without its filter."""
-    before = one.in_catalog or {}
-    if one.kind != "table" or one.in_files is not None or not (before["partition_filter"] or before["hidden_columns"]):
+def refollow_remark(change: CatalogDifference, files: Declaration) -> str:
+    """Return a remark if a followed source can share a deleted table without its filter."""
+    before = change.in_catalog or {}
+    is_filtered = before.get("partition_filter") or before.get("hidden_columns")
+    if change.kind != "table" or change.in_files is not None or not is_filtered:
         return ""
-    place = Location.parse(before["location"])
-    for share, held in files.shares.items():
-        for schema, some in held.schemas.items():
-            source = some.follow.source if some.follow else ""
-            if source.startswith(GLUE) or (source and Location.parse(source).contains(place)):
-                back = f"may share table {one.name} again, without its filter: add it to `exclude` there"
-                return f"{share}.{schema} follows {source}, which {back}"
+    location = Location.parse(before["location"])
+    for share, share_declaration in files.shares.items():
+        for schema, declaration in share_declaration.schemas.items():
+            source = declaration.follow.source if declaration.follow else ""
+            if source.startswith(GLUE) or (source and Location.parse(source).contains(location)):
+                remark = f"can share table {change.name} again, without its filter: add it to `exclude` there"
+                return f"{share}.{schema} follows {source}, which {remark}"
     return ""
 
 
-def _paused(made: list[Step], files: Declaration, catalog: Declaration) -> list[Step]:
+def _add_pauses(steps_: list[PlanStep], files: Declaration, catalog: Declaration) -> list[PlanStep]:
     """Add steps that pause a grant while two changes of its recipient's rows are made.
 
-    An example is a filter that moves from the table to the grant: between the two changes, the recipient could see rows
-    that it sees neither before nor after.
+    For example, a filter moves from the table to the grant. Between the two changes, the recipient could see rows that
+    it sees neither before nor after.
     """
-    changes = [step.difference for step in made if step.widens and step.action == "update"]
-    wide = {one.path[0].lower() for one in changes if one.kind in {"table", "view", "schema"}}
-    people = {one.path[0].lower() for one in changes if one.kind == "recipient"}
-    grants = {step.difference.key: step for step in made if step.difference.kind == "grant"}
-    after = {one.key: one for one in entries(files) if one.kind == "grant"}
+    changes = [step.difference for step in steps_ if step.widens and step.action == "update"]
+    widened_shares = {change.root for change in changes if change.kind in {"table", "view", "schema"}}
+    changed_recipients = {change.root for change in changes if change.kind == "recipient"}
+    grants = {step.difference.key: step for step in steps_ if step.difference.kind == "grant"}
+    after = {entry.key: entry for entry in entries(files) if entry.kind == "grant"}
     pauses = []
-    for one in entries(catalog):
-        own = grants.get(one.key)
-        if one.kind != "grant" or one.key not in after or one.path[1].lower() not in wide:
+    for entry in entries(catalog):
+        grant_step = grants.get(entry.key)
+        if entry.kind != "grant" or entry.key not in after or entry.path[1].lower() not in widened_shares:
             continue
-        if one.path[0].lower() in people or (own and own.widens):
-            pauses.append(Step(Difference("grant", one.path, None, one.fields), widens=False, is_pause=True))
-            pauses.append(Step(Difference("grant", one.path, after[one.key].fields, None), widens=True, is_pause=True))
-            made = [step for step in made if step is not own]
-    return [*made, *pauses]
+        if entry.root in changed_recipients or (grant_step and grant_step.widens):
+            removal = CatalogDifference("grant", entry.path, None, entry.fields)
+            addition = CatalogDifference("grant", entry.path, after[entry.key].fields, None)
+            pauses.append(PlanStep(removal, widens=False, is_pause=True))
+            pauses.append(PlanStep(addition, widens=True, is_pause=True))
+            steps_ = [step for step in steps_ if step is not grant_step]
+    return [*steps_, *pauses]
 
 
-def _place(step: Step) -> tuple[int, int, bool]:
+def _order(step: PlanStep) -> tuple[int, int, bool]:
     order = _KINDS.index(step.difference.kind)
     return step.phase, -order if step.action == "delete" else order, step.action == "create"
 
 
-def _changes(found: Iterable[Difference], held: frozenset[str], files: Declaration) -> Iterator[Step]:
-    changed = {one.key: one for one in found}
-    gone = {key for key, one in changed.items() if one.in_files is None}
-    with_it: dict[Key, int] = dict.fromkeys(gone, 0)
-    for key in gone:
-        if top := _goes_with(key, gone):
-            with_it[top] += 1
-    for key, one in changed.items():
-        if key in gone and _goes_with(key, gone):
+def _plan_steps(
+    differences: Iterable[CatalogDifference], granted_shares: frozenset[str], files: Declaration
+) -> Iterator[PlanStep]:
+    changes = {change.key: change for change in differences}
+    deleted = {key for key, change in changes.items() if change.in_files is None}
+    nested_counts: dict[Key, int] = dict.fromkeys(deleted, 0)
+    for key in deleted:
+        if parent := _deleting_parent(key, deleted):
+            nested_counts[parent] += 1
+    for key, change in changes.items():
+        if key in deleted and _deleting_parent(key, deleted):
             continue
-        if one.kind == "schema" and one.in_catalog is None and one.in_files and one.in_files["follow"]:
-            # Creating the schema shows nothing yet.
-            follow = {"follow": one.in_files["follow"]}
-            yield Step(Difference("schema", one.path, {**one.in_files, "follow": None}, None), widens=False)
-            entered = Difference("schema", one.path, follow, {"follow": None})
-            yield Step(entered, widens(entered, held))
+        fields = change.in_files or {}
+        if change.kind == "schema" and change.in_catalog is None and fields.get("follow"):
+            # First create the schema, which shows nothing yet.
+            yield PlanStep(CatalogDifference("schema", change.path, {**fields, "follow": None}, None), widens=False)
+            following = CatalogDifference("schema", change.path, {"follow": fields["follow"]}, {"follow": None})
+            yield PlanStep(following, widens(following, granted_shares))
             continue
-        yield Step(one, widens(one, held) or bool(comes_back(one, files)), with_it.get(key, 0))
+        shows_more = widens(change, granted_shares) or bool(refollow_remark(change, files))
+        yield PlanStep(change, shows_more, nested_counts.get(key, 0))
 
 
-def _goes_with(key: Key, gone: set[Key]) -> Key | None:
+def _deleting_parent(key: Key, deleted: set[Key]) -> Key | None:
     """Return the top-level entry whose deletion also deletes this one."""
     kind, path = key
-    within: dict[str, list[Key]] = {
+    parents: dict[str, list[Key]] = {
         "grant": [("recipient", path[:1]), ("share", path[1:])],
         "policy": [("recipient", path[:1])],
         "storage": [],
         "recipient": [],
     }
-    above = within.get(kind, [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])])
-    return next((one for one in above if one in gone and one != key), None)
+    candidates = parents.get(kind, [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])])
+    return next((candidate for candidate in candidates if candidate in deleted and candidate != key), None)
 
 
-_SHARED = frozenset({"table", "view", "volume", "skill", "version"})
-"""Kinds whose entries recipients of the share see."""
-
-_HARMLESS = frozenset({"comment", "display_name", "checkpoint", "key", "refresh", "max_staleness", "run_id"})
-_OPENED: Mapping[str, Any] = {"": 0, "signed": 1, "vended": 2}
+_SHARED_KINDS = frozenset({"table", "view", "volume", "skill", "version"})
+_HARMLESS_FIELDS = frozenset({"comment", "display_name", "checkpoint", "key", "refresh", "max_staleness", "run_id"})
+_ICEBERG_LEVELS: Mapping[str, Any] = {"": 0, "signed": 1, "vended": 2}
 
 
-def widens(one: Difference, held: frozenset[str]) -> bool:
+def widens(change: CatalogDifference, granted_shares: frozenset[str]) -> bool:
     """Return whether a change lets a recipient see more.
 
-    `held` are the lower-case names of shares that are granted, before or after the change.
+    `granted_shares` are the lower-case names of shares with grants, before or after the change.
     """
-    if one.in_files is None:
+    if change.in_files is None:
         return False
-    if (one.kind in _SHARED or one.kind == "schema") and one.path[0].lower() not in held:
+    if change.kind in {"schema", *_SHARED_KINDS} and change.root not in granted_shares:
         return False
-    if one.in_catalog is None:
-        return one.kind in {"grant", "policy", *_SHARED} or bool(one.in_files.get("follow"))
-    if one.kind == "share":
+    if change.in_catalog is None:
+        return change.kind in {"grant", "policy", *_SHARED_KINDS} or bool(change.in_files.get("follow"))
+    if change.kind == "share":
         return False
-    return any(_shows_more(name, one.in_catalog[name], value) for name, value in one.in_files.items())
+    return any(_shows_more(name, change.in_catalog[name], value) for name, value in change.in_files.items())
 
 
 def _shows_more(field: str, before: Any, after: Any) -> bool:
@@ -171,13 +174,13 @@ def _shows_more(field: str, before: Any, after: Any) -> bool:
         case "start_version":
             return int(after) < int(before)
         case "iceberg":
-            return bool(_OPENED[after] > _OPENED[before])
+            return bool(_ICEBERG_LEVELS[after] > _ICEBERG_LEVELS[before])
         case "addresses":
             return bool(before) and (not after or not set(after) <= set(before))
         case "requests_per_minute" | "bytes_per_day":
             return bool(before) and (not after or after > before)
         case "ends_at":
-            moment = datetime.fromisoformat
-            return before is not None and (after is None or moment(after) > moment(before))
+            parse = datetime.fromisoformat
+            return before is not None and (after is None or parse(after) > parse(before))
         case _:
-            return field not in _HARMLESS
+            return field not in _HARMLESS_FIELDS

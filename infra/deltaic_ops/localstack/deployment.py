@@ -21,7 +21,7 @@ from deltaic_ops.deploy.outputs import StackOutputs, reachable, stack_outputs
 from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translated
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.instance import PROFILE, Deployed, Running, folder_of, write_record
-from deltaic_ops.rights.profile_file import profile_place
+from deltaic_ops.rights.profile_file import reserve_profile
 
 if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
@@ -134,7 +134,7 @@ def publish(outputs: StackOutputs, running: Running, endpoint: str, profile: Pat
         recipient = admin.recipients.get(READER)
     with suppress(AlreadyExists):
         admin.grants.create(READER, SHARE)
-    with profile_place(profile) as file:
+    with reserve_profile(profile) as file:
         file.write_profile(endpoint, admin.tokens.create(recipient, overlap=timedelta(0)))
     return rows
 

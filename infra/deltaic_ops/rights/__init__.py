@@ -1,1 +1,1 @@
-"""What recipients may see, asked of the code that answers them, and by which keys and profile files they come."""
+"""Report what recipients can read, write their profile files, and block their credentials."""

@@ -1,4 +1,4 @@
-"""Decide whether a recipient can read a table now, by which rule, and how many files and rows."""
+"""Decide whether a recipient can read a table, and count its visible files and rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ResultSize:
     """Size of the result of a query of the latest version."""
 
     version: int | None = None
@@ -34,21 +34,21 @@ class Counted:
     """None if a file has no row count."""
 
     not_counted: str = ""
-    """Why nothing could be counted; empty if it was."""
+    """Reason why the count failed; empty if it succeeded."""
 
 
-def counted(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> Counted:
-    """Count visible files and rows of a table's latest version, from its log, with the operator's credentials."""
+def count_result(schemas: SchemaReader, table: Table, rights: Rights, first_version: int) -> ResultSize:
+    """Count visible files and rows of a table's latest version with the operator's credentials."""
     gate = TableGate(table.name, table.history, first_version)
     try:
         counts = schemas.look(table.location, table.storage, lambda snapshot: _count(snapshot, rights))
         gate.check_version(counts.version or 0)
     except DeltaicError as refusal:
-        return Counted(not_counted=refusal.message)
+        return ResultSize(not_counted=refusal.message)
     return counts
 
 
-def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
+def _count(snapshot: "Snapshot", rights: Rights) -> ResultSize:
     from deltaic.sharing.page import live_rows
     from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 
@@ -60,7 +60,7 @@ def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
         size += sum(batch["size"].to_pylist())
         without_statistics += batch["stats"].null_count
         rows += sum(live_rows(batch, row) for row in range(batch.num_rows))
-    return Counted(snapshot.version, files, size, None if without_statistics else rows)
+    return ResultSize(snapshot.version, files, size, None if without_statistics else rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ class Access:
     ends_at: datetime | None = None
     """End of the grant or of the recipient, whichever is earlier."""
 
-    counted: Counted | None = None
+    counted: ResultSize | None = None
     """Visible files and rows, if requested."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request to decide about."""
+class AccessRequest:
+    """A recipient's request for a table, with its time and IP address."""
 
-    person: Recipient
+    recipient: Recipient
     name: RequestedTable
     now: datetime
     address: str = ""
@@ -103,84 +103,90 @@ class Asked:
 
 
 def access_of(
-    admin: CatalogAdmin, reader: CatalogReader, asked: Asked, schemas: Callable[[], SchemaReader] | None = None
+    admin: CatalogAdmin,
+    reader: CatalogReader,
+    request: AccessRequest,
+    schemas: Callable[[], SchemaReader] | None = None,
 ) -> Access:
     """Return the decision about a request, with counts if `schemas` is given to read logs.
 
     Does not consider tokens, limits and errors of the table's log. Raises TooManyRequests and Unavailable if the
     catalog cannot be read.
     """
-    person, name = asked.person, asked.name
+    recipient, name = request.recipient, request.name
     try:
-        granted = reader.with_admission(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
+        admitted = reader.with_admission(_admission(request))
+        granted = admitted.get_table(recipient.id, name.share, name.schema, name.table)
         rights, first = filtered_rights(reader, granted)
     except (TooManyRequests, Unavailable):  # temporary errors are no decision
         raise
     except DeltaicError as refusal:
-        return Access(person.name, str(name), allowed=False, rule=_why_not(admin, asked, refusal))
+        return Access(recipient.name, str(name), allowed=False, rule=_why_not(admin, request, refusal))
     table = granted.table
-    lacking = missing_properties(granted.properties, table, granted.grant)
+    missing = missing_properties(granted.properties, table, granted.grant)
     return Access(
-        person.name,
+        recipient.name,
         table.title,
         allowed=True,
-        rule=f"grant of share '{granted.grant.share}': {_granted_rows(table, rights, lacking)}",
+        rule=f"grant of share '{granted.grant.share}': {_granted_rows(table, rights, missing)}",
         row_filters=tuple(row_filters(table, granted.grant)),
-        lacked_properties=tuple(lacking),
+        lacked_properties=tuple(missing),
         hidden_columns=table.hidden_columns,
         access_modes=granted.listing_entry.access_modes,
         first_version=first if table.history else None,
         ends_at=min(filter(None, (granted.grant.ends_at, granted.restrictions.ends_at)), default=None),
-        counted=counted(schemas(), table, rights, first) if schemas else None,
+        counted=count_result(schemas(), table, rights, first) if schemas else None,
     )
 
 
-def _admission(asked: Asked) -> Callable[[Restrictions], None]:
+def _admission(request: AccessRequest) -> Callable[[Restrictions], None]:
     def admit(restrictions: Restrictions) -> None:
-        anywhere = restrictions if asked.address else replace(restrictions, addresses=())
-        check_admitted(anywhere, asked.address, asked.now)
+        anywhere = restrictions if request.address else replace(restrictions, addresses=())
+        check_admitted(anywhere, request.address, request.now)
 
     return admit
 
 
-def _granted_rows(table: Table, rights: Rights, lacking: list[str]) -> str:
-    if lacking:
-        return f"no rows, because the recipient does not have these properties: {', '.join(lacking)}"
+def _granted_rows(table: Table, rights: Rights, missing: list[str]) -> str:
+    if missing:
+        return f"no rows, because the recipient does not have these properties: {', '.join(missing)}"
     if table.view_properties is not None:
         return "the recipient's rows of the view"
     return "rows that match the filters" if rights.filters else "all rows"
 
 
-def why_ended(person: Recipient) -> str:
+def why_ended(recipient: Recipient) -> str:
     """Return a message that a recipient is cut off or has ended, with the time."""
-    if person.cut_off_at is not None:
-        return f"'{person.name}' was cut off at {person.cut_off_at:%Y-%m-%d %H:%M} UTC"
-    return f"the access of '{person.name}' ended at {person.ends_at:%Y-%m-%d %H:%M} UTC"
+    if recipient.cut_off_at is not None:
+        return f"'{recipient.name}' was cut off at {recipient.cut_off_at:%Y-%m-%d %H:%M} UTC"
+    return f"the access of '{recipient.name}' ended at {recipient.ends_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _why_not(admin: CatalogAdmin, asked: Asked, refusal: DeltaicError) -> str:
-    person = asked.person
+def _why_not(admin: CatalogAdmin, request: AccessRequest, refusal: DeltaicError) -> str:
+    recipient = request.recipient
     match refusal:
         case Unauthenticated():
-            return why_ended(person)
+            return why_ended(recipient)
         case PermissionDenied():
-            return f"{asked.address} is not an allowed address of '{person.name}': {', '.join(person.addresses)}"
+            return (
+                f"{request.address} is not an allowed address of '{recipient.name}': {', '.join(recipient.addresses)}"
+            )
         case NotFound():
-            return _absence(admin, asked)
+            return _absence(admin, request)
         case _:
             return refusal.message
 
 
-def _absence(admin: CatalogAdmin, asked: Asked) -> str:
-    """Return what is missing: the grant, share, schema or table, which look the same to recipients."""
-    person, name = asked.person, asked.name
+def _absence(admin: CatalogAdmin, request: AccessRequest) -> str:
+    """Return a message about the missing grant, share, schema or table."""
+    recipient, name = request.recipient, request.name
     try:
         share = admin.shares.get(name.share).name
         try:
-            grant = admin.grants.get(person.name, share)
+            grant = admin.grants.get(recipient.name, share)
         except NotFound:
-            return f"'{person.name}' has no grant of share '{share}'"
-        if grant.has_ended(asked.now):
+            return f"'{recipient.name}' has no grant of share '{share}'"
+        if grant.has_ended(request.now):
             return f"the grant of share '{share}' ended at {grant.ends_at:%Y-%m-%d %H:%M} UTC"
         admin.schemas.get(name.share, name.schema)
         table = admin.tables.get(name.share, name.schema, name.table)

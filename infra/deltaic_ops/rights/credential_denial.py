@@ -1,7 +1,7 @@
-"""Ends the URLs and credentials that a recipient has already: a Deny on its session tag in the roles that sign.
+"""Block a recipient's URLs and credentials by denying its session tag in signing roles.
 
-All who are cut off stand in one policy of each role, which is read, changed and written: inline policies of a role
-have 10,240 bytes together, room for about 200 recipients beside what the stack's own role has.
+One inline policy of each role lists all recipients that are cut off. The inline policies of a role can have 10,240
+bytes in total, which is enough for about 200 recipients in the stack's role.
 """
 
 import json
@@ -17,27 +17,27 @@ POLICY: Final = "DeltaicCutOff"
 _CONDITION: Final = f"aws:PrincipalTag/{RECIPIENT_TAG}"
 
 
-class Done(NamedTuple):
-    """What became of one role, or of a storage without one."""
+class RoleResult(NamedTuple):
+    """Result of changing one role."""
 
-    where: str
+    role: str
     failure: str = ""
-    """Why URLs that are out live on there; empty: they do not."""
+    """Why the role could not be changed, so that its URLs still work; empty if it was changed."""
 
 
 class Denials:
-    """Who is denied in one role, by the operator's own rights on it."""
+    """The recipients that a role denies, read and changed with the operator's credentials."""
 
     def __init__(self, iam: Any, role_arn: str) -> None:
         self._iam = iam
         self.role = role_arn.rsplit("/", 1)[-1]
 
-    def denied(self) -> set[str]:
-        """Return the tags that are denied; raises what AWS refuses."""
+    def denied_tags(self) -> set[str]:
+        """Return the session tags that the role denies; raises the error of AWS."""
         try:
             document = self._iam.get_role_policy(RoleName=self.role, PolicyName=POLICY)["PolicyDocument"]
         except self._iam.exceptions.NoSuchEntityException:
-            self._call("get_role", RoleName=self.role)  # it is the policy that is missing, or the role
+            self._call("get_role", RoleName=self.role)  # raises NotFound if the role itself is missing
             return set()
         except Exception as error:
             raise to_operator_error(error) from error
@@ -45,26 +45,26 @@ class Denials:
         return set(read["Statement"][0]["Condition"]["StringEquals"][_CONDITION])
 
     def deny(self, recipient_ids: Iterable[str]) -> bool:
-        """Deny these recipients' sessions everything, at once; False if they were denied already."""
-        before = self.denied()
+        """Deny all actions to the sessions of recipients; return False if they were denied before."""
+        before = self.denied_tags()
         return self._write(before, before | set(map(tag_value, recipient_ids)))
 
     def allow(self, recipient_id: str, denied: Iterable[str] = ()) -> bool:
-        """Take a recipient's Deny away, and keep or add those of others; False if all is so already."""
-        before = self.denied()
+        """Allow a recipient, and deny those in `denied`; return False if nothing changes."""
+        before = self.denied_tags()
         return self._write(before, (before | set(map(tag_value, denied))) - {tag_value(recipient_id)})
 
-    def _write(self, before: set[str], after: set[str]) -> bool:
-        if after == before:
+    def _write(self, denied_before: set[str], denied_after: set[str]) -> bool:
+        if denied_after == denied_before:
             return False
-        if not after:
+        if not denied_after:
             self._call("delete_role_policy", RoleName=self.role, PolicyName=POLICY)
             return True
         statement = {
             "Effect": "Deny",
             "Action": "*",
             "Resource": "*",
-            "Condition": {"StringEquals": {_CONDITION: sorted(after)}},
+            "Condition": {"StringEquals": {_CONDITION: sorted(denied_after)}},
         }
         document = json.dumps({"Version": "2012-10-17", "Statement": [statement]}, separators=(",", ":"))
         self._call("put_role_policy", RoleName=self.role, PolicyName=POLICY, PolicyDocument=document)
@@ -75,36 +75,38 @@ class Denials:
             getattr(self._iam, operation)(**request)
         except self._iam.exceptions.LimitExceededException:
             raise InvalidParameter(
-                f"the role {self.role} has no room for another recipient (10,240 bytes of policies): "
-                "restore or delete those who are cut off"
+                f"role {self.role} cannot deny another recipient: its policies have the maximum of 10,240 bytes. "
+                "Restore or delete recipients that are cut off"
             ) from None
         except Exception as error:
             raise to_operator_error(error) from error
 
 
 def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[str], list[str]]:
-    """Return the roles that sign, and the storages of which static keys do."""
-    roles, keyed = [signing_role_arn] if signing_role_arn else [], []
+    """Return the roles that sign URLs, and the names of storages with static keys."""
+    roles, with_static_keys = [signing_role_arn] if signing_role_arn else [], []
     for storage in storages:
         if storage.secret:
-            keyed.append(storage.name)
+            with_static_keys.append(storage.name)
         elif storage.role_arn:
             roles.append(storage.role_arn)
-    return list(dict.fromkeys(roles)), keyed
+    return list(dict.fromkeys(roles)), with_static_keys
 
 
-def in_each(iam: Any, roles: Iterable[str], marked: Iterable[Recipient], allowed: str = "") -> list[Done]:
-    """Deny all who are marked as cut off, and allow one, in each role that the operator may change; says why not.
+def deny_in_roles(
+    iam: Any, roles: Iterable[str], recipients: Iterable[Recipient], allowed: str = ""
+) -> list[RoleResult]:
+    """Deny all recipients that are cut off, and allow one recipient, in each role.
 
-    All, since what IAM answers may be older than the Deny of a moment ago, which writing it back would take away.
+    Every call writes all of them, because IAM can return an older policy, which must not overwrite a recent Deny.
     """
-    done, ids = [], [one.id for one in marked if one.cut_off_at is not None]
+    results, ids = [], [recipient.id for recipient in recipients if recipient.cut_off_at is not None]
     for role in roles:
         denials = Denials(iam, role)
         try:
             denials.allow(allowed, ids) if allowed else denials.deny(ids)
-        except DeltaicError as failure:
-            done.append(Done(role, failure.message))
+        except DeltaicError as error:
+            results.append(RoleResult(role, error.message))
         else:
-            done.append(Done(role))
-    return done
+            results.append(RoleResult(role))
+    return results

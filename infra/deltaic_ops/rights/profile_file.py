@@ -1,4 +1,4 @@
-"""The profile file: the one thing that a recipient gets (PROTOCOL.md, "Profile File Format")."""
+"""Read and write profile files, with which recipients connect (PROTOCOL.md, "Profile File Format")."""
 
 import json
 import os
@@ -13,36 +13,33 @@ from deltaic.catalog.items import Token
 from deltaic.errors import InvalidParameter, Unavailable
 from deltaic.sign_in.activation import iceberg_field, profile
 
-_ROOM_BYTES = 8192
-"""More than any profile: an endpoint is a URL, and a secret has some fifty letters."""
+_RESERVED_BYTES = 8192
+"""Disk space that is reserved for a profile, which is always smaller."""
 
 
-class ProfilePlace:
-    """A file beside the profile-to-be, with room for it on the disk."""
+class ProfileFile:
+    """A temporary file with reserved disk space that becomes the profile file."""
 
-    def __init__(self, path: Path, fresh: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, temporary: Path, descriptor: int) -> None:
         self.path = path
-        self._fresh = fresh
+        self._temporary = temporary
         self._descriptor = descriptor
 
     def write_profile(self, endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> None:
-        """Put the profile in its place at once; the rest is as with `write`."""
-        self.write(profile(endpoint, issued, serves_iceberg=serves_iceberg), unusable(issued.token))
+        """Write the profile of an issued token, like `write`."""
+        self.write(profile(endpoint, issued, serves_iceberg=serves_iceberg), revoke_hint(issued.token))
 
-    def write(self, content: str, otherwise: str) -> None:
-        """Put the text in its place at once; replaces one that is there.
-
-        Raises Unavailable if it cannot be written after all; `otherwise` ends its message: what is to be done then.
-        """
+    def write(self, content: str, remedy: str) -> None:
+        """Write the file atomically; raises Unavailable, with `remedy` at the end of its message."""
         text = content.encode()
         try:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             _write(self._descriptor, text)
             os.ftruncate(self._descriptor, len(text))
             os.fsync(self._descriptor)
-            self._fresh.replace(self.path)
+            self._temporary.replace(self.path)
         except OSError as error:
-            raise Unavailable(f"'{self.path}' could not be written ({error.strerror}){otherwise}") from error
+            raise Unavailable(f"cannot write '{self.path}' ({error.strerror}){remedy}") from error
 
 
 def client_profile(  # noqa: PLR0913 -- its fields
@@ -54,7 +51,7 @@ def client_profile(  # noqa: PLR0913 -- its fields
     *,
     serves_iceberg: bool = False,
 ) -> str:
-    """Return a profile of version 2 for a client that gets its tokens by id and secret; it holds the secret."""
+    """Return a version 2 profile for OAuth client credentials, including the client's secret."""
     fields = {
         "shareCredentialsVersion": 2,
         "type": "oauth_client_credentials",
@@ -69,23 +66,23 @@ def client_profile(  # noqa: PLR0913 -- its fields
 
 
 def private_key_profile(endpoint: str, auth: Mapping[str, object]) -> str:
-    """Return a profile of version 2 for a client that gets its tokens by a key of its own, which lies elsewhere."""
+    """Return a version 2 profile for a client that signs JWTs with a private key."""
     kind = "oauth_jwt_bearer_private_key_jwt"
     fields = {"shareCredentialsVersion": 2, "type": kind, "endpoint": endpoint, "auth": auth}
     return json.dumps(fields, indent=2) + "\n"
 
 
 def read_profile(path: Path) -> tuple[str, str]:
-    """Return a profile's endpoint, without a slash at its end, and its token; raises InvalidParameter."""
+    """Return the endpoint of a profile, without a final slash, and its token; raises InvalidParameter."""
     try:
-        found = profile_file.read_profile(path)
+        content = profile_file.read_profile(path)
     except profile_file.ProfileError as error:
         raise InvalidParameter(str(error)) from None
-    return found.endpoint, found.token
+    return content.endpoint, content.token
 
 
-def unusable(token: Token) -> str:
-    """Return the end of an error message about a token that was created, but could not be handed over."""
+def revoke_hint(token: Token) -> str:
+    """Return the end of an error message about a token that nobody received."""
     return (
         f", but token {token.id} was created: revoke it with `deltaic token revoke {token.recipient} {token.id}`, and "
         "create another"
@@ -93,30 +90,30 @@ def unusable(token: Token) -> str:
 
 
 @contextmanager
-def profile_place(path: Path) -> Iterator[ProfilePlace]:
-    """Take a place for a profile before its token exists, readable by its owner only; what is left is taken away.
+def reserve_profile(path: Path) -> Iterator[ProfileFile]:
+    """Reserve a private file for a profile before its token is created.
 
-    Raises InvalidParameter where no file can be written, where the disk is full, and for a path that leads elsewhere
-    (a link, which is never followed) or is no file.
+    The temporary file is deleted at the end. Raises InvalidParameter if no file can be written, if the disk is full,
+    and for a path that is a link or not a file.
     """
     try:
         if path.is_symlink():
-            raise InvalidParameter(f"'{path}' is a symbolic link, which is not followed: use the file itself")
+            raise InvalidParameter(f"'{path}' is a symbolic link: use the path of the file itself")
         if path.exists() and not path.is_file():
-            raise InvalidParameter(f"'{path}' cannot be written: use a file in an existing folder")
-        fresh = path.with_name(f".{secrets.token_hex(8)}.share")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            raise InvalidParameter(f"cannot write '{path}': use a file in an existing folder")
+        temporary = path.with_name(f".{secrets.token_hex(8)}.share")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
     try:
         try:
-            _write(descriptor, b" " * _ROOM_BYTES)
+            _write(descriptor, b" " * _RESERVED_BYTES)
         except OSError as error:
             raise _unwritable(path, error) from error
-        yield ProfilePlace(path, fresh, descriptor)
+        yield ProfileFile(path, temporary, descriptor)
     finally:
         os.close(descriptor)
-        fresh.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write(descriptor: int, content: bytes) -> None:
@@ -125,5 +122,5 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _unwritable(path: Path, error: Exception) -> InvalidParameter:
-    why = getattr(error, "strerror", None) or str(error)
-    return InvalidParameter(f"'{path}' cannot be written ({why}): use a file in an existing folder")
+    reason = getattr(error, "strerror", None) or str(error)
+    return InvalidParameter(f"cannot write '{path}' ({reason}): use a file in an existing folder")

@@ -1,4 +1,4 @@
-"""What a recipient sees, as its own listings have it, and the keys by which it comes."""
+"""List the entries that a recipient can see, and the credentials that it can use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -19,80 +19,76 @@ from deltaic.sign_in.jwt_bearers import logged_id
 
 from deltaic_ops.inspection.filter_checks import missing_properties, row_filters
 
-_PAGE = 200
-"""So many are asked for at a time."""
+_PAGE_SIZE = 200
 
 _Item = TypeVar("_Item", Share, Table, Asset)
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTable:
-    """A table, and the grant by which it is seen."""
+class VisibleTable:
+    """A table that a recipient can see, with the grant that shows it."""
 
     table: Table
-    """Its `access_modes` are those that this recipient has."""
+    """The table, with the recipient's `access_modes`."""
 
     grant: Grant
     rights: Rights
     first_version: int
-    """From which on versions are there for this recipient, where history is shared."""
+    """First version that the recipient can read, if history is shared."""
 
-    refused: str = ""
-    """Why it cannot be read now; empty if it can."""
+    error: str = ""
+    """Why the table cannot be read now; empty if it can."""
 
     refreshed_at: datetime | None = None
-    """Of a view; None: it is no view, or was never refreshed."""
+    """Time of the last refresh; None for a view that was never refreshed, and for other tables."""
 
     @property
     def name(self) -> str:
-        """As people write it: share.schema.table."""
+        """Full name: share.schema.table."""
         return self.table.title
 
     @property
     def access(self) -> str:
-        """How it is read, for people."""
-        return told_access(self.table)
+        """The access modes as text."""
+        return access_text(self.table)
 
     @property
     def row_filters(self) -> tuple[str, ...]:
-        """The SQL of those that keep rows back; a view's rows are those of its recipient."""
+        """The SQL of the filters on table and grant; a view selects rows itself."""
         return tuple(row_filters(self.table, self.grant))
 
     @property
-    def lacked_properties(self) -> tuple[str, ...]:
-        """Properties by which rows are chosen and that the recipient has not."""
-        return () if self.refused else tuple(missing_properties(self.rights.properties, self.table, self.grant))
+    def missing_properties(self) -> tuple[str, ...]:
+        """Return the properties that filters need and the recipient does not have."""
+        return () if self.error else tuple(missing_properties(self.rights.properties, self.table, self.grant))
 
 
-def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Iterator[SeenTable | Asset]:
-    """Yield what is in the shares that a recipient holds now, share by share: tables, volumes, skills and models.
-
-    Nothing is asked for before it is wanted. Of a recipient that is cut off or has ended: what it would see otherwise.
-    """
-    for share in _all(partial(reader.list_shares, person.id), lambda one: one.key):
-        with suppress(NotFound):  # revoked since
-            grant = admin.grants.get(person.name, share.name)
-            tables = partial(reader.list_tables, person.id, share.name, None)
-            for table in _all(tables, lambda one: one.key_in_share):
-                yield _seen(admin, reader, GrantedTable(table, grant, person.properties, person))
+def visible_entries(admin: CatalogAdmin, reader: CatalogReader, recipient: Recipient) -> Iterator[VisibleTable | Asset]:
+    """Read and yield the entries of a recipient's shares, even if its access ended."""
+    for share in _all_pages(partial(reader.list_shares, recipient.id), lambda item: item.key):
+        with suppress(NotFound):  # the grant was revoked in the meantime
+            grant = admin.grants.get(recipient.name, share.name)
+            tables = partial(reader.list_tables, recipient.id, share.name, None)
+            for table in _all_pages(tables, lambda item: item.key_in_share):
+                yield _visible_table(admin, reader, GrantedTable(table, grant, recipient.properties, recipient))
             for kind in (Volume, Skill, Model):
-                assets = partial(reader.list_assets, person.id, kind, share.name, None)
-                yield from _all(assets, lambda one: one.key_in_share)
+                assets = partial(reader.list_assets, recipient.id, kind, share.name, None)
+                yield from _all_pages(assets, lambda item: item.key_in_share)
 
 
-def told_access(table: Table) -> str:
-    """Return how a table is read, for people: an Iceberg table by Iceberg clients alone."""
+def access_text(table: Table) -> str:
+    """Return the access modes of a table as text, for example `url, Iceberg (signed)`."""
     modes = () if table.format == "iceberg" else table.access_modes
     return ", ".join([*modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
 
 
-def _seen(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> SeenTable:
+def _visible_table(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> VisibleTable:
     table, refreshed_at = granted.table, _refreshed_at(admin, granted.table)
     try:
         rights, first = filtered_rights(reader, granted)
     except (UnsupportedOperation, TableUnreadable) as refusal:
-        return SeenTable(table, granted.grant, Rights(), table.start_version, refusal.message, refreshed_at)
-    return SeenTable(table, granted.grant, rights, first, refreshed_at=refreshed_at)
+        return VisibleTable(table, granted.grant, Rights(), table.start_version, refusal.message, refreshed_at)
+    return VisibleTable(table, granted.grant, rights, first, refreshed_at=refreshed_at)
 
 
 def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
@@ -100,17 +96,17 @@ def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
         return None
     try:
         return admin.views.get(table.share, table.schema_name, table.name).refreshed_at
-    except NotFound:  # taken away since
+    except NotFound:  # the view was deleted in the meantime
         return None
 
 
-def _all(page: Callable[[str | None, int], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
+def _all_pages(read_page: Callable[[str | None, int], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
     after: str | None = None
-    while found := page(after, _PAGE):
-        yield from found
-        if len(found) < _PAGE:
+    while items := read_page(after, _PAGE_SIZE):
+        yield from items
+        if len(items) < _PAGE_SIZE:
             return
-        after = key(found[-1])
+        after = key(items[-1])
 
 
 SOON = timedelta(days=30)
@@ -118,36 +114,32 @@ SOON = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What opens a recipient's door now."""
+    """The usable credentials of a recipient: live tokens, open links, clients and policies."""
 
     tokens: Sequence[Token]
-    """Those that are live."""
-
     links: Sequence[Invitation]
-    """Those that are open."""
-
     clients: Sequence[OAuthClient]
     policies: Sequence[Policy]
 
     @property
     def logged(self) -> Iterator[str]:
-        """The ids of tokens, clients and policies as logs of requests have them."""
+        """The ids of tokens, clients and policies in request logs."""
         yield from (token.id for token in self.tokens)
-        yield from (logged_id(one) for one in self.clients)
-        yield from (logged_id(one) for one in self.policies)
+        yield from (logged_id(credential) for credential in self.clients)
+        yield from (logged_id(credential) for credential in self.policies)
 
 
-def keys_of(admin: CatalogAdmin, person: Recipient, now: datetime) -> Keys:
-    """Return the keys that open the door now."""
+def keys_of(admin: CatalogAdmin, recipient: Recipient, now: datetime) -> Keys:
+    """Return the credentials that a recipient can use now."""
     return Keys(
-        [token for token in admin.tokens.list(person.id) if token.state(now) == "live"],
-        [link for link in admin.invitations.list(person.id) if link.state(now) == "open"],
-        admin.clients.list(person.id),
-        admin.federation.list(person.id),
+        [token for token in admin.tokens.list(recipient.id) if token.state(now) == "live"],
+        [link for link in admin.invitations.list(recipient.id) if link.state(now) == "open"],
+        admin.clients.list(recipient.id),
+        admin.federation.list(recipient.id),
     )
 
 
-def ends_soon(admin: CatalogAdmin, person: Recipient, keys: Keys, now: datetime) -> list[Expiration]:
-    """Return what of a recipient's ends within thirty days, the first to end first."""
-    grants = admin.grants.of_recipient(person.name)
-    return select_expirations([person, *keys.tokens, *keys.links, *grants], now, now + SOON)
+def ends_soon(admin: CatalogAdmin, recipient: Recipient, keys: Keys, now: datetime) -> list[Expiration]:
+    """Return what ends within 30 days for a recipient: tokens, links, grants and access."""
+    grants = admin.grants.of_recipient(recipient.name)
+    return select_expirations([recipient, *keys.tokens, *keys.links, *grants], now, now + SOON)

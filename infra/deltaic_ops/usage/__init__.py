@@ -1,1 +1,1 @@
-"""Report who read what, as tables, plots and pages."""
+"""Report requests and downloaded bytes by recipient and table, with plots."""

@@ -1,4 +1,4 @@
-"""What the usage table says: sums for each recipient, table and day, and last uses; read without Spark."""
+"""Sum the usage table by recipient, table and day, and find last uses, without Spark."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,52 +19,52 @@ if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
 
 ERROR: Final = 400
-"""From this status on a request was refused."""
+"""Lowest status of a refused request."""
 
 UNKNOWN: Final = "(unknown)"
 
 
 class Use(Item, frozen=True, kw_only=True):
-    """What one recipient did with one table."""
+    """Usage of a table by a recipient."""
 
     recipient: str
     table: str
-    """`share.schema.table`; of a request that named none, a part of it or nothing."""
+    """`share.schema.table`, or its first parts if the request named no table."""
 
     requests: int = 0
     refused: int = 0
-    """Requests that were answered with an error."""
+    """Requests that failed with an error status."""
 
     files_signed: int = 0
     bytes_signed: int = 0
     fetches: int = 0
     bytes_sent: int = 0
     unexplained: int = 0
-    """Fetches that no request explains."""
+    """Downloads without a matching request."""
 
     last_at: datetime
 
 
 @dataclass(slots=True)
 class Report:
-    """The usage of some days."""
+    """Usage since a date."""
 
     since: date
     uses: list[Use] = field(default_factory=list)
-    """By recipient and table; what sent most comes first."""
+    """Usage by recipient and table, ordered by sent bytes, the largest first."""
 
-    days: dict[date, dict[str, int]] = field(default_factory=dict)
+    bytes_by_day: dict[date, dict[str, int]] = field(default_factory=dict)
     """Bytes sent by day and recipient."""
 
-    asked: dict[date, dict[str, int]] = field(default_factory=dict)
+    requests_by_day: dict[date, dict[str, int]] = field(default_factory=dict)
     """Requests by day and recipient."""
 
 
 Names = Callable[[str], Collection[str]]
-"""Returns the catalog's names in what may be a share: the share itself, `share.schema`, `share.schema.table`."""
+"""Returns the catalog's names in a share: the share, `share.schema`, `share.schema.table`; empty if it is unknown."""
 
 
-def report(  # noqa: PLR0913 -- a table, and what of it is told
+def report(  # noqa: PLR0913 -- location and selection of rows
     location: str,
     days: int,
     environment: Mapping[str, str],
@@ -73,73 +73,72 @@ def report(  # noqa: PLR0913 -- a table, and what of it is told
     *,
     checks: bool = False,
 ) -> Report:
-    """Read the table's last days, a batch at a time; raises NotFound where there is no table, Unavailable.
+    """Read and sum the last days of the usage table; raises NotFound and Unavailable.
 
-    What `deltaic verify` and `deltaic doctor` asked in a recipient's name is left out, or all that is told (`checks`).
-    A request that was refused may name whatever its sender likes: it is told only as far as the catalog has it. `names`
-    is asked once for each share that such a request named.
+    Requests of `deltaic verify` and `deltaic doctor` are excluded, or with `checks` the only ones. Refused requests can
+    contain any names, so only the part that the catalog has is reported. `names` is called once for each such share.
     """
     catalog = cache(lambda share: {name.lower(): name for name in names(share)})
     since = (today or datetime.now(UTC).date()) - timedelta(days=days - 1)
     uses: dict[tuple[str, str], Use] = {}
     result = Report(since)
     for row in _rows(location, since, environment, checks=checks):
-        asked = [name for name in (row["share"], row["schema"], row["table"]) if name]
-        table = _known(asked, catalog) if row["refused"] and asked else ".".join(asked)
+        requested = [name for name in (row["share"], row["schema"], row["table"]) if name]
+        table = _catalog_spelling(requested, catalog) if row["refused"] and requested else ".".join(requested)
         _count(row, table, uses, result)
     result.uses = sorted(uses.values(), key=lambda use: (-use.bytes_sent, use.recipient, use.table))
     return result
 
 
 def names_in(admin: CatalogAdmin, share: str) -> list[str]:
-    """Return the catalog's names in a share, however its own is spelled; none where it is not there."""
+    """Return the catalog's names in a share; none if it does not exist."""
     try:
-        name = admin.shares.get(share).name
+        share_name = admin.shares.get(share).name
     except NotFound:
         return []
     return [
-        name,
-        *(f"{name}.{schema.name}" for schema in admin.schemas.list(name)),
-        *(f"{name}.{table.schema_name}.{table.name}" for table in admin.tables.list(name)),
-        *(f"{name}.{folder.schema_name}.{folder.name_in_schema}" for folder in admin.folders(name)),
+        share_name,
+        *(f"{share_name}.{schema.name}" for schema in admin.schemas.list(share_name)),
+        *(f"{share_name}.{table.schema_name}.{table.name}" for table in admin.tables.list(share_name)),
+        *(f"{share_name}.{folder.schema_name}.{folder.name_in_schema}" for folder in admin.folders(share_name)),
     ]
 
 
-def _known(asked: Sequence[str], catalog: Callable[[str], Mapping[str, str]]) -> str:
-    """Return what was asked for as the catalog spells it, up to the first name that it does not have."""
-    names, name_so_far = catalog(asked[0].lower()), ""
-    for name in asked:
-        found = names.get(f"{name_so_far}.{name}".lstrip(".").lower())
-        if found is None:
-            return f"{name_so_far}.{UNKNOWN}".lstrip(".")
-        name_so_far = found
-    return name_so_far
+def _catalog_spelling(requested: Sequence[str], catalog: Callable[[str], Mapping[str, str]]) -> str:
+    """Return requested names as the catalog spells them, up to the first unknown name."""
+    names, spelled = catalog(requested[0].lower()), ""
+    for name in requested:
+        match = names.get(f"{spelled}.{name}".lstrip(".").lower())
+        if match is None:
+            return f"{spelled}.{UNKNOWN}".lstrip(".")
+        spelled = match
+    return spelled
 
 
-def _count(row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use], told: Report) -> None:
-    who = row["recipient"] or row["recipient_id"] or UNKNOWN
+def _count(row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use], report: Report) -> None:
+    recipient = row["recipient"] or row["recipient_id"] or UNKNOWN
     last = row["last"].astimezone(UTC)
-    use = uses.get((who, table)) or Use(recipient=who, table=table, last_at=last)
+    use = uses.get((recipient, table)) or Use(recipient=recipient, table=table, last_at=last)
     if row["kind"] == "request":
-        counted = {
+        columns = {
             "requests": "rows",
             "refused": "refused",
             "files_signed": "files_signed",
             "bytes_signed": "bytes_signed",
         }
-        by_day, of_day = told.asked, row["rows"]
+        by_day, amount_of_day = report.requests_by_day, row["rows"]
     else:
-        counted = {"fetches": "rows", "unexplained": "unexplained", "bytes_sent": "bytes_sent"}
-        by_day, of_day = told.days, row["bytes_sent"] or 0
-    sums = {name: getattr(use, name) + (row[column] or 0) for name, column in counted.items()}
-    uses[who, table] = replace(use, last_at=max(use.last_at, last), **sums)
+        columns = {"fetches": "rows", "unexplained": "unexplained", "bytes_sent": "bytes_sent"}
+        by_day, amount_of_day = report.bytes_by_day, row["bytes_sent"] or 0
+    sums = {name: getattr(use, name) + (row[column] or 0) for name, column in columns.items()}
+    uses[recipient, table] = replace(use, last_at=max(use.last_at, last), **sums)
     day = by_day.setdefault(row["day"], {})
-    day[who] = day.get(who, 0) + of_day
+    day[recipient] = day.get(recipient, 0) + amount_of_day
 
 
 @contextmanager
 def usage_table(location: str, environment: Mapping[str, str]) -> "Iterator[Dataset]":
-    """Give the usage table to be read; raises NotFound where there is none, and Unavailable."""
+    """Open the usage table for reading; raises NotFound if it does not exist, and Unavailable."""
     import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -149,14 +148,14 @@ def usage_table(location: str, environment: Mapping[str, str]) -> "Iterator[Data
         yield table.to_pyarrow_dataset()
     except TableNotFoundError:
         raise NotFound(
-            f"there is no usage table at {location}: make it with `deltaic usage collect`, or name another"
+            f"there is no usage table at {location}: create it with `deltaic usage collect`, or use another location"
         ) from None
     except (DeltaError, OSError, pa.ArrowException) as failure:
-        raise Unavailable(f"the usage table {location} cannot be read: {failure}") from failure
+        raise Unavailable(f"cannot read the usage table {location}: {failure}") from failure
 
 
-def is_check() -> "Expression":
-    """Return what is true of rows that `verify` and `doctor` have caused."""
+def is_check_row() -> "Expression":
+    """Return an expression that is true for rows of `verify` and `doctor`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -167,29 +166,30 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    own = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
-    counted = ["files_signed", "bytes_signed", "bytes_sent"]
+    key_columns = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
+    sum_columns = ["files_signed", "bytes_signed", "bytes_sent"]
     is_refused = (pc.field("kind") == "request") & (pc.field("status") >= ERROR)
     computed = {
         "is_refused": is_refused,
         "refused": is_refused.cast(pa.int64()),
         "unexplained": (pc.field("explained_by") == 0).cast(pa.int64()),
     }
-    by, sums = [*own, "is_refused"], [*counted, "refused", "unexplained"]
-    columns = {name: pc.field(name) for name in (*own, *counted, "time")} | computed
+    group_columns, sums = [*key_columns, "is_refused"], [*sum_columns, "refused", "unexplained"]
+    columns = {name: pc.field(name) for name in (*key_columns, *sum_columns, "time")} | computed
     with usage_table(location, environment) as table:
-        # By the folders of the days, so that the files of earlier ones are not opened.
+        # Select by the partition column, so that files of earlier days are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
-        wanted = recent & (is_check() if checks else ~is_check())
-        for batch in table.to_batches(columns=columns, filter=wanted):
+        is_selected = recent & (is_check_row() if checks else ~is_check_row())
+        for batch in table.to_batches(columns=columns, filter=is_selected):
             rows: Any = pa.Table.from_batches([batch])
-            grouped = rows.group_by(by).aggregate([([], "count_all"), ("time", "max"), *((one, "sum") for one in sums)])
-            names = {"count_all": "rows", "time_max": "last", **{f"{one}_sum": one for one in sums}}
+            aggregates = [([], "count_all"), ("time", "max"), *((column, "sum") for column in sums)]
+            grouped = rows.group_by(group_columns).aggregate(aggregates)
+            names = {"count_all": "rows", "time_max": "last", **{f"{column}_sum": column for column in sums}}
             yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()
 
 
 def amount(size: float) -> str:
-    """Return bytes as people read them."""
+    """Return a number of bytes with a decimal unit, such as 1.5 MB."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000:  # noqa: PLR2004 -- decimal units
             return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
@@ -198,11 +198,11 @@ def amount(size: float) -> str:
 
 
 DAYS = 30
-"""So many days, today among them, are looked at."""
+"""Days in which last uses are searched, including today."""
 
 
-class UsageOf(NamedTuple):
-    """Whose uses are meant: a recipient's, or a table's."""
+class UsageFilter(NamedTuple):
+    """A recipient or a table whose uses are read."""
 
     column: Literal["recipient_id", "table_id"]
     id: str
@@ -211,29 +211,29 @@ class UsageOf(NamedTuple):
 def last_uses(
     location: str,
     environment: Mapping[str, str],
-    of: UsageOf,
+    selection: UsageFilter,
     by: Literal["token_id", "recipient_id"],
-    wanted: Collection[str],
+    ids: Collection[str],
 ) -> dict[str, datetime]:
-    """Return when each of those `wanted` last made a request that was not refused, or fetched.
+    """Return the time of the last successful request or download of each of `ids`.
 
-    The last use by what is none of those stands under "", if one of them was not used later. What checks of the
-    operator's asked is no use. Raises NotFound where there is no usage table, Unavailable.
+    The last use by other ids is under "", unless all of `ids` were used later. Requests of the operator's checks do
+    not count. Raises NotFound if there is no usage table, and Unavailable.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found: dict[str, datetime] = {}
+    uses: dict[str, datetime] = {}
     answered = ~pc.coalesce(pc.field("status") >= ERROR, pa.scalar(value=False))
-    meant = (pc.field(of.column) == of.id) & answered & ~is_check()
+    is_selected = (pc.field(selection.column) == selection.id) & answered & ~is_check_row()
     with usage_table(location, environment) as table:
         for number in range(DAYS):
             day = pc.field("day") == pa.scalar(datetime.now(UTC).date() - timedelta(number), pa.date32())
-            for batch in table.to_batches(columns=["time", by], filter=day & meant):
+            for batch in table.to_batches(columns=["time", by], filter=day & is_selected):
                 rows: Any = pa.Table.from_batches([batch])
                 for row in rows.group_by(by).aggregate([("time", "max")]).to_pylist():
-                    who, last = row[by] if row[by] in wanted else "", row["time_max"].astimezone(UTC)
-                    found[who] = max(found.get(who, last), last)
-            if found and found.keys() >= {*wanted}:
+                    user, last = row[by] if row[by] in ids else "", row["time_max"].astimezone(UTC)
+                    uses[user] = max(uses.get(user, last), last)
+            if uses and uses.keys() >= {*ids}:
                 break
-    return found
+    return uses

@@ -107,7 +107,7 @@ def check_denials(
     for role in roles_of(signing_role_arn, storages)[0]:
         check = f"role {role.rsplit('/', 1)[-1]} denies recipients that are cut off"
         try:
-            denied_tags = Denials(iam, role).denied() & by_tag.keys()
+            denied_tags = Denials(iam, role).denied_tags() & by_tag.keys()
         except DeltaicError as failure:
             yield not_asked(check, failure.message)
             continue

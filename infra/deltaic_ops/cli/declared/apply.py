@@ -21,9 +21,9 @@ from deltaic_ops.cli.operator import Operator, Yes
 
 if TYPE_CHECKING:
     from deltaic_ops.declared.declaration import Declaration
-    from deltaic_ops.declared.plan import Plan
-    from deltaic_ops.declared.plan_execution import Applying
-    from deltaic_ops.declared.steps import Step
+    from deltaic_ops.declared.plan import CatalogPlan
+    from deltaic_ops.declared.plan_execution import PlanExecution
+    from deltaic_ops.declared.steps import PlanStep
 
 _MARKS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
 _DONE = {"create": "created", "update": "updated", "delete": "deleted"}
@@ -80,7 +80,7 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
     declared = read(files) if saved is None else saved[0]
     planned = plans.plan(declared, catalog_of(cli, cli.admin, declared))
     if saved is not None:
-        plans.refuse_moved(planned, saved[1])
+        plans.check_unchanged(planned, saved[1])
     confirms = not cli.as_json and not yes and sys.stdin.isatty()
     if planned.steps and not cli.as_json:
         _show(cli, planned)
@@ -95,100 +95,97 @@ def apply(  # noqa: PLR0913, PLR0917 -- one option for each permission
         ask_for_rows(cli, _existing(cli.admin, shares), before)
 
 
-def _locked(cli: Operator, planned: "Plan", *, unchecked: bool) -> None:
+def _locked(cli: Operator, planned: "CatalogPlan", *, unchecked: bool) -> None:
     """Carry out a plan under the lock; raises Conflict if another `apply` runs or the catalog has changed."""
     from deltaic.catalog.catalog_lock import locked
 
     from deltaic_ops.declared import plan as plans
-    from deltaic_ops.declared.plan_execution import Applying
+    from deltaic_ops.declared.plan_execution import PlanExecution
 
     connection = cli.connection
     holder = f"{getpass.getuser()}@{socket.gethostname()} ({uuid4().hex[:8]})"
     with locked(connection.dynamo(), connection.catalog_table, holder) as lock:
         admin = connection.admin(lock)
         now = plans.plan(planned.files, catalog_of(cli, admin, planned.files))
-        plans.refuse_moved(now, planned.found)
+        plans.check_unchanged(now, planned.differences)
         lock.prolong()
         admin.finish_deletions()
         loopback = bool(connection.environment.get("AWS_ENDPOINT_URL"))
-        applying = Applying(admin, lambda: cli.schemas, unchecked=unchecked, loopback=loopback)
+        run = PlanExecution(admin, lambda: cli.schemas, unchecked=unchecked, loopback=loopback)
         try:
-            _carry_out(cli, applying, now.steps, lock.prolong)
+            _carry_out(cli, run, now.steps, lock.prolong)
         finally:
-            _schedule(cli, applying, planned.files)
+            _schedule(cli, run, planned.files)
 
 
-def _carry_out(cli: Operator, applying: "Applying", steps: "Iterable[Step]", prolong: Callable[[], None]) -> None:
+def _carry_out(cli: Operator, run: "PlanExecution", steps: "Iterable[PlanStep]", prolong: Callable[[], None]) -> None:
     """Carry out the steps and print each; at the end, also after an error, print what remains."""
-    from deltaic_ops.declared.plan_execution import Refused
+    from deltaic_ops.declared.plan_execution import StepFailed
 
-    steps, done = list(steps), list["Step"]()
+    steps, done = list(steps), list["PlanStep"]()
     try:
         prolong()
-        for step in applying.carry_out(steps):
+        for step in run.carry_out(steps):
             done.append(step)
             if not cli.as_json:
                 typer.echo(one_line(f"{len(done)}/{len(steps)} {_DONE[step.action]} {step.difference.title}"))
             prolong()
-    except Refused as refused:
-        title, error = refused.step.difference.title, refused.refusal
+    except StepFailed as failure:
+        title, error = failure.step.difference.title, failure.error
         raise type(error)(f"{title}: {error.message}. Fix this, then run apply again to continue") from error
     finally:
         remaining = [step for step in steps if step not in done]
         if cli.as_json:
             steps_as_json = {"done": list(map(_wire, done)), "left": list(map(_wire, remaining))}
-            cli.json({**steps_as_json, "warnings": applying.warnings})
+            cli.json({**steps_as_json, "warnings": run.warnings})
         else:
-            for line in applying.warnings:
+            for line in run.warnings:
                 cli.note(f"warning: {line}")
             cli.note(
                 "the catalog matches the files" if not remaining else f"{len(done)} of {len(steps)} steps are done"
             )
 
 
-def _schedule(cli: Operator, applying: "Applying", files: "Declaration") -> None:
+def _schedule(cli: Operator, run: "PlanExecution", files: "Declaration") -> None:
     """Delete schedules of deleted views and update all others, including those that an interrupted run missed."""
-    for view in applying.gone:
+    for view in run.deleted_views:
         drop_schedule(cli, view)
-    changed = {view.table_id for view in applying.views}
+    changed = {view.table_id for view in run.changed_views}
     shares = [name for name, share in files.shares.items() if any(schema.views for schema in share.schemas.values())]
-    for share in _existing(applying.admin, shares):
-        for view in applying.admin.views.list(share):
+    for share in _existing(run.admin, shares):
+        for view in run.admin.views.list(share):
             if view.refresh or view.table_id in changed:
                 message = keep_schedule(cli, view)
                 if message and view.table_id in changed:
                     cli.note(message)
 
 
-def _show(cli: Operator, changes: "Plan") -> None:
+def _show(cli: Operator, changes: "CatalogPlan") -> None:
     if cli.as_json:
         cli.json({
             "steps": [_wire(step) for step in changes.steps],
-            "means": [{"recipients": list(each.recipients), "changes": list(each.changes)} for each in changes.means],
+            "means": [{"recipients": list(each.recipients), "changes": list(each.changes)} for each in changes.effects],
             "remarks": list(changes.remarks),
-            "deleted": changes.deleted,
+            "deleted": len(changes.deleted_titles),
         })  # fmt: skip
         return
     print_lines(_lines(changes))
-    print_lines((line, "bold") for line in (*map(str, changes.means), *changes.remarks))
-    counts = {action: sum(step.action == action for step in changes.steps) for action in _MARKS}
-    parts = [
-        f"{counts['create']} to create",
-        f"{counts['update']} to update",
-        f"{changes.deleted} to delete (--prune)",
-    ]
-    summary = [part for part, count in zip(parts, (*list(counts.values())[:2], changes.deleted), strict=True) if count]
-    if changes.widened:
+    print_lines((line, "bold") for line in (*map(str, changes.effects), *changes.remarks))
+    counts = [sum(step.action == action for step in changes.steps) for action in ("create", "update")]
+    counts.append(len(changes.deleted_titles))
+    parts = zip(("create", "update", "delete (--prune)"), counts, strict=True)
+    summary = [f"{count} to {action}" for action, count in parts if count]
+    if changes.widening_titles:
         summary.append("recipients will see more (requires confirmation or --allow-wider)")
     cli.note("; ".join(summary) or "nothing to do: the catalog matches the files")
 
 
-def _lines(changes: "Plan") -> "Iterator[tuple[str, str]]":
+def _lines(changes: "CatalogPlan") -> "Iterator[tuple[str, str]]":
     from deltaic_ops.declared.declaration import PARTS
 
     for step in changes.steps:
         entry, (mark, colour) = step.difference, _MARKS[step.action]
-        also = f", with {step.also} entries in it" if step.also else ""
+        also = f", with {step.nested_deletions} entries in it" if step.nested_deletions else ""
         if step.is_pause and step.action == "delete":
             also = ", until the change is complete"
         yield f"{mark} {entry.title}{also}", colour
@@ -205,30 +202,33 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _wire(step: "Step") -> dict[str, object]:
+def _wire(step: "PlanStep") -> dict[str, object]:
     entry = step.difference
     return {"action": step.action, "kind": entry.kind, "name": entry.name, "widens": step.widens,
             "before": entry.in_catalog, "after": entry.in_files}  # fmt: skip
 
 
-def _refuse(planned: "Plan", *, prune: bool, wider: bool) -> None:
+def _refuse(planned: "CatalogPlan", *, prune: bool, wider: bool) -> None:
     """Raise InvalidParameter for changes that no option allows, before anything is done."""
-    from deltaic_ops.declared.effects import listed
+    from deltaic_ops.declared.effects import join_names
 
-    if planned.deleted and not prune:
+    if planned.deleted_titles and not prune:
         raise InvalidParameter(
-            f"these entries of the catalog are not in the files: {listed(planned.gone)}. Use --prune to delete them, "
-            "or add them to the files (deltaic export)"
+            f"these entries of the catalog are not in the files: {join_names(planned.deleted_titles)}. Use --prune to "
+            "delete them, or add them to the files (deltaic export)"
         )
-    if planned.widened and not wider:
+    if planned.widening_titles and not wider:
         raise InvalidParameter(
-            f"these changes let recipients see more: {listed(planned.widened)}. Use --allow-wider to allow them"
+            f"these changes let recipients see more: {join_names(planned.widening_titles)}. Use --allow-wider to allow "
+            "them"
         )
 
 
-def _with_views(planned: "Plan") -> set[str]:
-    shares = {each.path[-1 if each.kind == "grant" else 0] for each in planned.found if each.kind in {"grant", "view"}}
-    recipients = {entry.path[0].lower() for entry in planned.found if entry.kind == "recipient"}
+def _with_views(planned: "CatalogPlan") -> set[str]:
+    shares = {
+        each.path[-1 if each.kind == "grant" else 0] for each in planned.differences if each.kind in {"grant", "view"}
+    }
+    recipients = {entry.path[0].lower() for entry in planned.differences if entry.kind == "recipient"}
     grants = [recipient.grants for name, recipient in planned.files.recipients.items() if name.lower() in recipients]
     return shares.union(*grants)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
     from deltaic_ops.declared.declaration import Declaration
-    from deltaic_ops.declared.differences import Difference
+    from deltaic_ops.declared.differences import CatalogDifference
 
 FilesOrFolder = Annotated[list[Path], typer.Argument(metavar="FILES|FOLDER", help="YAML files, or a folder of them.")]
 _FOLDER = "New folder: one file for each share, one for recipients, one for storages. [default: print to stdout]"
@@ -95,7 +95,7 @@ def drift(cli: Operator, files: FilesOrFolder) -> None:
         raise typer.Exit(_DRIFTED)
 
 
-def _lines(drifted: "Iterable[Difference]") -> "Iterator[str]":
+def _lines(drifted: "Iterable[CatalogDifference]") -> "Iterator[str]":
     for item in drifted:
         if item.in_catalog is None:
             yield f"- {item.kind} {item.name}: only in the files"

@@ -67,7 +67,7 @@ def report(
         cli.json({
             "since": str(usage.since),
             "uses": [wire(use) for use in usage.uses],
-            "days": {str(day): sent for day, sent in sorted(usage.days.items())},
+            "days": {str(day): sent for day, sent in sorted(usage.bytes_by_day.items())},
         })  # fmt: skip
         return
     _show(cli, usage.uses)

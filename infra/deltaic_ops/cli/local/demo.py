@@ -15,7 +15,7 @@ from deltaic_ops.cli.local.serve import FAILURES, STATE_HELP, serve_on, stoppabl
 from deltaic_ops.cli.operator import PORT_HELP
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
-from deltaic_ops.rights.profile_file import profile_place
+from deltaic_ops.rights.profile_file import reserve_profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,7 +128,7 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
         if saved["endpoint"] == stack.endpoint:
             return "the token of the last run is still valid"
     admin = _admin()
-    with profile_place(path) as file:
+    with reserve_profile(path) as file:
         issued = admin.tokens.create(admin.recipients.get(recipient), overlap=timedelta(0))
         file.write_profile(stack.endpoint, issued, serves_iceberg=True)
     return f"the token expires on {issued.token.expires_at:%Y-%m-%d}"

@@ -20,8 +20,8 @@ from deltaic_ops.cli.value_parsers import RecipientName, TableTitle, table_name
 if TYPE_CHECKING:
     from deltaic.catalog.asset_items import Asset
 
-    from deltaic_ops.rights.access_report import Counted
-    from deltaic_ops.rights.recipient_view import SeenTable
+    from deltaic_ops.rights.access_report import ResultSize
+    from deltaic_ops.rights.recipient_view import VisibleTable
 
 _FROM = "IP address of the request. [default: an address that is allowed]"
 _COUNT = "Count the visible files and rows from the Delta log."
@@ -44,12 +44,12 @@ def access(
     deltaic access alice sales_share.europe.orders --from 203.0.113.7 --json
     deltaic access alice sales_share.europe.orders --count
     """
-    from deltaic_ops.rights.access_report import Asked, access_of
+    from deltaic_ops.rights.access_report import AccessRequest, access_of
 
     if address and not _is_address(address):
         raise typer.BadParameter(f"'{address}' is not an IP address")
     name = RequestedTable(*table_name(table))
-    request = Asked(cli.admin.recipients.get(recipient), name, datetime.now(UTC), address)
+    request = AccessRequest(cli.admin.recipients.get(recipient), name, datetime.now(UTC), address)
     decision = access_of(cli.admin, cli.reader, request, (lambda: cli.schemas) if count else None)
     facts = json_fields(decision)
     if (counts := facts.pop("counted")) is not None:
@@ -79,23 +79,23 @@ def show_recipient(
     deltaic recipient show alice --usage s3://lake/usage
     deltaic recipient show alice --all --json
     """
-    from deltaic_ops.rights.access_report import Counted, counted, why_ended
-    from deltaic_ops.rights.recipient_view import SeenTable, ends_soon, keys_of, seen
-    from deltaic_ops.usage.usage_report import UsageOf
+    from deltaic_ops.rights.access_report import ResultSize, count_result, why_ended
+    from deltaic_ops.rights.recipient_view import VisibleTable, ends_soon, keys_of, visible_entries
+    from deltaic_ops.usage.usage_report import UsageFilter
 
-    def counts_of(entry: SeenTable) -> "Counted":
-        refused = why_ended(recipient) if recipient.has_ended(now) else entry.refused
-        if refused:
-            return Counted(not_counted=refused)
-        return counted(cli.schemas, entry.table, entry.rights, entry.first_version)
+    def counts_of(entry: VisibleTable) -> "ResultSize":
+        error = why_ended(recipient) if recipient.has_ended(now) else entry.error
+        if error:
+            return ResultSize(not_counted=error)
+        return count_result(cli.schemas, entry.table, entry.rights, entry.first_version)
 
     recipient, now = cli.admin.recipients.get(name), datetime.now(UTC)
     keys = keys_of(cli.admin, recipient, now)
     soon = [] if recipient.has_ended(now) else ends_soon(cli.admin, recipient, keys, now)
-    last = uses(cli, usage, UsageOf("recipient_id", recipient.id), "token_id", [*keys.logged])
-    entries, more = first(seen(cli.admin, cli.reader, recipient), every=every)
-    tables = [entry for entry in entries if isinstance(entry, SeenTable)]
-    assets = [entry for entry in entries if not isinstance(entry, SeenTable)]
+    last = uses(cli, usage, UsageFilter("recipient_id", recipient.id), "token_id", [*keys.logged])
+    entries, more = first(visible_entries(cli.admin, cli.reader, recipient), every=every)
+    tables = [entry for entry in entries if isinstance(entry, VisibleTable)]
+    assets = [entry for entry in entries if not isinstance(entry, VisibleTable)]
     counts = {entry.name: counts_of(entry) for entry in tables} if count else {}
     if cli.as_json:
         result = {**wire(recipient), "keys": json_keys(keys, last), "endsSoon": list(map(json_ending, soon))}
@@ -140,7 +140,7 @@ def _show_facts(cli: Operator, recipient: RecipientEntry, soon: Sequence[Expirat
     })  # fmt: skip
 
 
-def _table_json(entry: "SeenTable") -> dict[str, Any]:
+def _table_json(entry: "VisibleTable") -> dict[str, Any]:
     return {
         "table": entry.name,
         "accessModes": list(entry.table.access_modes),
@@ -148,8 +148,8 @@ def _table_json(entry: "SeenTable") -> dict[str, Any]:
         "ownRows": entry.table.view_properties is not None,
         "refreshedAt": json_value(entry.refreshed_at),
         "hiddenColumns": list(entry.table.hidden_columns),
-        "lackedProperties": list(entry.lacked_properties),
-        "refused": entry.refused,
+        "lackedProperties": list(entry.missing_properties),
+        "refused": entry.error,
         "firstVersion": entry.first_version if entry.table.history else None,
         "iceberg": entry.table.iceberg,
         "endsAt": wire(entry.grant)["endsAt"],
@@ -161,10 +161,10 @@ def _asset_json(entry: "Asset") -> dict[str, Any]:
     return {"kind": entry.kind, "name": entry.title, "accessModes": modes}
 
 
-def _rows(entry: "SeenTable") -> str:
-    if entry.refused:
-        return entry.refused
-    missing = ", ".join(entry.lacked_properties)
+def _rows(entry: "VisibleTable") -> str:
+    if entry.error:
+        return entry.error
+    missing = ", ".join(entry.missing_properties)
     if entry.table.view_properties is not None and missing:
         return f"none; missing properties: {missing}"
     if entry.table.view_properties is not None:
@@ -173,7 +173,7 @@ def _rows(entry: "SeenTable") -> str:
     return f"{rows}; missing properties: {missing}" if missing else rows
 
 
-def _counted(counts: "Counted") -> str:
+def _counted(counts: "ResultSize") -> str:
     if counts.not_counted:
         return counts.not_counted
     rows = "unknown number of rows" if counts.rows is None else f"{counts.rows:,} rows"

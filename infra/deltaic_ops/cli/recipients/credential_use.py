@@ -15,7 +15,7 @@ from deltaic_ops.cli.value_parsers import duration_option
 
 if TYPE_CHECKING:
     from deltaic_ops.rights.recipient_view import Keys
-    from deltaic_ops.usage.usage_report import UsageOf
+    from deltaic_ops.usage.usage_report import UsageFilter
 
 _USAGE = "Location of the usage table, to show last uses (see deltaic usage)."
 Usage = Annotated[str, typer.Option(envvar="DELTAIC_USAGE", metavar="S3_URL", help=_USAGE)]
@@ -25,7 +25,7 @@ _Key = Token | Invitation | OAuthClient | Policy
 
 
 def uses(
-    cli: Operator, location: str, subject: "UsageOf", by: Literal["token_id", "recipient_id"], ids: Collection[str]
+    cli: Operator, location: str, subject: "UsageFilter", by: Literal["token_id", "recipient_id"], ids: Collection[str]
 ) -> LastUses | None:
     """Return last uses by id; if no usage table is named or readable, print a note and return None."""
     from deltaic_ops.usage.usage_report import last_uses

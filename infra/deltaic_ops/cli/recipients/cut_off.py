@@ -9,7 +9,7 @@ from deltaic.storage.sessions import SESSION_SECONDS
 from deltaic_ops.cli.aws_selection import Connection
 from deltaic_ops.cli.operator import Operator, Yes
 from deltaic_ops.cli.value_parsers import RecipientName
-from deltaic_ops.rights.credential_denial import Done, in_each, roles_of
+from deltaic_ops.rights.credential_denial import RoleResult, deny_in_roles, roles_of
 
 
 def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
@@ -24,7 +24,7 @@ def cut_off(cli: Operator, name: RecipientName, yes: Yes = False) -> None:
     cli.confirm(f"Cut off recipient '{name}', revoke its tokens and end its signed URLs?", yes=yes)
     marked = cli.admin.cut_off(name)
     roles, keyed = roles_of(_signing_role(cli.connection), cli.admin.storages.list())
-    done = in_each(cli.connection.client("iam"), roles, cli.admin.recipients.list())
+    done = deny_in_roles(cli.connection.client("iam"), roles, cli.admin.recipients.list())
     cli.show(
         marked,
         f"cut off '{marked.name}': its requests are refused, its tokens are revoked, and its sessions are denied in "
@@ -42,18 +42,18 @@ def restore(cli: Operator, name: RecipientName) -> None:
     recipient = cli.admin.recipients.get(name)
     roles, _ = roles_of(_signing_role(cli.connection), cli.admin.storages.list())
     # First the roles: a mark without a Deny is safe, but a Deny without a mark leaves tables unreadable.
-    done = in_each(cli.connection.client("iam"), roles, cli.admin.recipients.list(), recipient.id)
+    done = deny_in_roles(cli.connection.client("iam"), roles, cli.admin.recipients.list(), recipient.id)
     restored = cli.admin.recipients.restore(name)
     cli.show(
         restored,
         f"restored '{restored.name}'; its tokens stay revoked; next: deltaic token create {restored.name}",
-        [f"could not remove the Deny from role {change.where}: {change.failure}" for change in done if change.failure],
+        [f"could not remove the Deny from role {change.role}: {change.failure}" for change in done if change.failure],
     )
 
 
-def _remaining_access(cli: Operator, keyed: Sequence[str], done: Sequence[Done]) -> list[str]:
+def _remaining_access(cli: Operator, keyed: Sequence[str], done: Sequence[RoleResult]) -> list[str]:
     """Return warnings about URLs and credentials that still work, and until when."""
-    warnings = [f"could not change role {change.where}: {change.failure}" for change in done if change.failure]
+    warnings = [f"could not change role {change.role}: {change.failure}" for change in done if change.failure]
     if not done:
         warnings.append(
             "no signing role is known (stack output SigningRoleArn): URLs that the functions signed with their own "

@@ -68,14 +68,14 @@ def show_table(
     deltaic table show vaccine_share.acme.patients --usage s3://lake/usage
     """
     from deltaic_ops.inspection.filter_checks import iceberg_warnings, row_filters
-    from deltaic_ops.usage.usage_report import UsageOf
+    from deltaic_ops.usage.usage_report import UsageFilter
 
     share, schema, table = table_name(name)
     entry = cli.admin.tables.get(share, schema, table)
     warnings = iceberg_warnings(lambda: cli.schemas, entry)
     latest = _read_log(cli, entry, warnings) if read_log else None
     grants, more = first(_open_grants(cli, entry.share), every=every)
-    last = uses(cli, usage, UsageOf("table_id", entry.id), "recipient_id", [grant.recipient_id for grant in grants])
+    last = uses(cli, usage, UsageFilter("table_id", entry.id), "recipient_id", [grant.recipient_id for grant in grants])
     if cli.as_json:
         result = {**wire(entry), **({"latest": None if latest is None else _log_json(latest)} if read_log else {})}
         result |= {} if last is None else {"lastReadAt": json_value(max(last.values(), default=None))}

@@ -10,21 +10,21 @@ from deltaic.catalog.items import OAuthClient, Token
 from deltaic.errors import AlreadyExists, Unavailable
 
 from deltaic_ops.cli.operator import Operator, wire
-from deltaic_ops.rights.profile_file import ProfilePlace, profile_place
+from deltaic_ops.rights.profile_file import ProfileFile, reserve_profile
 
 _ENDPOINT = "Server in the profile. [default: $DELTAIC_ENDPOINT, then the stack's endpoint]"
 Endpoint = Annotated[str | None, typer.Option(metavar="URL", help=_ENDPOINT)]
 
 
 @contextmanager
-def place_of(path: Path | None, *, force: bool | None = None) -> Iterator[ProfilePlace | None]:
+def place_of(path: Path | None, *, force: bool | None = None) -> Iterator[ProfileFile | None]:
     """Reserve the file of a profile; `force` is None for commands that have no option --force."""
     if path is None:
         yield None
         return
     if force is None and path.exists():
         raise AlreadyExists(f"'{path}' already exists: choose another file")
-    with profile_place(path) as file:
+    with reserve_profile(path) as file:
         if force is False and path.exists():
             raise AlreadyExists(f"'{path}' already exists: choose another file, or replace it with --force")
         yield file

@@ -17,7 +17,7 @@ from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.recipients.invite import make_link
 from deltaic_ops.cli.recipients.secret_output import Endpoint, hand_over, place_of
 from deltaic_ops.cli.value_parsers import OptionalRecipient, RecipientName, duration_option
-from deltaic_ops.rights.profile_file import unusable
+from deltaic_ops.rights.profile_file import revoke_hint
 
 app = Commands()
 
@@ -157,6 +157,6 @@ def _profile(
             if file is not None:
                 file.write_profile(server, issued, serves_iceberg=cli.connection.serves_iceberg)
             secret, done = {"bearerToken": issued.secret}, f"created a token for '{issued.token.recipient}'"
-            hand_over(cli, issued.token, secret, done, unusable(issued.token), path=path, server=server)
+            hand_over(cli, issued.token, secret, done, revoke_hint(issued.token), path=path, server=server)
 
         yield hand

@@ -1,4 +1,4 @@
-// Trades the key of the link's fragment for a session: into the form, out of the address, and sent.
+// Sign in with the key in the link's fragment: remove it from the address, and submit it with the form.
 const key = decodeURIComponent(location.hash.slice(1));
 if (key) {
   history.replaceState(null, "", location.pathname);
