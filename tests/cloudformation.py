@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, pseudo_parameters, read
-from deltaic_ops.deploy.sam import translated
+from deltaic_ops.deploy.sam import translate
 from deltaic_ops.deploy.sam_template import TEMPLATE
 
 
@@ -52,7 +52,7 @@ def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None =
 
     Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
-    return translated(packaged(read(path)), parameters or {})
+    return translate(packaged(read(path)), parameters or {})
 
 
 def packaged(document: dict[str, Any]) -> dict[str, Any]:

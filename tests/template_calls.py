@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from deltaic_ops.deploy.sam_template import ROOT, Function
-from faults.proxy import Plan, Proxy, Request
+from faults.proxy import FaultPlan, Proxy, Request
 
 RUNNER = """
 import json, sys
@@ -38,12 +38,12 @@ class Used:
 
 
 @dataclass
-class Record(Plan):
+class Record(FaultPlan):
     """Proxy play without faults that records every request."""
 
     requests: list[Request] = field(default_factory=list)
 
-    def takes(self, request: Request) -> bool:
+    def matches(self, request: Request) -> bool:
         """Remember a request, and let it pass."""
         self.requests.append(request)
         return False
@@ -61,7 +61,7 @@ def run(
     variables = {**function.environment, **environment, "AWS_ENDPOINT_URL": proxy.url}
     variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true", "PYTHONFAULTHANDLER": "1"}
     request_ = {"folder": str(function.code), "name": function.name, "events": list(events)}
-    with proxy.playing(record):
+    with proxy.play_fault(record):
         ran = subprocess.run(
             [sys.executable, "-c", RUNNER],
             input=json.dumps(request_),

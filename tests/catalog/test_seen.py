@@ -27,9 +27,9 @@ def test_first_tables_are_found_without_reading_all_shares(catalog: Catalog) -> 
 
     events.register("before-send.dynamodb", count)
     try:
-        entries = list(islice(visible_entries(catalog.admin, catalog.reader, holder), 6))
+        visible = list(islice(visible_entries(catalog.admin, catalog.reader, holder), 6))
     finally:
         events.unregister("before-send.dynamodb", count)
-    shares = [entry.table.share for entry in entries if isinstance(entry, VisibleTable)]
+    shares = [entry.table.share for entry in visible if isinstance(entry, VisibleTable)]
     assert shares == [*[share_name(0)] * 4, share_name(1)]
     assert len(requests) < SIZE.shares

@@ -7,7 +7,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from cli.conftest import Deltaic
-from deltaic_ops.deploy.deployed_stack import deletions
+from deltaic_ops.deploy.deployed_stack import deletion_commands
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -91,7 +91,7 @@ def test_remove_lists_deletion_commands_for_all_retained_resources() -> None:
         if resource.get("DeletionPolicy", "Delete") != "Delete"
     }
     assert {"Catalog", "Tokens", "TokenKey"} <= set(retained)
-    commands = deletions(retained)
+    commands = deletion_commands(retained)
     assert all(any(f" {name} " in f"{line} " or f"//{name} " in line for line in commands) for name in retained), (
         commands
     )

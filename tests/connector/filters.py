@@ -1,7 +1,7 @@
-"""Decides the filters that are tried: every type with every operator and the values that each bends, then the casts.
+"""Filters for the tests: each type with each operator and difficult values, then casts.
 
-A filter is SQL over the columns of `values`. `{cast}` stands for a cast that gives null where it fails, which is `cast`
-itself where Spark is not in ANSI mode.
+A filter is SQL over the columns of `values`. `{cast}` is replaced by a cast that returns null if it fails, which is
+`cast` if Spark is not in ANSI mode.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ PROBES: Final = {
     "f": ("FLOAT(0.1)", "FLOAT('-0.0')", "FLOAT('NaN')"),
     "n": ("19.990", "5"),
 }
-"""For each column at least two values that it has; comparisons take the first, equality each."""
+"""For each column at least two of its values; comparisons use the first, equality all."""
 
 CASTS: Final = {
     "ts": (
@@ -217,30 +217,30 @@ MIXED: Final = (
     "id >= 0",
     "false",
 )
-"""Over several columns; `id` is never a partition column."""
+"""Filters on several columns; `id` is never a partition column."""
 
 NOT_UTC: Final = (("America/New_York", False), ("Asia/Kolkata", True))
-"""Session time zones, and whether Spark is in ANSI mode there."""
+"""Session time zones, each with the ANSI mode of Spark."""
 
 
 def filters() -> Iterator[str]:
-    """Return all of them."""
+    """Yield all filters."""
     for column in VALUES:
-        yield from _compared(column)
+        yield from _comparisons(column)
         yield from CASTS[column]
     yield from MIXED
 
 
-def limited() -> Iterator[str]:
-    """Return those that are tried with a limit too: what is sent of many lets more rows pass, or nothing is sent."""
+def limit_filters() -> Iterator[str]:
+    """Yield the filters that are tested with a limit: their hints match more rows, or are not sent."""
     yield from (f"{column} = {probes[0]}" for column, probes in PROBES.items())
     for column in ("ts", "st", "d", "n"):
         yield from CASTS[column]
     yield from MIXED
 
 
-def of_zones() -> Iterator[str]:
-    """Return those that the session's time zone has a part in: by what they mean, or by how they are sent."""
+def zone_filters() -> Iterator[str]:
+    """Yield the filters whose meaning or hint depends on the session's time zone."""
     yield from (f"ts {operator} {PROBES['ts'][0]}" for operator in OPERATORS)
     yield f"ts IN ({PROBES['ts'][0]}, {PROBES['ts'][1]})"
     yield f"ts BETWEEN {PROBES['ts'][1]} AND {PROBES['ts'][0]}"
@@ -248,10 +248,10 @@ def of_zones() -> Iterator[str]:
     yield from CASTS["dt"]
 
 
-def _compared(column: str) -> Iterator[str]:
-    first, second, *others = PROBES[column]
+def _comparisons(column: str) -> Iterator[str]:
+    first, second, *rest = PROBES[column]
     yield from (f"{column} {operator} {first}" for operator in OPERATORS)
-    yield from (f"{column} {operator} {probe}" for probe in (second, *others) for operator in ("=", ">"))
+    yield from (f"{column} {operator} {probe}" for probe in (second, *rest) for operator in ("=", ">"))
     yield f"{column} IN ({first}, {second})"
     yield f"{column} NOT IN ({first}, {second})"
     yield f"{column} NOT IN ({first}, NULL)"

@@ -1,4 +1,4 @@
-"""Decides how a test reads a shared table by the connector, and when what it read is what Spark itself read."""
+"""Read shared tables with the connector, and compare rows."""
 
 import json
 from collections import Counter
@@ -26,34 +26,34 @@ class Connector:
 
     spark: "SparkSession"
     provider: Provider
-    """Its profile leads by the wire."""
+    """Its profile has the endpoint of the proxy."""
     wire: Wire
 
     def read(self, name: str, as_format: str | None = None, **options: Any) -> "DataFrame":
-        """Return a shared table as the connector gives it; without a format it asks the server which."""
-        found: DataFrame = self.reader(as_format, **options).load(self.provider.url(name))
-        return found
+        """Read a shared table with the connector; by default in the format that the server selects."""
+        frame: DataFrame = self.reader(as_format, **options).load(self.provider.url(name))
+        return frame
 
     def reader(self, as_format: str | None = None, **options: Any) -> Any:
-        """Return the reader of shared tables."""
-        told = options if as_format is None else {"responseFormat": as_format, **options}
-        return self.spark.read.format("deltaSharing").options(**told)
+        """Return a reader of shared tables."""
+        reader_options = options if as_format is None else {"responseFormat": as_format, **options}
+        return self.spark.read.format("deltaSharing").options(**reader_options)
 
     def stream(self, name: str, folder: Path, as_format: str | None = None, **options: Any) -> Rows:
-        """Return what a stream has written in a folder, having run until there was no more; it goes on where it was."""
-        told = options if as_format is None else {"responseFormat": as_format, **options}
-        source = self.spark.readStream.format("deltaSharing").options(**told).load(self.provider.url(name))
+        """Run a stream into a folder until no data remains, and return all rows; a later run continues."""
+        reader_options = options if as_format is None else {"responseFormat": as_format, **options}
+        source = self.spark.readStream.format("deltaSharing").options(**reader_options).load(self.provider.url(name))
         writer = source.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
         writer.trigger(availableNow=True).start(str(folder / "rows")).awaitTermination()
         return rows(self.spark.read.schema(source.schema).parquet(str(folder / "rows")))
 
-    def asked(self, *calls: str) -> list[Exchange]:
-        """Return the requests of these kinds since the last time; drops the others."""
+    def requests(self, *calls: str) -> list[Exchange]:
+        """Return the recorded requests of some kinds, and clear the record."""
         return [exchange for exchange in self.wire.take() if exchange.call in calls]
 
     @contextmanager
     def conf(self, settings: Mapping[str, str]) -> Iterator[None]:
-        """Set settings of the session during a block."""
+        """Change settings of the session while the block runs."""
         before: dict[str, Any] = {name: self.spark.conf.get(name, None) for name in settings}
         for name, value in settings.items():
             self.spark.conf.set(name, value)
@@ -68,14 +68,14 @@ class Connector:
 
 
 def rows(table: "DataFrame | pa.Table") -> Rows:
-    """Return rows as text, each with how often it is there: NaN is not equal to itself, and -0.0 is equal to 0.0."""
+    """Count rows by their text, because NaN is not equal to itself, and -0.0 is equal to 0.0."""
     arrow = table if isinstance(table, pa.Table) else as_arrow(table)
     return Counter(repr(row) for row in arrow.to_pylist())
 
 
-def told(exchanges: Sequence[Exchange]) -> str:
-    """Return what a failing case shows of its requests."""
+def describe(exchanges: Sequence[Exchange]) -> str:
+    """Describe requests in the message of a failed test."""
     return "\n".join(
-        f"{sent.method} {sent.call} {json.dumps(sent.body, ensure_ascii=False)}: {sent.status}, {sent.files} files"
-        for sent in exchanges
+        f"{each.method} {each.call} {json.dumps(each.body, ensure_ascii=False)}: {each.status}, {each.files} files"
+        for each in exchanges
     )

@@ -1,4 +1,4 @@
-"""Shared tables in SQL: created by location, filtered, aggregated, joined; profiles given as options."""
+"""Test SQL on shared tables: created by location, filtered, aggregated, joined; profiles as options."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from connector.sharing import Connector, rows
 
 pytestmark = [
     pytest.mark.connector,
-    # pyspark leaves the socket over which rows are collected to the garbage collector.
+    # pyspark leaves the sockets of collected rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
@@ -35,36 +35,36 @@ NAMES = ("all_types", "partitioned_types", "deletion_vectors")
 def tables(
     connector: Connector, shared: Callable[[str], Shared], request: pytest.FixtureRequest
 ) -> Iterator[tuple[Connector, Mapping[str, str], Mapping[str, str]]]:
-    """Create the tables in Spark's catalog; return their names there, and what they are to Spark itself."""
-    found = {name: shared(name) for name in NAMES}
+    """Create the tables in Spark's catalog; return their names, and the direct names of their folders."""
+    shared_tables = {name: shared(name) for name in NAMES}
     created = {name: f"{name}_{request.param}" for name in NAMES}
-    for name, table in found.items():
-        # What parquet cannot carry is read in the format that the server finds.
-        refused = table.refused_features(table.golden.versions[-1], request.param)
-        options = "" if refused or request.param == "auto" else f"OPTIONS (responseFormat '{request.param}')"
+    for name, table in shared_tables.items():
+        # Tables that parquet format cannot represent are read in the format that the server selects.
+        refusal = table.refused_features(table.golden.versions[-1], request.param)
+        options = "" if refusal or request.param == "auto" else f"OPTIONS (responseFormat '{request.param}')"
         url = connector.provider.url(table.name)
         connector.spark.sql(f"CREATE TABLE {created[name]} USING deltaSharing {options} LOCATION '{url}'")
-    yield connector, created, {name: f"delta.`{table.folder}`" for name, table in found.items()}
+    yield connector, created, {name: f"delta.`{table.folder}`" for name, table in shared_tables.items()}
     for name in created.values():
         connector.spark.sql(f"DROP TABLE {name}")
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_gives_what_it_gives_on_the_table_itself(
+def test_query_has_the_same_result_as_on_the_table(
     tables: tuple[Connector, Mapping[str, str], Mapping[str, str]], query: str
 ) -> None:
     connector, created, direct = tables
     assert rows(connector.spark.sql(query.format_map(created))) == rows(connector.spark.sql(query.format_map(direct)))
 
 
-def test_a_profile_can_be_given_as_options(connector: Connector, shared: Callable[[str], Shared]) -> None:
+def test_profile_can_be_passed_as_options(connector: Connector, shared: Callable[[str], Shared]) -> None:
     table = shared("plain")
-    told = json.loads(connector.provider.profile.read_text(encoding="utf-8"))
-    options = {name: str(told[name]) for name in ("shareCredentialsVersion", "endpoint", "bearerToken")}
-    found = connector.reader(**options).load(f"{SHARE}.{SCHEMA}.{table.name}")
-    assert rows(found) == rows(table.golden.rows(table.golden.versions[-1]))
+    profile = json.loads(connector.provider.profile.read_text(encoding="utf-8"))
+    options = {name: str(profile[name]) for name in ("shareCredentialsVersion", "endpoint", "bearerToken")}
+    frame = connector.reader(**options).load(f"{SHARE}.{SCHEMA}.{table.name}")
+    assert rows(frame) == rows(table.golden.rows(table.golden.versions[-1]))
 
 
-def test_a_table_that_is_not_shared_is_refused_with_the_server_s_words(connector: Connector) -> None:
+def test_unshared_table_is_refused_with_the_error_of_the_server(connector: Connector) -> None:
     with pytest.raises(Exception, match="RESOURCE_DOES_NOT_EXIST"):
         connector.read("nothing")

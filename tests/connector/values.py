@@ -1,4 +1,4 @@
-"""Decides the values that filters are tried on: of each type those that lines, URLs, statistics or casts each bend."""
+"""Values for the tests of filters: for each type those that are difficult in lines, URLs, statistics or casts."""
 
 from typing import Final
 
@@ -76,7 +76,7 @@ VALUES: Final = {
     ),
     "n": ("19.990", "19.994", "19.995", "-0.001", NULL, "999999999.999", "0.000", "5.000", "20.000"),
 }
-"""The columns by name, each with its values as SQL."""
+"""Values of each column as SQL."""
 
 TYPES: Final = {
     "ts": "TIMESTAMP",
@@ -93,13 +93,13 @@ ROWS: Final = 18
 
 
 def rows() -> str:
-    """Return the rows as SQL VALUES: every column goes round its values, a row of nulls ends them."""
-    told = [
+    """Return the rows as SQL VALUES: each column repeats its values, and the last row has only nulls."""
+    lines = [
         ", ".join([str(number), *(_typed(column, values[number % len(values)]) for column, values in VALUES.items())])
         for number in range(ROWS)
     ]
-    told.append(", ".join([str(ROWS), *(_typed(column, NULL) for column in VALUES)]))
-    return ", ".join(f"({row})" for row in told)
+    lines.append(", ".join([str(ROWS), *(_typed(column, NULL) for column in VALUES)]))
+    return ", ".join(f"({row})" for row in lines)
 
 
 def _typed(column: str, value: str) -> str:

@@ -1,4 +1,4 @@
-"""Stands between the connector and the server, and remembers what was asked: a failing case can then show it."""
+"""A proxy between the connector and the server that records requests, for messages of failed tests."""
 
 import http.client
 import json
@@ -12,34 +12,34 @@ from urllib.parse import urlsplit
 from served import served
 
 TIMEOUT_SECONDS: Final = 120
-PER_CONNECTION: Final = frozenset(
+HOP_BY_HOP_HEADERS: Final = frozenset(
     {"accept-encoding", "connection", "content-length", "host", "keep-alive", "transfer-encoding"}
 )
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request of the connector and what became of it."""
+    """A request of the connector, with its response."""
 
     method: str
     target: str
-    """Path and parameters."""
-    asked: Mapping[str, str]
-    """The request's headers; lower-cased names."""
+    """Path with query parameters."""
+    headers: Mapping[str, str]
+    """Headers of the request, by lower-case name."""
     body: Mapping[str, Any]
     status: int
-    answer: bytes
+    content: bytes
 
     @property
     def call(self) -> str:
-        """The last part of the path: `query`, `metadata`, `changes`, `version`; of a poll, the query's id."""
+        """The last part of the path: `query`, `metadata`, `changes`, `version`, or the id of a polled query."""
         return urlsplit(self.target).path.rpartition("/")[2]
 
     @property
     def files(self) -> int:
-        """How many files were answered."""
+        """Number of files in the response."""
         return sum(
-            line.startswith((b'{"file"', b'{"add"', b'{"cdf"', b'{"remove"')) for line in self.answer.split(b"\n")
+            line.startswith((b'{"file"', b'{"add"', b'{"cdf"', b'{"remove"')) for line in self.content.split(b"\n")
         )
 
 
@@ -48,52 +48,52 @@ class Wire:
     """A running proxy."""
 
     endpoint: str
-    """What a profile has to name so that requests come by here."""
-    seen: list[Exchange] = field(default_factory=list)
-    between: Callable[[Exchange], None] = lambda _: None
-    """Runs when an exchange is over at the server's end, and before its answer goes on."""
+    """Endpoint in profiles for requests through this proxy."""
+    exchanges: list[Exchange] = field(default_factory=list)
+    on_exchange: Callable[[Exchange], None] = lambda _: None
+    """Called with each exchange before its response is sent to the connector."""
 
     def take(self) -> list[Exchange]:
-        """Return what was asked since the last time."""
-        taken, self.seen = self.seen, []
-        return taken
+        """Return the recorded exchanges, and clear the record."""
+        exchanges, self.exchanges = self.exchanges, []
+        return exchanges
 
 
 @contextmanager
-def tapped(endpoint: str) -> Iterator[Wire]:
-    """Pass requests on to an endpoint, until the block ends."""
-    target = urlsplit(endpoint)
+def start_wire(endpoint: str) -> Iterator[Wire]:
+    """Forward requests to an endpoint while the block runs."""
+    upstream = urlsplit(endpoint)
 
     class Tap(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def pass_on(self) -> None:
-            """Ask the server the same, and answer the same."""
-            content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            kept = {name: value for name, value in self.headers.items() if name.lower() not in PER_CONNECTION}
-            server = http.client.HTTPConnection(target.hostname or "", target.port, timeout=TIMEOUT_SECONDS)
+            """Forward the request and its response."""
+            request_body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP_HEADERS}
+            server = http.client.HTTPConnection(upstream.hostname or "", upstream.port, timeout=TIMEOUT_SECONDS)
             try:
-                server.request(self.command, self.path, content or None, kept)
+                server.request(self.command, self.path, request_body or None, headers)
                 reply = server.getresponse()
-                answer = reply.read()
+                content = reply.read()
             finally:
                 server.close()
-            asked = {name.lower(): value for name, value in self.headers.items()}
-            body = json.loads(content) if content else {}
-            # The answer's text is remembered as it was: the connector offers gzip, and this passes no offer on.
-            exchange = Exchange(self.command, self.path, asked, body, reply.status, answer)
-            wire.seen.append(exchange)
-            wire.between(exchange)
+            request_headers = {name.lower(): value for name, value in self.headers.items()}
+            body = json.loads(request_body) if request_body else {}
+            # The recorded response is plain text, because the proxy does not forward the connector's offer of gzip.
+            exchange = Exchange(self.command, self.path, request_headers, body, reply.status, content)
+            wire.exchanges.append(exchange)
+            wire.on_exchange(exchange)
             self.send_response(reply.status)
             for name, value in reply.getheaders():
-                if name.lower() not in PER_CONNECTION:
+                if name.lower() not in HOP_BY_HOP_HEADERS:
                     self.send_header(name, value)
-            self.send_header("Content-Length", str(len(answer)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(answer)
+            self.wfile.write(content)
 
         do_GET = do_POST = do_HEAD = pass_on  # noqa: N815 -- http.server finds them by these names
 
-    with served(Tap) as where:
-        wire = Wire(f"{where}{target.path}")
+    with served(Tap) as address:
+        wire = Wire(f"{address}{upstream.path}")
         yield wire

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from faults.plays import aws_json, s3
-from faults.proxy import Plan, Proxy, Request
+from faults.proxy import FaultPlan, Proxy, Request
 
 ALIVE = 1_000_000
 
@@ -37,17 +37,17 @@ def living(proxy: Proxy, changes_left: int = ALIVE) -> Iterator[Life]:
     life = Life(changes_left)
     closed = "AccessDeniedException", "the job is dead"
     store = _Part("get", (), s3(403, "AccessDenied", "the job is dead"), life=life)
-    with proxy.playing(store), proxy.playing(_Part("dynamodb", (), aws_json(400, *closed), life=life)):
+    with proxy.play_fault(store), proxy.play_fault(_Part("dynamodb", (), aws_json(400, *closed), life=life)):
         yield life
 
 
 @dataclass
-class _Part(Plan):
+class _Part(FaultPlan):
     """Answers of one service to dead jobs."""
 
     life: Life = field(default_factory=Life)
 
-    def takes(self, request: Request) -> bool:
+    def matches(self, request: Request) -> bool:
         mine = (request.service == "dynamodb") == (self.service == "dynamodb")
         return mine and not self.life.passes(request)
 

@@ -1,4 +1,4 @@
-"""One deployment of this very template on the embedded AWS, with every function under its own role."""
+"""Fixtures of the deployment tests: the template on the embedded AWS, each function with its own role."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,20 +11,20 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import BuildTarget, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
-from deploy.deployments import Deployment, described
+from deploy.deployments import Deployment, describe_deployment
 from deploy.emr import APPLICATION
-from deploy.places import Place, localemu, localstack_core
+from deploy.places import EmulatedDeployment, localemu, localstack_core
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of `sam build`, for this machine's processor and Python."""
+    """Return the folder of `sam build` for this machine's processor and Python."""
     return build(tmp_path_factory.mktemp("sam") / "build", BuildTarget.this_machine())
 
 
 @pytest.fixture(scope="session")
 def lake(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
-    """Return the name of the one bucket that the stack may read."""
+    """Return the name of the bucket that the stack can read."""
     aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-lake")
     return "deploytest-lake"
 
@@ -40,10 +40,10 @@ def alarm_topic(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
 def deploy_with(
     built: Path, lake: str, alarm_topic: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
 ) -> Callable[..., Deployment]:
-    """Return what deploys the stack, anew or once more, with some of the template's parameters."""
+    """Return a function that deploys or updates the stack with parameters of the template."""
 
     def run(folder: Path = built, **parameters: str) -> Deployment:
-        told = {
+        values = {
             "Stage": "deploytest",
             "Architecture": BuildTarget.this_machine().architecture,
             "ResponseStreaming": "disabled",
@@ -59,8 +59,8 @@ def deploy_with(
             "AlarmTopic": alarm_topic,
             **parameters,
         }
-        deploy(folder, "deltaic-deploytest", told, embedded_aws.environment)
-        return described("deltaic-deploytest", aws_session, embedded_aws.environment)
+        deploy(folder, "deltaic-deploytest", values, embedded_aws.environment)
+        return describe_deployment("deltaic-deploytest", aws_session, embedded_aws.environment)
 
     return run
 
@@ -73,26 +73,26 @@ def deployment(deploy_with: Callable[..., Deployment]) -> Deployment:
 
 @pytest.fixture(scope="session")
 def endpoint(deployment: Deployment, embedded_aws: EmbeddedAws) -> str:
-    """Return where the embedded AWS answers for the API: what a profile must name as endpoint on this machine."""
+    """Return the endpoint of the API on the embedded AWS, for profiles."""
     return f"{embedded_aws.endpoint}/restapis/{deployment.api_id}/delta-sharing/_user_request_"
 
 
 @pytest.fixture(scope="session")
 def client(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Callable[[Any], Any]:
-    """Return what makes clients as the administrator."""
+    """Return a function that creates clients of the administrator."""
     return partial(aws_session.client, endpoint_url=embedded_aws.endpoint)
 
 
 @pytest.fixture(scope="session")
 def admin(deployment: Deployment, client: Callable[[Any], Any]) -> CatalogAdmin:
-    """Return the stack's catalog, as the administrator changes it."""
+    """Return the stack's catalog, with the rights of the administrator."""
     tables = deployment.outputs.catalog_table, deployment.outputs.tokens_table
     return CatalogAdmin(*tables, Dynamo(lambda: client("dynamodb")), lambda: client("secretsmanager"))
 
 
 @pytest.fixture(scope="session")
 def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the state folder of `deltaic localstack`; its build serves both emulators."""
+    """Return the state folder of `deltaic localstack`; both emulators use its build."""
     return tmp_path_factory.mktemp("localstack") / "state"
 
 
@@ -104,10 +104,10 @@ def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param("localstack-core", marks=[pytest.mark.dynamodb_local, pytest.mark.long]),
     ],
 )
-def place(
+def emulated(
     request: pytest.FixtureRequest, localstack_state: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Place]:
-    """Return a deployment on one of the three emulators; one after the other is up."""
+) -> Iterator[EmulatedDeployment]:
+    """Return a deployment on one of the three emulators, which run one after the other."""
     if request.param == "localemu":
         with localemu(localstack_state) as emulated:
             yield emulated
@@ -116,7 +116,7 @@ def place(
             yield emulated
     else:
         aws: EmbeddedAws = request.getfixturevalue("embedded_aws")
-        yield Place(
+        yield EmulatedDeployment(
             "ministack",
             dict(aws.environment),
             request.getfixturevalue("endpoint"),

@@ -1,4 +1,4 @@
-"""A deployed stack as tests ask it: its outputs, its API, the roles of its functions."""
+"""Describe a deployed stack for tests: its outputs, its API, the roles of its functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One deployed stack."""
+    """A deployed stack."""
 
     outputs: StackOutputs
     api_id: str
@@ -17,14 +17,16 @@ class Deployment:
     """ARN of the role of each function, by the function's logical id."""
 
 
-def described(stack: str, session: boto3.Session, environment: Mapping[str, str]) -> Deployment:
-    """Return a stack that is deployed; raises NotFound."""
+def describe_deployment(stack: str, session: boto3.Session, environment: Mapping[str, str]) -> Deployment:
+    """Return the description of a deployed stack; raises NotFound."""
     endpoint = environment.get("AWS_ENDPOINT_URL")
     formation = session.client("cloudformation", endpoint_url=endpoint)
     iam = session.client("iam", endpoint_url=endpoint)
     resources = formation.describe_stack_resources(StackName=stack)["StackResources"]
-    physical = {said["LogicalResourceId"]: said["PhysicalResourceId"] for said in resources}
-    functions = [said["LogicalResourceId"] for said in resources if said["ResourceType"] == "AWS::Lambda::Function"]
+    physical = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in resources}
+    functions = [
+        resource["LogicalResourceId"] for resource in resources if resource["ResourceType"] == "AWS::Lambda::Function"
+    ]
     return Deployment(
         outputs=stack_outputs(formation, stack),
         api_id=physical["Api"],

@@ -1,8 +1,8 @@
-"""EMR Serverless as far as jobs can tell: StartJobRun is taken as AWS's model has it, and becomes a spark-submit.
+"""A stand-in for EMR Serverless: it validates StartJobRun with AWS's model and runs spark-submit.
 
-A part of the tests, in the place of a service that no emulator has. The archive is unpacked into a clean folder, and
-the job's Python knows nothing but that archive and the cluster's Spark; all of AWS that the job reaches is reached with
-the credentials of the job's role. What EMR's image has of its own is made by `_image`.
+No emulator has this service. The stand-in unpacks the archive into a clean folder. The job's Python has only this
+archive and the cluster's Spark, and the job uses AWS with the credentials of its role. `_image` creates what the image
+of EMR contains.
 """
 
 import gzip
@@ -38,7 +38,7 @@ from deltaic_terminal.environment import machine
 APPLICATION = "00deltaictests"
 RELEASE = "emr-spark-8.1.0"
 IMAGE_JARS = "/usr/share/aws/delta/lib/"
-"""Where the release keeps Delta. The only thing of the parameters that is changed: this machine has it elsewhere."""
+"""Folder of Delta's jars in the release. The stand-in replaces it in the parameters with a folder of this machine."""
 
 SPARK_HOME = Path(pyspark.__file__).parent
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
@@ -48,7 +48,7 @@ _ROUTE = re.compile(r"/applications/(\w+)(?:/jobruns(?:/(\w+))?)?")
 
 @dataclass
 class Run:
-    """One job run."""
+    """A job run."""
 
     id: str
     request: dict[str, Any]
@@ -61,7 +61,7 @@ class Run:
     process: subprocess.Popen[bytes] | None = None
 
     def answer(self) -> dict[str, Any]:
-        """Return the run as GetJobRun does; times in seconds since 1970."""
+        """Return the run like GetJobRun, with times in seconds since 1970."""
         times = {"startedAt": self.started, "endedAt": self.ended}
         return {
             "applicationId": APPLICATION,
@@ -82,7 +82,7 @@ class Run:
 
 
 class StandIn(AbstractContextManager["StandIn"]):
-    """The service on a port of this machine; `client` makes clients of the embedded AWS as its administrator."""
+    """The service on a port of this machine; `client` creates administrator clients of the embedded AWS."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], client: Callable[[Any], Any]) -> None:
         self.runs: dict[str, Run] = {}
@@ -95,13 +95,13 @@ class StandIn(AbstractContextManager["StandIn"]):
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                status, said = stand_in.answer(self.command, self.path, self.headers, body)
-                content = json.dumps(said).encode()
+                status, result = stand_in.answer(self.command, self.path, self.headers, body)
+                content = json.dumps(result).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 if status >= 400:
-                    self.send_header("x-amzn-ErrorType", str(said["__type"]))
+                    self.send_header("x-amzn-ErrorType", str(result["__type"]))
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -130,7 +130,7 @@ class StandIn(AbstractContextManager["StandIn"]):
             thread.join()
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Answer one request."""
+        """Return status and body of the response to a request."""
         if "/emr-serverless/aws4_request" not in headers.get("Authorization", ""):
             return 403, {"__type": "AccessDeniedException", "message": "the request is not signed"}
         route = _ROUTE.fullmatch(urlsplit(path).path)
@@ -142,8 +142,8 @@ class StandIn(AbstractContextManager["StandIn"]):
             architecture = "X86_64" if os.uname().machine == "x86_64" else "ARM64"
             return 200, {"application": {"applicationId": APPLICATION, "architecture": architecture}}
         if route[2] is None:
-            listed = sorted(self.runs.values(), key=lambda run: -run.created)
-            return 200, {"jobRuns": [{**run.answer(), "id": run.id} for run in listed]}
+            runs = sorted(self.runs.values(), key=lambda run: -run.created)
+            return 200, {"jobRuns": [{**run.answer(), "id": run.id} for run in runs]}
         run = self.runs.get(route[2])
         if run is None:
             return 404, {"__type": "ResourceNotFoundException", "message": f"JobRun {route[2]} does not exist"}
@@ -154,14 +154,14 @@ class StandIn(AbstractContextManager["StandIn"]):
         return 200, {"jobRun": run.answer()}
 
     def _start(self, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        wrong = violations({**request, "applicationId": APPLICATION})
-        if wrong:
-            return 400, {"__type": "ValidationException", "message": "; ".join(wrong)}
+        mistakes = violations({**request, "applicationId": APPLICATION})
+        if mistakes:
+            return 400, {"__type": "ValidationException", "message": "; ".join(mistakes)}
         with self._lock:
             token = request["clientToken"]
-            known = self.tokens.get(token)
-            run = self.runs[known] if known else Run(f"00f{len(self.runs):09d}", request)
-            if not known:
+            existing = self.tokens.get(token)
+            run = self.runs[existing] if existing else Run(f"00f{len(self.runs):09d}", request)
+            if not existing:
                 self.tokens[token], self.runs[run.id] = run.id, run
                 self._threads.append(threading.Thread(target=self._run, args=(run,), daemon=True))
                 self._threads[-1].start()
@@ -180,8 +180,8 @@ class StandIn(AbstractContextManager["StandIn"]):
                 run.details = (
                     f"Job failed, please check complete logs in configured logging destination. ExitCode: {code}."
                 )
-        except Exception as error:  # noqa: BLE001 -- a run that cannot begin has failed, for whatever reason
-            run.details = f"Job failed before it began: {error!r}"[:256]
+        except Exception as error:  # noqa: BLE001 -- every error before the start is a failed run
+            run.details = f"Job failed before it started: {error!r}"[:256]
         finally:
             run.ended = time.time()
             if run.state == "RUNNING":
@@ -198,45 +198,45 @@ class StandIn(AbstractContextManager["StandIn"]):
                 )
 
     def _attempt(self, run: Run) -> int:
-        """Run spark-submit once in a clean folder, as the job's role; return its exit code."""
-        place = self._folder / run.id / str(run.attempt)
-        place.mkdir(parents=True)
-        role = self._as_role(run)
+        """Run spark-submit once in a clean folder, with the job's role; return its exit code."""
+        folder = self._folder / run.id / str(run.attempt)
+        folder.mkdir(parents=True)
+        role = self._assume_role(run)
         submitted = run.request["jobDriver"]["sparkSubmit"]
         parameters = shlex.split(submitted["sparkSubmitParameters"])
-        settings = dict(each.split("=", 1) for each in parameters if each != "--conf")
+        settings = dict(parameter.split("=", 1) for parameter in parameters if parameter != "--conf")
         archive, _, name = settings["spark.archives"].partition("#")
         unpacked = self._folder / archive.rpartition("/")[2]
         with self._lock:
             if not unpacked.exists():
                 unpack(role.client("s3", endpoint_url=self._environment["AWS_ENDPOINT_URL"]), archive, unpacked)
-        (place / name).symlink_to(unpacked)  # one folder for all runs, so that Python compiles it once
-        told = {
+        (folder / name).symlink_to(unpacked)  # all runs share one folder, so that Python compiles it once
+        variables = {
             key.removeprefix(_DRIVER_ENVIRONMENT): value
             for key, value in settings.items()
             if key.startswith(_DRIVER_ENVIRONMENT)
         }
-        keys = role.get_credentials()
+        credentials = role.get_credentials()
         command = [
             str(SPARK_HOME / "bin" / "spark-submit"),
-            *(each.replace(IMAGE_JARS, f"{self._image}/jars/") for each in parameters),
+            *(parameter.replace(IMAGE_JARS, f"{self._image}/jars/") for parameter in parameters),
         ]
         run.process = subprocess.Popen(
             [*command, submitted["entryPoint"], *submitted.get("entryPointArguments", [])],
-            cwd=place,
+            cwd=folder,
             env={
-                # Of this machine: its programs, the interpreter without what our environment adds to it, its Java.
+                # From this machine: programs, the interpreter without our environment's packages, and Java.
                 "PATH": f"{sys.base_prefix}/bin:/usr/bin:/bin",
-                "HOME": str(place),
+                "HOME": str(folder),
                 "JAVA_HOME": str(find_java(machine(), bundled_runtime()).home),
                 "SPARK_HOME": str(SPARK_HOME),
                 "SPARK_CONF_DIR": str(self._image),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "AWS_ENDPOINT_URL": self._environment["AWS_ENDPOINT_URL"],
-                "AWS_ACCESS_KEY_ID": keys.access_key,
-                "AWS_SECRET_ACCESS_KEY": keys.secret_key,
-                "AWS_SESSION_TOKEN": keys.token,
-                **told,
+                "AWS_ACCESS_KEY_ID": credentials.access_key,
+                "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+                "AWS_SESSION_TOKEN": credentials.token,
+                **variables,
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -249,8 +249,8 @@ class StandIn(AbstractContextManager["StandIn"]):
         self._log(role, run, {"stdout": out, "stderr": err})
         return run.process.returncode
 
-    def _as_role(self, run: Run) -> Any:
-        """Return a boto3 session of the job's role, which trusts the service alone."""
+    def _assume_role(self, run: Run) -> Any:
+        """Return a boto3 session of the job's role, which must trust only the service."""
         import boto3
 
         iam = self._client("iam")
@@ -260,7 +260,7 @@ class StandIn(AbstractContextManager["StandIn"]):
         [statement] = trust["Statement"]
         if statement["Principal"].get("Service") != "emr-serverless.amazonaws.com":
             raise PermissionError(f"{name} does not trust EMR Serverless")
-        if "AWS" not in statement["Principal"]:  # the service's own way to a session is not the embedded AWS's
+        if "AWS" not in statement["Principal"]:  # the embedded AWS has no sessions for services
             statement["Principal"]["AWS"] = ROOT
             statement.pop("Condition")
             iam.update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(trust))
@@ -270,31 +270,31 @@ class StandIn(AbstractContextManager["StandIn"]):
         )
 
     def _log(self, role: Any, run: Run, printed: Mapping[str, bytes]) -> None:
-        """Put what the driver printed where the request says, as the job's role."""
-        where = run.request["configurationOverrides"]["monitoringConfiguration"]["cloudWatchLoggingConfiguration"]
+        """Write the driver's output to the log group in the request, with the job's role."""
+        destination = run.request["configurationOverrides"]["monitoringConfiguration"]["cloudWatchLoggingConfiguration"]
         logs = role.client("logs", endpoint_url=self._environment["AWS_ENDPOINT_URL"])
         for kind, content in printed.items():
-            of_run = f"{where['logStreamNamePrefix']}/applications/{APPLICATION}/jobs/{run.id}"
-            told = {
-                "logGroupName": where["logGroupName"],
-                "logStreamName": f"{of_run}/SPARK_DRIVER/{run.attempt}/{kind}",
+            prefix = f"{destination['logStreamNamePrefix']}/applications/{APPLICATION}/jobs/{run.id}"
+            stream = {
+                "logGroupName": destination["logGroupName"],
+                "logStreamName": f"{prefix}/SPARK_DRIVER/{run.attempt}/{kind}",
             }
-            logs.create_log_stream(**told)
+            logs.create_log_stream(**stream)
             now = int(time.time() * 1000)
             events = [
                 {"timestamp": now, "message": line} for line in content.decode(errors="replace").splitlines() if line
             ]
             if events:
-                logs.put_log_events(**told, logEvents=events[-1000:])
+                logs.put_log_events(**stream, logEvents=events[-1000:])
 
     def kill(self, run: Run) -> None:
-        """End a run's process as a machine that is lost does."""
+        """Kill the process of a run, like the loss of its machine."""
         if run.process is not None and run.process.poll() is None:
             os.killpg(run.process.pid, signal.SIGKILL)
 
 
 def unpack(s3: Any, archive: str, folder: Path) -> None:
-    """Fetch `spark.archives` and unpack it, which must stay inside its folder."""
+    """Download `spark.archives` and unpack it; members must stay inside the folder."""
     bucket, _, key = archive.removeprefix("s3://").partition("/")
     with (
         gzip.open(s3.get_object(Bucket=bucket, Key=key)["Body"]) as packed,
@@ -304,36 +304,37 @@ def unpack(s3: Any, archive: str, folder: Path) -> None:
 
 
 def violations(request: Mapping[str, Any]) -> list[str]:
-    """Return what of a StartJobRun is not as AWS's model of it says: kinds, names, lengths and patterns."""
+    """Return the violations of AWS's model of StartJobRun: types, names, lengths and patterns."""
     session: Any = botocore.session.get_session()
     raw = session.get_component("data_loader").load_service_model("emr-serverless", "service-2")["shapes"]
     operation = session.get_service_model("emr-serverless").operation_model("StartJobRun")
     report = ParamValidator().validate(request, operation.input_shape)
-    found = [report.generate_report()] if report.has_errors() else []
+    mistakes = [report.generate_report()] if report.has_errors() else []
 
     def walk(value: Any, shape: str, path: str) -> None:
-        said = raw[shape]
-        if "pattern" in said and not re.fullmatch(said["pattern"], value, re.DOTALL):
-            found.append(f"{path}: {value!r} is not {said['pattern']}")
-        if "max" in said and hasattr(value, "__len__") and len(value) > said["max"]:
-            found.append(f"{path}: longer than {said['max']}")
-        if said["type"] == "structure":
-            for name, inner in value.items():
-                if name in said["members"]:
-                    walk(inner, said["members"][name]["shape"], f"{path}.{name}")
-        elif said["type"] == "list":
-            for inner in value:
-                walk(inner, said["member"]["shape"], f"{path}[]")
+        definition = raw[shape]
+        if "pattern" in definition and not re.fullmatch(definition["pattern"], value, re.DOTALL):
+            mistakes.append(f"{path}: {value!r} is not {definition['pattern']}")
+        if "max" in definition and hasattr(value, "__len__") and len(value) > definition["max"]:
+            mistakes.append(f"{path}: longer than {definition['max']}")
+        if definition["type"] == "structure":
+            for name, element in value.items():
+                if name in definition["members"]:
+                    walk(element, definition["members"][name]["shape"], f"{path}.{name}")
+        elif definition["type"] == "list":
+            for element in value:
+                walk(element, definition["member"]["shape"], f"{path}[]")
 
     walk(request, "StartJobRunRequest", "StartJobRun")
-    return found
+    return mistakes
 
 
 def _image(folder: Path, environment: Mapping[str, str]) -> Path:
-    """Make what the image has: Delta's jars at a place of its own, s3:// and s3a:// as file systems, one machine."""
+    """Create the content of the image: Delta's jars, and Spark settings for S3 on one machine."""
     (folder / "jars").mkdir(parents=True)
-    here = machine()
-    for jar, name in zip(ensure(DELTA, here, lambda _: None), ("delta-spark.jar", "delta-storage.jar"), strict=True):
+    this_machine = machine()
+    names = ("delta-spark.jar", "delta-storage.jar")
+    for jar, name in zip(ensure(DELTA, this_machine, lambda _: None), names, strict=True):
         shutil.copyfile(jar, folder / "jars" / name)
     access = S3Access(endpoint=environment["AWS_ENDPOINT_URL"])
     settings = {
@@ -341,7 +342,7 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in ensure(S3A, here, lambda _: None)),
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in ensure(S3A, this_machine, lambda _: None)),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},
     }

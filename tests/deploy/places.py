@@ -1,6 +1,6 @@
-"""Where the template is deployed to and asked: MiniStack, LocalEmu and LocalStack's open source, each a `Place`.
+"""Deployments of the template on MiniStack, LocalEmu and LocalStack's open source edition.
 
-What differs between the three is said here, once; docs/local.md has it as a table.
+This module defines how the three emulators differ; docs/local.md has a table of it.
 """
 
 import subprocess
@@ -16,39 +16,39 @@ from catalog.dynamodb_local import started, unavailable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
-from deltaic_ops.deploy.outputs import reachable
+from deltaic_ops.deploy.outputs import reachable_endpoint
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack import deployment
 from deltaic_ops.localstack.instance import deployed_stack, running_emulator
-from deploy.deployments import Deployment, described
+from deploy.deployments import Deployment, describe_deployment
 from emulators import starting
 from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One deployment, and what holds of its emulator."""
+class EmulatedDeployment:
+    """A deployment, and the abilities of its emulator."""
 
     name: str
     environment: dict[str, str]
-    """The AWS variables of its administrator."""
+    """AWS variables of the administrator."""
     endpoint: str
-    """What a profile names."""
+    """Endpoint for profiles."""
     deployment: Deployment
     client: Callable[[Any], Any]
     lake: str
     state: Path | None = None
-    """The state folder of an emulator that `emulators` has started."""
+    """State folder of an emulator that `emulators` has started."""
     streams: bool = True
-    """Streamed routes stream; else the template's ResponseStreaming is off."""
+    """Whether routes stream; if not, the template's ResponseStreaming is off."""
     own_errors: bool = True
-    """The gateway's own errors are those of the template."""
+    """Whether the gateway returns the template's error responses."""
     roles: bool = True
-    """A function cannot do what its role does not allow."""
+    """Whether the emulator enforces the roles of functions."""
     private: bool = True
-    """S3 refuses who has no signature at all."""
+    """Whether S3 refuses requests without a signature."""
     keys: bool = True
-    """The keys that a grant is bound to (`dynamodb:LeadingKeys`) bind."""
+    """Whether the emulator enforces `dynamodb:LeadingKeys`."""
 
     @property
     def catalog(self) -> CatalogAdmin:
@@ -58,49 +58,51 @@ class Place:
 
 
 @contextmanager
-def localemu(state: Path) -> Iterator[Place]:
-    """Start LocalEmu by its commands, deploy the template there, and stop it in the end."""
-    fetched(LOCALEMU)
+def localemu(state: Path) -> Iterator[EmulatedDeployment]:
+    """Start LocalEmu with its commands, deploy the template, and stop it at the end."""
+    install_or_skip(LOCALEMU)
     try:
         run_emulators("up", "--port", "0", state=state)
-        there = running_emulator(state)
-        assert there is not None
+        instance = running_emulator(state)
+        assert instance is not None
         run_emulators("deploy", state=state)
         stack = deployed_stack(state)
         assert stack is not None
-        client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
-        record = described(stack.stack, session_of(there.environment), there.environment)
-        yield Place("localemu", dict(there.environment), stack.endpoint, record, client, DATA_BUCKET, state)
+        client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)
+        record = describe_deployment(stack.stack, session_of(instance.environment), instance.environment)
+        yield EmulatedDeployment(
+            "localemu", dict(instance.environment), stack.endpoint, record, client, DATA_BUCKET, state
+        )
     finally:
         run_emulators("down", state=state)
         assert running_emulator(state) is None
 
 
 @contextmanager
-def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
-    """Run LocalStack's open source over a DynamoDB Local, and deploy there what was built for LocalEmu, if it was."""
-    fetched(LOCALSTACK_CORE)
+def localstack_core(folder: Path, build: Path) -> Iterator[EmulatedDeployment]:
+    """Run LocalStack's open source edition with DynamoDB Local, and deploy the template."""
+    install_or_skip(LOCALSTACK_CORE)
     built = build if (build / "template.yaml").exists() else deployment.build_artifacts(build)
     with started(folder) as dynamodb:
-        there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
+        instance = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
         try:
-            deployment.deploy_artifacts(built, "deltaic", there, {})
-            record = described("deltaic", session_of(there.environment), there.environment)
-            endpoint = reachable(record.outputs.endpoint, there.endpoint)
-            client = partial(session_of(there.environment).client, endpoint_url=there.endpoint)
+            deployment.deploy_artifacts(built, "deltaic", instance, {})
+            record = describe_deployment("deltaic", session_of(instance.environment), instance.environment)
+            endpoint = reachable_endpoint(record.outputs.endpoint, instance.endpoint)
+            client = partial(session_of(instance.environment).client, endpoint_url=instance.endpoint)
             lake = DATA_BUCKET
-            yield Place(
-                *("localstack-core", dict(there.environment), endpoint, record, client, lake),
+            yield EmulatedDeployment(
+                *("localstack-core", dict(instance.environment), endpoint, record, client, lake),
                 roles=False,
                 private=False,
                 keys=False,
             )
         finally:
-            starting.end(there.pid)
+            starting.end(instance.pid)
 
 
-def fetched(engine: Engine) -> None:
-    """Have the software, or skip (fail in the pipeline) with the reason."""
+def install_or_skip(engine: Engine) -> None:
+    """Install an emulator, or skip the test; in CI, fail instead."""
     try:
         install(engine)
     except Unavailable as error:
@@ -109,11 +111,11 @@ def fetched(engine: Engine) -> None:
 
 def run_emulators(*command: str, state: Path) -> None:
     """Run `python -m emulators`."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "emulators", *command, "--state", str(state)],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert result.returncode == 0, result.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""What answers is the published version behind each function's alias; `test_updates` moves the alias on."""
+"""Test that requests reach the published version behind each function's alias; `test_updates` changes the alias."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.deploy
 PARAMETERS = {"Stage": "deploytest", "ClientCredentials": "enabled", "CorsOrigins": "*", "Iceberg": "enabled"}
 FUNCTIONS = [function.name for function in load_template(parameters=PARAMETERS).functions.values()]
 OF_ANY_METHOD = "deltaic-deploytest-list-iceberg"
-"""All its routes are for ANY method, of which the embedded AWS makes none when it reads the API's body."""
+"""All its routes have the method ANY, for which the embedded AWS creates no route from the API's body."""
 
 INVOKED_BY_FUNCTIONS = "deltaic-deploytest-make-iceberg-metadata"
 AUTHORIZER = "deltaic-deploytest-authorizer"
@@ -22,8 +22,8 @@ UNKNOWN = {"Authorization": "Bearer dlt_0123456789abcdefghijklmnopqrstuvwxyzABCD
 
 
 @pytest.fixture
-def unpublished_is_broken(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[None]:  # noqa: ARG001 -- it must stand
-    """Break the authorizer's unpublished version, and see that it is broken."""
+def broken_unpublished_version(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[None]:  # noqa: ARG001 -- it must exist
+    """Break the authorizer's unpublished version, and check that it is broken."""
     functions = client("lambda")
     functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="nowhere.handler")
     try:
@@ -34,13 +34,11 @@ def unpublished_is_broken(deployment: Deployment, client: Callable[[Any], Any]) 
 
 
 @pytest.mark.usefixtures("unpublished_is_broken")
-def test_the_endpoint_asks_the_published_version(endpoint: str) -> None:
+def test_endpoint_invokes_the_published_version(endpoint: str) -> None:
     assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401
 
 
-def test_every_route_and_the_authorizer_go_through_the_alias(
-    deployment: Deployment, client: Callable[[Any], Any]
-) -> None:
+def test_routes_and_authorizer_use_the_alias(deployment: Deployment, client: Callable[[Any], Any]) -> None:
     gateway = client("apigateway")
     resources = gateway.get_resources(restApiId=deployment.api_id, limit=500, embed=["methods"])["items"]
     uris = [
@@ -48,7 +46,7 @@ def test_every_route_and_the_authorizer_go_through_the_alias(
         for resource in resources
         for method in resource.get("resourceMethods", {}).values()
     ]
-    uris += [one["authorizerUri"] for one in gateway.get_authorizers(restApiId=deployment.api_id)["items"]]
+    uris += [entry["authorizerUri"] for entry in gateway.get_authorizers(restApiId=deployment.api_id)["items"]]
     assert {uri.partition("/functions/")[2] for uri in uris} == {
         f"arn:aws:lambda:us-east-1:000000000000:function:{name}:live/invocations"
         for name in FUNCTIONS
@@ -56,11 +54,11 @@ def test_every_route_and_the_authorizer_go_through_the_alias(
     }
 
 
-def test_only_the_gateway_may_invoke_and_only_the_alias(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+def test_only_the_gateway_can_invoke_the_alias(deployment: Deployment, client: Callable[[Any], Any]) -> None:
     functions = client("lambda")
     for name in FUNCTIONS:
         if name == INVOKED_BY_FUNCTIONS:
-            with pytest.raises(functions.exceptions.ResourceNotFoundException):  # roles alone
+            with pytest.raises(functions.exceptions.ResourceNotFoundException):  # only roles allow it
                 functions.get_policy(FunctionName=name, Qualifier="live")
             continue
         policy = json.loads(functions.get_policy(FunctionName=name, Qualifier="live")["Policy"])

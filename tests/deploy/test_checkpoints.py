@@ -1,4 +1,4 @@
-"""The deployed function writes checkpoints under its own role, in the stack's account and in another storage."""
+"""Test that the deployed function writes checkpoints with its role, in the stack's account and another storage."""
 
 import json
 import time
@@ -24,14 +24,14 @@ SHARE = "checkpointed"
 def catalog(
     admin: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
 ) -> Iterator[CatalogAdmin]:
-    """Return a catalog with three tables that take part: one at home, one in a storage with keys, one out of reach."""
-    told = embedded_aws.environment
+    """Return a catalog with three tables: in the account, in a storage with keys, and in an unreachable bucket."""
+    variables = embedded_aws.environment
     client("s3").create_bucket(Bucket=ELSEWHERE)
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "s")
-    keys = AccessKeys(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
+    keys = AccessKeys(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])
     admin.storages.create("keyed", endpoint=embedded_aws.endpoint, path_style=True, access_keys=keys)
-    options = {**told, "AWS_ALLOW_HTTP": "true"}
+    options = {**variables, "AWS_ALLOW_HTTP": "true"}
     for name, bucket, storage in (("home", lake, ""), ("keyed", ELSEWHERE, "keyed"), ("strange", ELSEWHERE, "")):
         location = f"s3://{bucket}/checkpoints/{name}"
         for number in range(11):
@@ -42,7 +42,7 @@ def catalog(
     admin.storages.delete("keyed")
 
 
-def logged(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
+def log_lines(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
     events = client("logs").filter_log_events(
         logGroupName="/deltaic/deploytest/checkpoints", startTime=int(since * 1000)
     )["events"]
@@ -50,7 +50,7 @@ def logged(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def test_the_function_writes_what_is_missing_and_says_what_it_did(
+def test_function_writes_missing_checkpoints_and_logs_results(
     catalog: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
 ) -> None:
     began = time.time()
@@ -58,19 +58,19 @@ def test_the_function_writes_what_is_missing_and_says_what_it_did(
     summary = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, summary
     assert summary.pop("seconds") > 0
-    # Where its role reaches nothing it fails, and the others have theirs all the same.
+    # The unreachable table fails, and the other tables still get their checkpoints.
     assert summary == {"written": 2, "not due": 0, "held": 0, "refused": 0, "failed": 1, "left": 0}
     options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
     for name, bucket in (("home", lake), ("keyed", ELSEWHERE)):
-        listed = client("s3").list_objects_v2(Bucket=bucket, Prefix=f"checkpoints/{name}/_delta_log/")["Contents"]
-        names = [one["Key"].rpartition("/")[2] for one in listed]
+        objects = client("s3").list_objects_v2(Bucket=bucket, Prefix=f"checkpoints/{name}/_delta_log/")["Contents"]
+        names = [item["Key"].rpartition("/")[2] for item in objects]
         assert names == [
             *(f"{number:020d}.json" for number in range(10)),
             f"{10:020d}.checkpoint.parquet",
             f"{10:020d}.json",
             "_last_checkpoint",
         ]
-        # The first commits are not needed any more.
+        # The first commits are no longer needed.
         for number in range(10):
             client("s3").delete_object(Bucket=bucket, Key=f"checkpoints/{name}/_delta_log/{number:020d}.json")
         table = DeltaTable(f"s3://{bucket}/checkpoints/{name}", storage_options=options)
@@ -78,7 +78,7 @@ def test_the_function_writes_what_is_missing_and_says_what_it_did(
     again = json.loads(client("lambda").invoke(FunctionName=FUNCTION, Qualifier="live")["Payload"].read())
     assert (again["not due"], again["failed"]) == (2, 1)
     assert catalog.tables.get(SHARE, "s", "home").checkpoint
-    lines = logged(client, began)
+    lines = log_lines(client, began)
     failures = [line for line in lines if line.get("level") == "ERROR"]
     assert failures
     assert {line["table"] for line in failures} == {f"s3://{ELSEWHERE}/checkpoints/strange"}
@@ -90,11 +90,9 @@ def test_the_function_writes_what_is_missing_and_says_what_it_did(
     assert {line["function"] for line in metrics} == {FUNCTION}
 
 
-def test_the_schedule_stands_and_invokes_the_published_function(
-    deployment: Deployment, client: Callable[[Any], Any]
-) -> None:
+def test_schedule_invokes_the_published_function(deployment: Deployment, client: Callable[[Any], Any]) -> None:
     scheduler = client("scheduler")
-    names = [one["Name"] for one in scheduler.list_schedules()["Schedules"]]
+    names = [item["Name"] for item in scheduler.list_schedules()["Schedules"]]
     schedules = [scheduler.get_schedule(Name=name) for name in names if "CheckpointTables" in name]
     assert [schedule["ScheduleExpression"] for schedule in schedules] == ["rate(1 hour)"]
     assert schedules[0]["Target"]["Arn"].endswith(f":function:{FUNCTION}:live")
@@ -105,7 +103,7 @@ def test_failures_raise_the_alarm(deployment: Deployment, client: Callable[[Any]
     assert deployment
     alarms = client("cloudwatch").describe_alarms()["MetricAlarms"]
     watched = {
-        alarm["MetricName"]: {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+        alarm["MetricName"]: {item["Name"]: item["Value"] for item in alarm["Dimensions"]}
         for alarm in alarms
         if FUNCTION in json.dumps(alarm["Dimensions"])
     }

@@ -1,4 +1,4 @@
-"""What `deltaic doctor` says of a deployed stack that is right, and of the same stack with one thing wrong."""
+"""Test `deltaic doctor` on a correct deployed stack, and on the same stack with defects."""
 
 import io
 import json
@@ -28,26 +28,28 @@ TABLE = "doctor_share.s.numbers"
 
 
 @dataclass(frozen=True)
-class Stack:
-    """The deployed stack, and what looks at it."""
+class ExaminedStack:
+    """The deployed stack, with the command line and clients that examine it."""
 
     deltaic: Deltaic
     catalog: CatalogAdmin
     client: Callable[[Any], Any]
     deployment: Deployment
 
-    def found(
+    def examine(
         self, *, deltaic: Deltaic | None = None, options: str = "", **variables: str
     ) -> dict[str, dict[str, str]]:
-        """Return the findings by what was looked at, after seeing that the exit code is theirs."""
+        """Run the doctor, and return the findings by check."""
         return self.read((deltaic or self.deltaic)(f"{options} doctor --table {TABLE} --json", **variables))
 
-    def read(self, answer: Result) -> dict[str, dict[str, str]]:
-        """Return the findings of a run of the doctor."""
-        found = json.loads(answer.stdout)
-        assert answer.exit_code == any(one["verdict"] == "failed" for one in found), answer.output
-        assert all(bool(one["remedy"]) == (one["verdict"] in {"failed", "warning"}) for one in found), found
-        return {one["check"]: one for one in found}
+    def read(self, result: Result) -> dict[str, dict[str, str]]:
+        """Return the findings of a run by check, and check that its exit code agrees with them."""
+        findings = json.loads(result.stdout)
+        assert result.exit_code == any(finding["verdict"] == "failed" for finding in findings), result.output
+        assert all(bool(finding["remedy"]) == (finding["verdict"] in {"failed", "warning"}) for finding in findings), (
+            findings
+        )
+        return {finding["check"]: finding for finding in findings}
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +60,8 @@ def stack(  # noqa: PLR0917 -- fixtures are arguments
     endpoint: str,
     lake: str,
     client: Callable[[Any], Any],
-) -> Iterator[Stack]:
-    """Return the stack with what the embedded AWS does not do by itself, and a table that somebody may read."""
+) -> Iterator[ExaminedStack]:
+    """Return the stack with settings that the embedded AWS lacks, and with a shared table."""
     location, tables = f"s3://{lake}/doctor", (deployment.outputs.catalog_table, deployment.outputs.tokens_table)
     options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     write_deltalake(location, pa.table({"number": [1, 2, 3]}), storage_options=options)
@@ -76,16 +78,16 @@ def stack(  # noqa: PLR0917 -- fixtures are arguments
     client("apigateway").update_account(patchOperations=[role])
     allow_origins(client("s3"), lake, [origin_of(endpoint)])
     variables = {**embedded_aws.environment, "DELTAIC_STACK": "deltaic-deploytest", "DELTAIC_ENDPOINT": endpoint}
-    yield Stack(Deltaic(variables), admin, client, deployment)
+    yield ExaminedStack(Deltaic(variables), admin, client, deployment)
     for name in tables:
         client("dynamodb").update_table(TableName=name, DeletionProtectionEnabled=False)
     admin.shares.delete("doctor_share", force=True)
     admin.recipients.delete("doctors_reader")
 
 
-def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stack) -> None:
-    found = stack.found()
-    assert {check: one["said"] for check, one in found.items() if one["verdict"] != "ok"} == {}
+def test_correct_stack_has_only_ok_findings(stack: ExaminedStack) -> None:
+    findings = stack.examine()
+    assert {check: finding["said"] for check, finding in findings.items() if finding["verdict"] != "ok"} == {}
     assert {
         "the clock of this machine matches AWS",
         "the stack is deployed",
@@ -106,23 +108,23 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
         f"returns the version of {TABLE}",
         f"signs a URL that reads {TABLE}",
         f"streams responses for {TABLE}",
-    } <= set(found)
+    } <= set(findings)
     resources = transformed(parameters=EVERYTHING)
     [trust] = resources["SigningRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
     signers = f"{len(trust['Principal']['AWS'])} functions"
-    assert found["the signing role trusts signing functions"]["said"] == signers
-    assert found["signing functions can assume the signing role"]["said"] == signers
-    of_ours = [
-        one
-        for one, made in resources.items()
-        if made["Type"] == "AWS::Lambda::Function" or one.startswith("DeltaicLayer")
+    assert findings["the signing role trusts signing functions"]["said"] == signers
+    assert findings["signing functions can assume the signing role"]["said"] == signers
+    packages = [
+        name
+        for name, resource in resources.items()
+        if resource["Type"] == "AWS::Lambda::Function" or name.startswith("DeltaicLayer")
     ]
-    assert found["runs the code of this checkout"]["said"] == f"{len(of_ours)} packages"
+    assert findings["runs the code of this checkout"]["said"] == f"{len(packages)} packages"
     reader = stack.catalog.recipients.get("doctors_reader")
     assert stack.catalog.tokens.list(reader.id) == []
 
 
-def test_people_get_a_line_and_a_remedy(stack: Stack) -> None:
+def test_findings_are_printed_with_a_remedy(stack: ExaminedStack) -> None:
     answer = stack.deltaic("--catalog nowhere doctor")
     assert answer.exit_code == 1
     assert "ok the stack is deployed deltaic-deploytest: " in answer.stdout
@@ -134,7 +136,7 @@ def test_people_get_a_line_and_a_remedy(stack: Stack) -> None:
 
 
 @contextmanager
-def deleted_key(stack: Stack) -> Iterator[None]:
+def deleted_key(stack: ExaminedStack) -> Iterator[None]:
     name = stack.deployment.outputs.token_key_secret
     stack.client("secretsmanager").delete_secret(SecretId=name, RecoveryWindowInDays=7)
     yield
@@ -142,7 +144,7 @@ def deleted_key(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def unprotected(stack: Stack) -> Iterator[None]:
+def table_without_protection(stack: ExaminedStack) -> Iterator[None]:
     name = stack.deployment.outputs.tokens_table
     stack.client("dynamodb").update_table(TableName=name, DeletionProtectionEnabled=False)
     yield
@@ -150,7 +152,7 @@ def unprotected(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def unrecoverable(stack: Stack) -> Iterator[None]:
+def table_without_recovery(stack: ExaminedStack) -> Iterator[None]:
     dynamodb, name = stack.client("dynamodb"), stack.deployment.outputs.catalog_table
     for enabled in (False, True):
         dynamodb.update_continuous_backups(
@@ -161,7 +163,7 @@ def unrecoverable(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def untrusting(stack: Stack) -> Iterator[None]:
+def role_without_trust(stack: ExaminedStack) -> Iterator[None]:
     iam, name = stack.client("iam"), stack.deployment.outputs.signing_role_arn.rsplit("/", 1)[-1]
     before = iam.get_role(RoleName=name)["Role"]["AssumeRolePolicyDocument"]
     query = stack.deployment.roles["QueryTable"]
@@ -172,7 +174,7 @@ def untrusting(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def denied(stack: Stack) -> Iterator[None]:
+def denied_function(stack: ExaminedStack) -> Iterator[None]:
     iam, name = stack.client("iam"), stack.deployment.roles["GetQuery"].rsplit("/", 1)[-1]
     deny = {"Effect": "Deny", "Action": "sts:AssumeRole", "Resource": "*"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
@@ -182,7 +184,7 @@ def denied(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def outside(stack: Stack) -> Iterator[None]:
+def bucket_in_another_region(stack: ExaminedStack) -> Iterator[None]:
     region: Any = {"LocationConstraint": "eu-west-1"}
     stack.client("s3").create_bucket(Bucket="doctor-elsewhere", CreateBucketConfiguration=region)
     stack.catalog.tables.create("doctor_share", "s", "elsewhere", "s3://doctor-elsewhere/t")
@@ -192,23 +194,23 @@ def outside(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def storage_role(stack: Stack) -> Iterator[None]:
+def unknown_storage_role(stack: ExaminedStack) -> Iterator[None]:
     stack.catalog.storages.create("doctors", role_arn="arn:aws:iam::123456789012:role/partner")
     yield
     stack.catalog.storages.delete("doctors")
 
 
 @contextmanager
-def lost_log(stack: Stack) -> Iterator[None]:
-    place = {"Bucket": "deploytest-lake", "Key": "doctor/_delta_log/00000000000000000000.json"}
-    kept = stack.client("s3").get_object(**place)["Body"].read()
-    stack.client("s3").delete_object(**place)
+def missing_log(stack: ExaminedStack) -> Iterator[None]:
+    object_ = {"Bucket": "deploytest-lake", "Key": "doctor/_delta_log/00000000000000000000.json"}
+    content = stack.client("s3").get_object(**object_)["Body"].read()
+    stack.client("s3").delete_object(**object_)
     yield
-    stack.client("s3").put_object(**place, Body=kept)
+    stack.client("s3").put_object(**object_, Body=content)
 
 
 @contextmanager
-def without_role(stack: Stack) -> Iterator[None]:
+def gateway_without_role(stack: ExaminedStack) -> Iterator[None]:
     gateway, change = stack.client("apigateway"), {"op": "replace", "path": "/cloudwatchRoleArn"}
     before = gateway.get_account()["cloudwatchRoleArn"]
     gateway.update_account(patchOperations=[{**change, "value": ""}])
@@ -217,60 +219,64 @@ def without_role(stack: Stack) -> Iterator[None]:
 
 
 @contextmanager
-def other_code(stack: Stack) -> Iterator[None]:
+def different_code(stack: ExaminedStack) -> Iterator[None]:
     formation = stack.client("cloudformation")
     template = formation.get_template(StackName="deltaic-deploytest", TemplateStage="Processed")["TemplateBody"]
     code = template["Resources"]["ListShares"]["Properties"]["Code"]
-    place = {"Bucket": code["S3Bucket"], "Key": code["S3Key"]}
-    kept = stack.client("s3").get_object(**place)["Body"].read()
+    object_ = {"Bucket": code["S3Bucket"], "Key": code["S3Key"]}
+    content = stack.client("s3").get_object(**object_)["Body"].read()
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as packed:
-        packed.writestr("app.py", "handler = None")
-    stack.client("s3").put_object(**place, Body=archive.getvalue())
+    with zipfile.ZipFile(archive, "w") as zip_file:
+        zip_file.writestr("app.py", "handler = None")
+    stack.client("s3").put_object(**object_, Body=archive.getvalue())
     yield
-    stack.client("s3").put_object(**place, Body=kept)
+    stack.client("s3").put_object(**object_, Body=content)
 
 
 LAKE, ELSEWHERE = "arn:aws:s3:::deploytest-lake", "arn:aws:s3:::doctor-elsewhere"
-WRONG: dict[Callable[[Stack], Any], dict[str, tuple[str, str]]] = {
+WRONG: dict[Callable[[ExaminedStack], Any], dict[str, tuple[str, str]]] = {
     deleted_key: {"has the key of page tokens": ("failed", "restore-secret --secret-id deltaic/deploytest/token-key")},
-    unprotected: {"protects the table of tokens from deletion": ("warning", "--deletion-protection-enabled")},
-    unrecoverable: {"can restore the table of shares": ("failed", "PointInTimeRecoveryEnabled=true")},
-    untrusting: {"the signing role trusts signing functions": ("failed", "deploy again")},
-    denied: {"signing functions can assume the signing role": ("failed", "SignUrls")},
-    outside: {
+    table_without_protection: {
+        "protects the table of tokens from deletion": ("warning", "--deletion-protection-enabled")
+    },
+    table_without_recovery: {"can restore the table of shares": ("failed", "PointInTimeRecoveryEnabled=true")},
+    role_without_trust: {"the signing role trusts signing functions": ("failed", "deploy again")},
+    denied_function: {"signing functions can assume the signing role": ("failed", "SignUrls")},
+    bucket_in_another_region: {
         "can read bucket doctor-elsewhere": ("failed", f"DataBuckets={LAKE},{ELSEWHERE}, or move doctor_share"),
         "finds bucket doctor-elsewhere in the stack's region": ("failed", "--region eu-west-1"),
         "reads the log of doctor_share.s.elsewhere": ("failed", "deltaic table delete doctor_share.s.elsewhere"),
     },
-    storage_role: {"can assume the role of storage doctors": ("failed", "StorageRoles=arn:aws:iam::123456789012:")},
-    lost_log: {
+    unknown_storage_role: {
+        "can assume the role of storage doctors": ("failed", "StorageRoles=arn:aws:iam::123456789012:")
+    },
+    missing_log: {
         f"reads the log of {TABLE}": ("failed", f"deltaic table update {TABLE} --location"),
         f"returns the version of {TABLE}": ("failed", "check its location"),
     },
-    without_role: {"the gateway can write its access log": ("failed", "AmazonAPIGatewayPushToCloudWatchLogs")},
-    other_code: {"runs the code of this checkout": ("warning", "sam build")},
+    gateway_without_role: {"the gateway can write its access log": ("failed", "AmazonAPIGatewayPushToCloudWatchLogs")},
+    different_code: {"runs the code of this checkout": ("warning", "sam build")},
 }
-"""What can be wrong, and which finding it makes: its verdict, and what its remedy says. All at once are looked for."""
+"""Defects, each with its findings: verdict and part of the remedy. The test creates all of them at once."""
 
 
-def test_everything_that_is_wrong_is_found_with_its_remedy(stack: Stack) -> None:
+def test_every_defect_is_found_with_its_remedy(stack: ExaminedStack) -> None:
     with ExitStack() as defects:
-        for wrong in WRONG:
-            defects.enter_context(wrong(stack))
+        for defect in WRONG:
+            defects.enter_context(defect(stack))
         answer = stack.deltaic(f"doctor --table {TABLE} --json")
-    found = stack.read(answer)  # now that everything is mended
+    findings = stack.read(answer)  # after all defects were repaired
     for expected in WRONG.values():
         for check, (verdict, remedy) in expected.items():
-            assert (found[check]["verdict"], remedy in found[check]["remedy"]) == (verdict, True), found[check]
-    # A query without the key, and of a table without a log, fails too; all else is as it was.
-    others = {check for check, one in found.items() if one["verdict"] == "failed"}
-    assert others - {check for expected in WRONG.values() for check in expected} == {f"answers queries of {TABLE}"}
+            assert (findings[check]["verdict"], remedy in findings[check]["remedy"]) == (verdict, True), findings[check]
+    # Queries also fail without the key and without the log. All other checks have the same results.
+    failed = {check for check, finding in findings.items() if finding["verdict"] == "failed"}
+    assert failed - {check for expected in WRONG.values() for check in expected} == {f"answers queries of {TABLE}"}
 
 
 @contextmanager
-def answering(body: str, status: int = 200, date: str = "") -> Iterator[str]:
-    """Run a server in the place of one of AWS's, which answers everything alike; `date` is its clock."""
+def fake_service(body: str, status: int = 200, date: str = "") -> Iterator[str]:
+    """Run a server that replaces a service of AWS and always sends the same response."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
@@ -286,20 +292,20 @@ def answering(body: str, status: int = 200, date: str = "") -> Iterator[str]:
         def date_time_string(self, timestamp: float | None = None) -> str:
             return date or super().date_time_string(timestamp)
 
-    with served(Handler) as where:
-        yield where
+    with served(Handler) as address:
+        yield address
 
 
-def test_a_clock_that_is_off_is_the_first_finding_and_a_small_quota_a_warning(stack: Stack) -> None:
+def test_wrong_clock_fails_and_small_quota_is_a_warning(stack: ExaminedStack) -> None:
     with (
-        answering("", date="Sun, 22 Nov 2020 12:00:00 GMT") as late,
-        answering(json.dumps({"AccountLimit": {"ConcurrentExecutions": 10}})) as small,
+        fake_service("", date="Sun, 22 Nov 2020 12:00:00 GMT") as clock,
+        fake_service(json.dumps({"AccountLimit": {"ConcurrentExecutions": 10}})) as quotas,
     ):
-        found = stack.found(AWS_ENDPOINT_URL_STS=late, AWS_ENDPOINT_URL_LAMBDA=small)
-    first = next(iter(found.values()))
+        findings = stack.examine(AWS_ENDPOINT_URL_STS=clock, AWS_ENDPOINT_URL_LAMBDA=quotas)
+    first = next(iter(findings.values()))
     assert (first["check"], first["verdict"]) == ("the clock of this machine matches AWS", "failed")
     assert "AWS has 2020-11-22 12:00:00 UTC" in first["remedy"]
-    quota = found["enough functions can run at once"]
+    quota = findings["enough functions can run at once"]
     assert (quota["verdict"], quota["said"]) == ("warning", "10 in the account, 0 reserved by this stack")
     assert "L-B99A9384" in quota["remedy"]
 
@@ -307,26 +313,26 @@ def test_a_clock_that_is_off_is_the_first_finding_and_a_small_quota_a_warning(st
 RIGHTS = [("Allow", "*"), ("Deny", "iam:GetRole")]
 
 
-def test_what_the_caller_may_not_ask_is_told(stack: Stack) -> None:
+def test_refused_requests_are_reported(stack: ExaminedStack) -> None:
     iam = stack.client("iam")
     iam.create_user(UserName="doctor")
     statements = [{"Effect": effect, "Action": action, "Resource": "*"} for effect, action in RIGHTS]
     document = json.dumps({"Version": "2012-10-17", "Statement": statements})
     iam.put_user_policy(UserName="doctor", PolicyName="P", PolicyDocument=document)
     key = iam.create_access_key(UserName="doctor")["AccessKey"]
-    found = stack.found(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
-    said = {check: one["said"] for check, one in found.items() if one["verdict"] == "not asked"}
+    findings = stack.examine(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
+    observations = {check: finding["said"] for check, finding in findings.items() if finding["verdict"] == "not asked"}
     refused = "GetRole was refused (AccessDenied)"
     assert (
-        said["the signing role trusts signing functions"]
-        == said["signing functions can assume the signing role"]
+        observations["the signing role trusts signing functions"]
+        == observations["signing functions can assume the signing role"]
         == refused
     )
 
 
-def test_a_stack_and_an_endpoint_that_are_not_there_are_findings(stack: Stack) -> None:
-    refused = stack.deltaic(f"--stack nowhere doctor --table {TABLE} --json")
-    assert refused.exit_code == 1
-    assert "there is no stack 'nowhere'" in refused.stderr
-    found = stack.found(DELTAIC_ENDPOINT="http://127.0.0.1:9")
-    assert found[f"reads {TABLE}"]["said"] == "ConnectError at http://127.0.0.1:9"
+def test_missing_stack_and_endpoint_are_reported(stack: ExaminedStack) -> None:
+    result = stack.deltaic(f"--stack nowhere doctor --table {TABLE} --json")
+    assert result.exit_code == 1
+    assert "there is no stack 'nowhere'" in result.stderr
+    findings = stack.examine(DELTAIC_ENDPOINT="http://127.0.0.1:9")
+    assert findings[f"reads {TABLE}"]["said"] == "ConnectError at http://127.0.0.1:9"

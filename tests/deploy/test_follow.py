@@ -1,4 +1,4 @@
-"""The deployed function shares what schemas follow under its own role, in the account and in another storage."""
+"""Test that the deployed function shares followed tables with its role, in the account and another storage."""
 
 import json
 import time
@@ -23,18 +23,18 @@ SHARE = "followed"
 def catalog(
     admin: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
 ) -> Iterator[CatalogAdmin]:
-    """Return a catalog that follows a folder at home, one in a storage with keys, a database, and one out of reach."""
-    told = embedded_aws.environment
+    """Return a catalog that follows two folders, a database and an unreachable source."""
+    variables = embedded_aws.environment
     client("s3").create_bucket(Bucket=ELSEWHERE)
-    keys = AccessKeys(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
+    keys = AccessKeys(variables["AWS_ACCESS_KEY_ID"], variables["AWS_SECRET_ACCESS_KEY"])
     admin.storages.create("others", endpoint=embedded_aws.endpoint, path_style=True, access_keys=keys)
     for bucket in (lake, ELSEWHERE):
         for name in ("a", "b"):
             commit(client, bucket, f"followed/{name}")
     glue = client("glue")
     glue.create_database(DatabaseInput={"Name": "followed"})
-    place = {"Parameters": {"table_type": "DELTA"}, "StorageDescriptor": {"Location": f"s3://{lake}/followed/a"}}
-    glue.create_table(DatabaseName="followed", TableInput={"Name": "of_glue", **place})
+    table_input = {"Parameters": {"table_type": "DELTA"}, "StorageDescriptor": {"Location": f"s3://{lake}/followed/a"}}
+    glue.create_table(DatabaseName="followed", TableInput={"Name": "of_glue", **table_input})
     admin.shares.create(SHARE)
     for schema, source, storage in (
         ("home", f"s3://{lake}/followed", ""),
@@ -54,34 +54,34 @@ def commit(client: Callable[[Any], Any], bucket: str, table: str) -> None:
     client("s3").put_object(Bucket=bucket, Key=f"{table}/_delta_log/{0:020d}.json", Body=body)
 
 
-def looked(client: Callable[[Any], Any]) -> str:
-    """Have the function look, which fails for what is out of reach, and return what it says of that."""
+def run_function(client: Callable[[Any], Any]) -> str:
+    """Run the function, which fails for the unreachable source, and return its error message."""
     answer = client("lambda").invoke(FunctionName=FUNCTION, Qualifier="live", Payload=b"{}")
-    said: dict[str, Any] = json.loads(answer["Payload"].read())
-    return str(said.get("errorMessage", said))
+    result: dict[str, Any] = json.loads(answer["Payload"].read())
+    return str(result.get("errorMessage", result))
 
 
-def logged(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
+def log_lines(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
     events = client("logs").filter_log_events(logGroupName="/deltaic/deploytest/follow", startTime=int(since * 1000))
     lines = [event["message"].strip() for event in events["events"]]
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def test_new_tables_are_shared_and_what_is_out_of_reach_takes_no_other_with_it(
+def test_new_tables_are_shared_although_a_source_is_unreachable(
     catalog: CatalogAdmin, lake: str, client: Callable[[Any], Any]
 ) -> None:
     began = time.time()
-    assert looked(client) == "1 sources could not be checked: see the log for their names"
-    shared = {f"{one.schema_name}.{one.name}" for one in catalog.tables.list(SHARE) if not one.unlisted}
+    assert run_function(client) == "1 sources could not be checked: see the log for their names"
+    shared = {f"{item.schema_name}.{item.name}" for item in catalog.tables.list(SHARE) if not item.unlisted}
     assert shared == {"home.a", "home.b", "keyed.a", "glue.of_glue"}
     assert "DataBuckets" in catalog.follows.get(SHARE, "strange").failure
     client("s3").delete_object(Bucket=lake, Key=f"followed/b/_delta_log/{0:020d}.json")
     commit(client, lake, "followed/c")
-    looked(client)
+    run_function(client)
     assert "no Delta log" in catalog.tables.get(SHARE, "home", "b").unlisted
     assert catalog.follows.get(SHARE, "home").came["shared"] == 2
-    told = [(line["table"], line["did"]) for line in logged(client, began) if "table" in line]
-    assert sorted(told) == [
+    actions = [(line["table"], line["did"]) for line in log_lines(client, began) if "table" in line]
+    assert sorted(actions) == [
         ("a", "added"),
         ("a", "added"),
         ("b", "added"),
@@ -91,14 +91,12 @@ def test_new_tables_are_shared_and_what_is_out_of_reach_takes_no_other_with_it(
     ]
 
 
-def test_the_schedule_stands_and_a_failure_raises_the_alarm(
-    deployment: Deployment, client: Callable[[Any], Any]
-) -> None:
+def test_schedule_exists_and_failures_raise_the_alarm(deployment: Deployment, client: Callable[[Any], Any]) -> None:
     scheduler = client("scheduler")
-    names = [one["Name"] for one in scheduler.list_schedules()["Schedules"]]
+    names = [item["Name"] for item in scheduler.list_schedules()["Schedules"]]
     [schedule] = [scheduler.get_schedule(Name=name) for name in names if "FollowTables" in name]
     assert schedule["ScheduleExpression"] == "rate(1 hour)"
     assert schedule["Target"]["Arn"].endswith(f":function:{FUNCTION}:live")
     alarms = client("cloudwatch").describe_alarms()["MetricAlarms"]
-    assert [one["MetricName"] for one in alarms if FUNCTION in json.dumps(one["Dimensions"])] == ["Errors"]
+    assert [item["MetricName"] for item in alarms if FUNCTION in json.dumps(item["Dimensions"])] == ["Errors"]
     assert "FollowTables" in deployment.roles

@@ -1,4 +1,4 @@
-"""A deployed stack runs jobs: packed, started by hand and by schedule, under the job's role, watched, alarmed about."""
+"""Test jobs of a deployed stack: package, start, schedule, role, status, logs and alarms."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from typer.testing import CliRunner, Result
 
 pytestmark = [pytest.mark.deploy, pytest.mark.spark]
 
-ENOUGH_SECONDS = 600
+MAX_WAIT_SECONDS = 600
 DATASET = """
 name: {name}
 sources:
@@ -42,7 +42,7 @@ schedule: {{expression: "{when}"}}
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """What the tests have at hand."""
+    """Clients and settings of the tests."""
 
     lake: str
     folder: Path
@@ -70,8 +70,8 @@ class Jobs:
 def stand_in(
     embedded_aws: EmbeddedAws, client: Callable[[Any], Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StandIn]:
-    with StandIn(tmp_path_factory.mktemp("emr"), embedded_aws.environment, client) as running:
-        yield running
+    with StandIn(tmp_path_factory.mktemp("emr"), embedded_aws.environment, client) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +83,11 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
     client: Callable[[Any], Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Jobs:
-    """Return a stack with a package, whose functions find the stand-in where EMR Serverless would be."""
-    at = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": stand_in.endpoint}
+    """Return a stack with a package, whose functions use the stand-in for EMR Serverless."""
+    endpoints = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": stand_in.endpoint}
     functions, name = client("lambda"), "deltaic-deploytest-submit-job"
-    known = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
-    functions.update_function_configuration(FunctionName=name, Environment={"Variables": {**known, **at}})
+    variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    functions.update_function_configuration(FunctionName=name, Environment={"Variables": {**variables, **endpoints}})
     functions.get_waiter("function_updated_v2").wait(FunctionName=name)
     version = functions.publish_version(FunctionName=name)["Version"]
     functions.get_waiter("published_version_active").wait(FunctionName=name, Qualifier=version)
@@ -97,54 +97,56 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
     dynamo = Dynamo(lambda: client("dynamodb"))
     admin = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
     leases = Leases(outputs.catalog_table, dynamo)
-    told = {**embedded_aws.environment, **at, "DELTAIC_STACK": "deltaic-deploytest"}
-    made = Jobs(lake, tmp_path_factory.mktemp("datasets"), told, admin, leases, stand_in, client)
-    without = made.deltaic("run", made.dataset("too_early"), "--on", "emr")
-    assert (without.exit_code, stand_in.runs) == (1, {})
-    assert "deltaic pipeline package`" in without.output
-    packed = made.deltaic("package", "--python", BuildTarget.this_machine().python, "--json")
-    assert packed.exit_code == 0, packed.output
-    return made
+    environment = {**embedded_aws.environment, **endpoints, "DELTAIC_STACK": "deltaic-deploytest"}
+    jobs_ = Jobs(lake, tmp_path_factory.mktemp("datasets"), environment, admin, leases, stand_in, client)
+    refused = jobs_.deltaic("run", jobs_.dataset("too_early"), "--on", "emr")
+    assert (refused.exit_code, stand_in.runs) == (1, {})
+    assert "deltaic pipeline package`" in refused.output
+    packaged = jobs_.deltaic("package", "--python", BuildTarget.this_machine().python, "--json")
+    assert packaged.exit_code == 0, packaged.output
+    return jobs_
 
 
-def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
-    """Return a run that ended, as the command line tells of it."""
-    deadline = time.monotonic() + ENOUGH_SECONDS
+def wait_for_run(jobs: Jobs, name: str) -> dict[str, Any]:
+    """Wait for the end of a run, and return it from the output of `list`."""
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
     while time.monotonic() < deadline:
-        listed = json.loads(jobs.deltaic("list", "--json").stdout)["runs"]
-        for run in listed:
+        runs = json.loads(jobs.deltaic("list", "--json").stdout)["runs"]
+        for run in runs:
             if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
                 return dict(run)
         time.sleep(1)
     raise AssertionError(f"no run of {name} ended: {jobs.deltaic('logs', name).output}")
 
 
-def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:
-    soon = datetime.now(UTC) + timedelta(seconds=2)
-    file = jobs.dataset("scheduled", when=f"at({soon:%Y-%m-%dT%H:%M:%S})")
+def test_schedule_starts_a_run_that_shares_the_table(jobs: Jobs) -> None:
+    start = datetime.now(UTC) + timedelta(seconds=2)
+    file = jobs.dataset("scheduled", when=f"at({start:%Y-%m-%dT%H:%M:%S})")
     driver = jobs.folder / "database.jar"
     zipfile.ZipFile(driver, "w").close()
-    planned = jobs.deltaic("schedule", file, "--jar", str(driver), "--memory", "900m", "--minutes", "30")
-    assert planned.exit_code == 0, planned.output
-    run = awaited(jobs, "scheduled")
-    asked = jobs.stand_in.runs[run["jobRunId"]].request
-    parameters = asked["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"]
+    scheduled = jobs.deltaic("schedule", file, "--jar", str(driver), "--memory", "900m", "--minutes", "30")
+    assert scheduled.exit_code == 0, scheduled.output
+    run = wait_for_run(jobs, "scheduled")
+    request = jobs.stand_in.runs[run["jobRunId"]].request
+    parameters = request["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"]
     assert re.search(r"spark\.jars=\S+,s3://\S+/drivers/database/\w+\.jar ", parameters), parameters
     assert {f"spark.{part}.memory=900m" for part in ("driver", "executor")} <= set(parameters.split())
-    assert (asked["executionTimeoutMinutes"], asked["retryPolicy"]) == (30, {"maxAttempts": 2})
-    said = jobs.deltaic("logs", run["jobRunId"])
-    assert run["state"] == "SUCCESS", said.output
+    assert (request["executionTimeoutMinutes"], request["retryPolicy"]) == (30, {"maxAttempts": 2})
+    logs = jobs.deltaic("logs", run["jobRunId"])
+    assert run["state"] == "SUCCESS", logs.output
     assert jobs.rows("scheduled") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
     assert jobs.catalog.tables.get("jobs_share", "built", "scheduled").location == f"s3://{jobs.lake}/jobs/scheduled"
-    shown = jobs.deltaic("status", "scheduled", "--json")
-    assert (shown.exit_code, json.loads(shown.stdout)[0]["state"]) == (0, "SUCCESS")
-    assert [json.loads(line)["event"] for line in said.stdout.splitlines() if line.startswith("{")][-1] == "done"
-    assert [one["dataset"] for one in json.loads(jobs.deltaic("list", "--json").stdout)["schedules"]] == ["scheduled"]
+    status = jobs.deltaic("status", "scheduled", "--json")
+    assert (status.exit_code, json.loads(status.stdout)[0]["state"]) == (0, "SUCCESS")
+    assert [json.loads(line)["event"] for line in logs.stdout.splitlines() if line.startswith("{")][-1] == "done"
+    assert [schedule["dataset"] for schedule in json.loads(jobs.deltaic("list", "--json").stdout)["schedules"]] == [
+        "scheduled"
+    ]
     assert jobs.deltaic("schedule", file, "--remove").exit_code == 0
     assert jobs.deltaic("schedule", file, "--remove").exit_code == 1
 
 
-def test_the_same_run_id_is_the_same_run(jobs: Jobs) -> None:
+def test_repeated_run_id_returns_the_same_run(jobs: Jobs) -> None:
     [first] = [run for run in jobs.stand_in.runs.values() if " scheduled " in run.request["name"]]
     run_id = first.request["name"].split()[-1]
     before = len(jobs.stand_in.runs)
@@ -157,7 +159,7 @@ def test_the_same_run_id_is_the_same_run(jobs: Jobs) -> None:
     assert len(jobs.stand_in.runs) == before
 
 
-def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jobs, alarm_topic: str) -> None:
+def test_failed_job_raises_the_alarm_and_changes_nothing(jobs: Jobs, alarm_topic: str) -> None:
     queue = jobs.client("sqs").create_queue(QueueName="deploytest-alarms")["QueueUrl"]
     arn = jobs.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
@@ -165,10 +167,10 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     jobs.client("sqs").set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
     jobs.client("sns").subscribe(TopicArn=alarm_topic, Protocol="sqs", Endpoint=arn)
     file = jobs.dataset("refused", most=2)
-    ran = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r1")
-    assert ran.exit_code == 3, ran.output
-    assert "dose" in ran.output
-    run = awaited(jobs, "refused")
+    result = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r1")
+    assert result.exit_code == 3, result.output
+    assert "dose" in result.output
+    run = wait_for_run(jobs, "refused")
     assert (run["state"], run["attempt"]) == ("FAILED", 1)
     assert jobs.deltaic("status", "refused").exit_code == 3
     with pytest.raises(NotFound):
@@ -180,7 +182,7 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     assert "docs/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
-def test_a_backfill_is_a_job_for_each_step_and_each_job_has_a_row(jobs: Jobs) -> None:
+def test_backfill_starts_and_records_a_job_for_each_step(jobs: Jobs) -> None:
     file = Path(jobs.dataset("days", mode="append"))
     content = file.read_text().replace("inbox/*.csv", "days/{{ day }}/*.csv")
     file.write_text(f"variables: {{day: {{type: date}}}}\n{content}")
@@ -193,85 +195,85 @@ def test_a_backfill_is_a_job_for_each_step_and_each_job_has_a_row(jobs: Jobs) ->
     assert re.search(r"(?m)^done +days-2026-01-01  job run ", first.output)
     assert re.search(r"(?m)^error: days-2026-01-02: failed: .*deltaic pipeline logs ", first.output)
     put(Bucket=jobs.lake, Key="days/2026-01-02/a.csv", Body=b"id,dose\n2,3\n")
-    again = jobs.deltaic(*line)
-    assert again.exit_code == 0, again.output
-    assert re.search(r"(?m)^skipped +days-2026-01-01 ", again.output)
+    second = jobs.deltaic(*line)
+    assert second.exit_code == 0, second.output
+    assert re.search(r"(?m)^skipped +days-2026-01-01 ", second.output)
     assert jobs.rows("days") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}]
-    recorded = json.loads(jobs.deltaic("runs", str(file), "--json").stdout)
-    ended = sorted((one["run"], one["exit"]) for one in recorded)
+    runs = json.loads(jobs.deltaic("runs", str(file), "--json").stdout)
+    ended = sorted((run["run"], run["exit"]) for run in runs)
     assert ended == [("days-2026-01-01", 0), ("days-2026-01-02", 0), ("days-2026-01-02", 3)]
 
 
 @pytest.mark.long
-def test_a_table_is_maintained_there(jobs: Jobs) -> None:
-    ran = jobs.deltaic("maintain", f"s3://{jobs.lake}/jobs/scheduled", "--on", "emr", "--checkpoint-after", "1")
-    assert ran.exit_code == 0, ran.output
+def test_table_is_maintained_by_a_job(jobs: Jobs) -> None:
+    result = jobs.deltaic("maintain", f"s3://{jobs.lake}/jobs/scheduled", "--on", "emr", "--checkpoint-after", "1")
+    assert result.exit_code == 0, result.output
     log = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/scheduled/_delta_log/")["Contents"]
-    assert [said["Key"] for said in log if said["Key"].endswith(".checkpoint.parquet")]
+    assert [item["Key"] for item in log if item["Key"].endswith(".checkpoint.parquet")]
 
 
-def test_a_cancelled_run_writes_nothing(jobs: Jobs) -> None:
-    begun = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
-    assert begun.exit_code == 0, begun.output
-    run_id = json.loads(begun.stdout)[0]["jobRunId"]
+def test_cancelled_run_writes_nothing(jobs: Jobs) -> None:
+    started = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
+    assert started.exit_code == 0, started.output
+    run_id = json.loads(started.stdout)[0]["jobRunId"]
     run = jobs.stand_in.runs[run_id]
     while run.process is None:
         time.sleep(0.1)
-    ended = jobs.deltaic("cancel", run_id, "--json")
-    assert json.loads(ended.stdout)[0]["state"] == "CANCELLED"
+    cancelled = jobs.deltaic("cancel", run_id, "--json")
+    assert json.loads(cancelled.stdout)[0]["state"] == "CANCELLED"
     while run.ended is None:
         time.sleep(0.1)
     assert jobs.deltaic("status", run_id).exit_code == 1
     assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/cancelled/")
 
 
-def died(jobs: Jobs, job_run: str, location: str, when: Callable[[], object]) -> None:
-    """Kill a job run at a moment, and let the time of its lease pass."""
+def kill_job_run(jobs: Jobs, job_run: str, location: str, condition: Callable[[], object]) -> None:
+    """Kill a job run when the condition is true, and release its lease."""
     run = jobs.stand_in.runs[job_run]
-    while not when():
+    while not condition():
         assert run.ended is None, jobs.deltaic("logs", job_run).output
         time.sleep(0.02)
     jobs.stand_in.kill(run)
     while run.ended is None:
         time.sleep(0.1)
     assert run.state == "FAILED"
-    held = held_lease(jobs.leases, location)
-    assert held is not None
-    jobs.leases.release(location, held.holder)
+    lease = held_lease(jobs.leases, location)
+    assert lease is not None
+    jobs.leases.release(location, lease.holder)
 
 
-def test_a_run_id_goes_on_where_its_job_died(jobs: Jobs) -> None:
+def test_run_id_continues_after_its_job_was_killed(jobs: Jobs) -> None:
     file, location = jobs.dataset("dying", mode="append"), f"s3://{jobs.lake}/jobs/dying"
 
-    def started() -> str:
-        begun = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r7", "--detach", "--json")
-        assert begun.exit_code == 0, begun.output
-        return str(json.loads(begun.stdout)[0]["jobRunId"])
+    def start_run() -> str:
+        result = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r7", "--detach", "--json")
+        assert result.exit_code == 0, result.output
+        return str(json.loads(result.stdout)[0]["jobRunId"])
 
     def commits() -> list[str]:
-        found = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
-        return [each["Key"] for each in found.get("Contents", []) if each["Key"].endswith(".json")]
+        objects = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
+        return [item["Key"] for item in objects.get("Contents", []) if item["Key"].endswith(".json")]
 
-    first = started()
-    assert started() == first  # while it is alive
-    died(jobs, first, location, lambda: held_lease(jobs.leases, location))
+    first = start_run()
+    assert start_run() == first  # while the job runs
+    kill_job_run(jobs, first, location, lambda: held_lease(jobs.leases, location))
     assert commits() == []
-    second = started()
-    died(jobs, second, location, commits)
-    written, rows = commits(), jobs.rows("dying")
+    second = start_run()
+    kill_job_run(jobs, second, location, commits)
+    commits_before, rows = commits(), jobs.rows("dying")
     assert rows == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
-    third = started()
+    third = start_run()
     assert len({first, second, third}) == 3
     while jobs.stand_in.runs[third].ended is None:
         time.sleep(0.1)
-    said = jobs.deltaic("logs", third)
-    assert jobs.stand_in.runs[third].state == "SUCCESS", said.output
-    assert (commits(), jobs.rows("dying")) == (written, rows)
+    logs = jobs.deltaic("logs", third)
+    assert jobs.stand_in.runs[third].state == "SUCCESS", logs.output
+    assert (commits(), jobs.rows("dying")) == (commits_before, rows)
     assert jobs.catalog.tables.get("jobs_share", "built", "dying").location == location
-    assert started() == third  # which is done
+    assert start_run() == third  # the finished run
 
 
-def test_what_does_not_exist_is_named(jobs: Jobs) -> None:
+def test_missing_run_is_named_in_the_error(jobs: Jobs) -> None:
     for verb in ("status", "logs", "cancel"):
         answer = jobs.deltaic(verb, "nowhere")
         assert (answer.exit_code, "'nowhere'" in answer.output) == (1, True)
@@ -287,12 +289,12 @@ def test_what_does_not_exist_is_named(jobs: Jobs) -> None:
         ("emr-serverless:CancelJobRun", f"/applications/{APPLICATION}/jobruns/1", False),
     ],
 )
-def test_the_function_starts_jobs_of_its_application_only(
+def test_function_starts_only_jobs_of_its_application(
     deployment: Deployment, client: Callable[[Any], Any], action: str, resource: str, allowed: bool
 ) -> None:
-    said = client("iam").simulate_principal_policy(
+    decision = client("iam").simulate_principal_policy(
         PolicySourceArn=deployment.roles["SubmitJob"],
         ActionNames=[action],
         ResourceArns=[f"arn:aws:emr-serverless:us-east-1:000000000000:{resource}"],
     )
-    assert (said["EvaluationResults"][0]["EvalDecision"] == "allowed") is allowed
+    assert (decision["EvaluationResults"][0]["EvalDecision"] == "allowed") is allowed

@@ -1,4 +1,4 @@
-"""The shared layer fits into Lambda, holds all that the functions import, and nothing that they must not."""
+"""Test that the shared layer fits into Lambda and has exactly the packages that functions can import."""
 
 import importlib.util
 import os
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.deploy
 
 FUNCTION = ROOT / "functions" / "maintenance" / "checkpoint"
 LIMIT = 262_144_000
-"""Bytes of a function and all its layers, unzipped (AWS, "Lambda quotas")."""
+"""Maximum unzipped size of a function with its layers (AWS, "Lambda quotas")."""
 FUNCTION_ALLOWANCE = 1_000_000
 TEMPORARY = 512_000_000
-"""What a function may keep on its disk, unless the template says more."""
+"""Disk space of a function, unless the template sets more."""
 UNWANTED = ["numpy", "pandas", "deltalake", "starlette", "pytest"]
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Both layers, built for AWS and one processor."""
+    """Both layers, built for AWS and a processor."""
 
     architecture: str
     shared: Path
@@ -45,17 +45,17 @@ def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     )
 
 
-def unzipped(folder: Path) -> int:
+def unzipped_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:
+def test_layer_for_aws_is_small_enough(layers: Layers) -> None:
     layer, architecture = layers.shared, layers.architecture
-    assert unzipped(layer) + FUNCTION_ALLOWANCE < LIMIT
-    # Room for a second layer (an extension, a firewall's agent) that a provider adds.
-    # A build without the functions' Python has no bytecode, so it is left out of this bound.
+    assert unzipped_size(layer) + FUNCTION_ALLOWANCE < LIMIT
+    # Leave space for a layer that a provider adds, such as an extension or an agent of a firewall.
+    # This limit excludes bytecode, because a build without the functions' Python has none.
     bytecode = sum(path.stat().st_size for path in layer.rglob("__pycache__/*"))
-    assert unzipped(layer) - bytecode < 0.62 * LIMIT
+    assert unzipped_size(layer) - bytecode < 0.62 * LIMIT
     assert not [name for name in UNWANTED if (layer / name).exists()]
     assert not list(layer.rglob("*.pyx"))
     machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
@@ -64,25 +64,25 @@ def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:
     assert not [name for name in compiled if f"cpython-313-{machine}" not in name]
 
 
-def test_a_cold_start_compiles_nothing(built: Path) -> None:
-    """A layer is mounted read-only: what has no bytecode would be compiled at every start."""
+def test_layer_has_bytecode_of_all_modules(built: Path) -> None:
+    """Layers are read-only, so Python would compile modules without bytecode at every start."""
     layer = built / "DeltaicLayer" / "python"
     sources = [*layer.glob("deltaic/**/*.py"), *layer.glob("botocore/*.py"), *layer.glob("pyarrow/*.py")]
     assert sources
     for source in sources:
         bytecode = Path(importlib.util.cache_from_source(str(source))).read_bytes()
-        # PEP 552: the flags of bytecode that counts whatever its source's time is.
+        # PEP 552: flags of bytecode that is valid regardless of the time of its source.
         assert bytecode[:8] == importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little"), source
         assert b"/opt/python/" in bytecode, "a traceback would name the builder's folder"
 
 
-def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:
+def test_both_layers_are_small_enough_together(layers: Layers) -> None:
     architecture, shared, packed = layers.architecture, layers.shared, layers.packed
     assert [path.name for path in packed.iterdir()] == ["deltalake.zip"]
-    assert unzipped(shared) + unzipped(packed) + FUNCTION_ALLOWANCE < LIMIT
+    assert unzipped_size(shared) + unzipped_size(packed) + FUNCTION_ALLOWANCE < LIMIT
     with zipfile.ZipFile(packed / "deltalake.zip") as archive:
-        assert unzipped(shared) + sum(entry.file_size for entry in archive.infolist()) > LIMIT
-        # Unpacked beside the copy of a log as large as any that is taken, and its new checkpoint.
+        assert unzipped_size(shared) + sum(entry.file_size for entry in archive.infolist()) > LIMIT
+        # Unpacked next to the copy of the largest accepted log and its new checkpoint.
         assert sum(entry.file_size for entry in archive.infolist()) + 2 * MAX_LOG_BYTES < TEMPORARY
         machine = {"arm64": b"\xb7", "x86_64": b"\x3e"}[architecture]  # e_machine of an ELF file
         compiled = [name for name in archive.namelist() if name.endswith(".so")]
@@ -90,8 +90,8 @@ def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:
         assert not [name for name in archive.namelist() if "__pycache__" in name]
 
 
-def test_the_layers_alone_write_a_checkpoint(built: Path, tmp_path: Path) -> None:
-    """The archive is found and unpacked where deltalake is not installed."""
+def test_layers_write_a_checkpoint_without_other_packages(built: Path, tmp_path: Path) -> None:
+    """The layer finds and unpacks its archive if deltalake is not installed."""
     program = """
 import sys
 sys.path[:0] = sys.argv[2:]
@@ -122,8 +122,8 @@ assert not outside, outside
     assert run.returncode == 0, run.stderr
 
 
-def test_the_layer_alone_runs_every_function(built: Path) -> None:
-    """No package of the development environment may be needed: only the layer is on the path, and a function's code."""
+def test_layer_runs_every_function_without_other_packages(built: Path) -> None:
+    """Run with only the layer and the code of a function on the path."""
     program = """
 import importlib, importlib.util, pkgutil, sys
 sys.path.insert(0, sys.argv[1])
@@ -160,7 +160,7 @@ assert not outside, outside
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
-def test_the_trimmed_pyarrow_reads_every_codec(built: Path, codec: str) -> None:
+def test_trimmed_pyarrow_reads_every_codec(built: Path, codec: str) -> None:
     program = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -171,6 +171,6 @@ pq.write_table(table, sink, compression=sys.argv[2])
 assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).read().equals(table)
 assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0).column(0).compression == sys.argv[3]
 """
-    named = "UNCOMPRESSED" if codec == "none" else codec.upper()
+    codec_name = "UNCOMPRESSED" if codec == "none" else codec.upper()
     layer = built / "DeltaicLayer" / "python"
-    subprocess.run([sys.executable, "-I", "-S", "-c", program, str(layer), codec, named], check=True, timeout=60)
+    subprocess.run([sys.executable, "-I", "-S", "-c", program, str(layer), codec, codec_name], check=True, timeout=60)

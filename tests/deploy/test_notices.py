@@ -1,4 +1,4 @@
-"""The deployed function puts notices on the bus under its own role; a queue and a webhook get them."""
+"""Test that the deployed function sends notices with its role, which a queue and a webhook receive."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ SHARE = "noticed"
 
 @pytest.fixture(scope="module")
 def catalog(admin: CatalogAdmin) -> Iterator[CatalogAdmin]:
-    """Return a catalog with a recipient whose token ends soon."""
+    """Return a catalog with a recipient whose token expires soon."""
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "s")
     admin.tokens.create(admin.recipients.create("nadia"), timedelta(days=7))
@@ -35,8 +35,8 @@ def catalog(admin: CatalogAdmin) -> Iterator[CatalogAdmin]:
 
 
 @pytest.fixture(scope="module")
-def told(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """Return what reads the events that a rule of the provider's own has sent to a queue."""
+def read_events(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+    """Return a function that reads the events that a rule of the provider sends to a queue."""
     assert deployment
     queue = client("sqs").create_queue(QueueName="deploytest-notices")["QueueUrl"]
     arn = client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -44,12 +44,12 @@ def told(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Calla
     client("events").put_targets(Rule="deploytest-queue", Targets=[{"Id": "queue", "Arn": arn}])
 
     def read() -> list[dict[str, Any]]:
-        found = []
-        while some := client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
-            for message in some:
+        events = []
+        while messages := client("sqs").receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
                 client("sqs").delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
-                found.append(json.loads(message["Body"]))
-        return found
+                events.append(json.loads(message["Body"]))
+        return events
 
     yield read
     client("events").remove_targets(Rule="deploytest-queue", Ids=["queue"])
@@ -58,9 +58,9 @@ def told(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Calla
 
 @pytest.fixture
 def webhook(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Queue[tuple[dict[str, str], Any]]]:
-    """Return what a receiver on this machine got: the template's rule and connection, which its deployment cannot make.
+    """Return the requests to a receiver on this machine, sent by the template's rule and connection.
 
-    CloudFormation of the embedded AWS knows no API destination; its EventBridge does.
+    CloudFormation of the embedded AWS does not support API destinations, but its EventBridge does.
     """
     assert deployment
     got: Queue[tuple[dict[str, str], Any]] = Queue()
@@ -73,7 +73,7 @@ def webhook(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Qu
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     events = client("events")
     with HTTPServer(("127.0.0.1", 0), Receiver) as server:
@@ -83,21 +83,21 @@ def webhook(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Qu
             "Notices": "14",
             "NoticesWebhook": f"https://127.0.0.1:{server.server_port}/hook",
         }
-        made = {name: said["Properties"] for name, said in transformed(parameters=parameters).items()}
-        key = made["NoticesConnection"]["AuthParameters"]["ApiKeyAuthParameters"]
+        resources = {name: resource["Properties"] for name, resource in transformed(parameters=parameters).items()}
+        key = resources["NoticesConnection"]["AuthParameters"]["ApiKeyAuthParameters"]
         connection = events.create_connection(
             Name="deploytest",
-            AuthorizationType=made["NoticesConnection"]["AuthorizationType"],
+            AuthorizationType=resources["NoticesConnection"]["AuthorizationType"],
             AuthParameters={"ApiKeyAuthParameters": {**key, "ApiKeyValue": "the-key"}},
         )["ConnectionArn"]
-        destination = made["NoticesDestination"]
+        destination = resources["NoticesDestination"]
         arn = events.create_api_destination(
             Name="deploytest",
             ConnectionArn=connection,
             InvocationEndpoint=destination["InvocationEndpoint"].replace("https:", "http:"),  # the receiver has no TLS
             HttpMethod=destination["HttpMethod"],
         )["ApiDestinationArn"]
-        rule = made["NoticesToWebhook"]
+        rule = resources["NoticesToWebhook"]
         events.put_rule(Name="deploytest-webhook", EventPattern=json.dumps(rule["EventPattern"]))
         [target] = rule["Targets"]
         role = "arn:aws:iam::000000000000:role/webhook"
@@ -109,8 +109,8 @@ def webhook(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[Qu
 
 
 @pytest.fixture
-def write(lake: str, embedded_aws: EmbeddedAws) -> Callable[[], str]:
-    """Return what makes another version of a table, and returns where it lies."""
+def write_version(lake: str, embedded_aws: EmbeddedAws) -> Callable[[], str]:
+    """Return a function that writes a new version of a table and returns its location."""
     location, options = f"s3://{lake}/noticed", {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
 
     def run() -> str:
@@ -120,22 +120,22 @@ def write(lake: str, embedded_aws: EmbeddedAws) -> Callable[[], str]:
     return run
 
 
-def tell(client: Callable[[Any], Any], what: str) -> dict[str, Any]:
-    payload = json.dumps({"tell": what})
+def invoke_function(client: Callable[[Any], Any], kind: str) -> dict[str, Any]:
+    payload = json.dumps({"tell": kind})
     answer = client("lambda").invoke(FunctionName=FUNCTION, Qualifier="live", Payload=payload)
-    said: dict[str, Any] = json.loads(answer["Payload"].read())
-    return said
+    result: dict[str, Any] = json.loads(answer["Payload"].read())
+    return result
 
 
-def test_what_ends_soon_comes_by_a_rule_and_twice_a_day_with_the_same_id(
-    catalog: CatalogAdmin, told: Callable[[], list[dict[str, Any]]], client: Callable[[Any], Any]
+def test_expiry_notice_is_delivered_with_the_same_id_twice_a_day(
+    catalog: CatalogAdmin, read_events: Callable[[], list[dict[str, Any]]], client: Callable[[Any], Any]
 ) -> None:
     nadia = catalog.recipients.get("nadia")
     [token] = catalog.tokens.list(nadia.id)
-    answer = tell(client, "endings")
+    answer = invoke_function(client, "endings")
     assert answer.get("told", 0) >= 1, answer
-    tell(client, "endings")
-    first, second = [event for event in told() if event["detail"]["recipient"] == "nadia"]
+    invoke_function(client, "endings")
+    first, second = [event for event in read_events() if event["detail"]["recipient"] == "nadia"]
     assert (first["source"], first["detail-type"]) == (SOURCE, "deltaic.recipient.expiring")
     assert first["detail"] == second["detail"]
     end = f"{token.expires_at:%Y-%m-%dT%H:%M:%SZ}"
@@ -149,21 +149,21 @@ def test_what_ends_soon_comes_by_a_rule_and_twice_a_day_with_the_same_id(
     }
 
 
-def test_a_new_version_is_told_once_and_reaches_the_webhook_with_its_key(
+def test_new_version_is_announced_once_and_delivered_to_the_webhook(
     catalog: CatalogAdmin,
-    told: Callable[[], list[dict[str, Any]]],
+    read_events: Callable[[], list[dict[str, Any]]],
     webhook: Queue[tuple[dict[str, str], Any]],
-    write: Callable[[], str],
+    write_version: Callable[[], str],
     client: Callable[[Any], Any],
 ) -> None:
     def changes() -> list[dict[str, Any]]:
-        tell(client, "versions")
-        return [event["detail"] for event in told() if event["detail"].get("share") == SHARE]
+        invoke_function(client, "versions")
+        return [event["detail"] for event in read_events() if event["detail"].get("share") == SHARE]
 
-    catalog.tables.create(SHARE, "s", "t", write())
-    assert changes() == []  # seen for the first time
-    write()
-    write()
+    catalog.tables.create(SHARE, "s", "t", write_version())
+    assert changes() == []  # the first check only records the version
+    write_version()
+    write_version()
     [detail] = changes()
     assert detail.pop("id").startswith(f"{SHARE}/s/t/2/")
     assert detail == {"share": SHARE, "schema": "s", "table": "t", "version": 2, "previousVersion": 0}
@@ -174,11 +174,11 @@ def test_a_new_version_is_told_once_and_reaches_the_webhook_with_its_key(
     assert event["detail"]["table"] == "t"
 
 
-def test_a_table_out_of_reach_fails_the_round_and_the_others_are_told(
-    catalog: CatalogAdmin, client: Callable[[Any], Any], told: Callable[[], list[dict[str, Any]]]
+def test_unreachable_table_fails_the_run_but_other_tables_are_announced(
+    catalog: CatalogAdmin, client: Callable[[Any], Any], read_events: Callable[[], list[dict[str, Any]]]
 ) -> None:
     catalog.tables.create(SHARE, "s", "gone", "s3://deploytest-nowhere/gone")
-    answer = tell(client, "versions")
+    answer = invoke_function(client, "versions")
     assert "1 tables could not be checked" in answer["errorMessage"], answer
     catalog.tables.delete(SHARE, "s", "gone")
-    told()
+    read_events()

@@ -1,4 +1,4 @@
-"""The published client reads through the deployed endpoint, each function under its own role."""
+"""Test that the published client reads through the deployed endpoint, with a role for each function."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from deploy.deployments import Deployment
 
 pytestmark = [
     pytest.mark.deploy,
-    # The client opens a temporary event loop for its reads and leaves it to the collector.
+    # The client creates a temporary event loop for reads and leaves it to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -29,7 +29,7 @@ ROWS = pa.table({"day": DAYS * 2, "dose": pa.array(range(12), pa.int64())})
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a provider set up: the recipient's profile file, and the secrets of a revoked token and of a stranger's."""
+    """The recipient's profile file, and the secrets of a revoked token and of another recipient's token."""
 
     profile: Path
     recipient_id: str
@@ -39,7 +39,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def location(lake: str, embedded_aws: EmbeddedAws) -> str:
-    """Return where a partitioned table of two versions lies."""
+    """Return the location of a partitioned table with two versions."""
     options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     location = f"s3://{lake}/shared/patients"
     write_deltalake(location, ROWS.slice(0, 6), partition_by=["day"], storage_options=options)
@@ -70,7 +70,7 @@ def shared(
     return Shared(profile, alice.id, revoked.secret, tokens.create(eve).secret)
 
 
-def test_the_client_lists_what_is_granted(shared: Shared) -> None:
+def test_client_lists_granted_entries(shared: Shared) -> None:
     client = delta_sharing.SharingClient(str(shared.profile))
     [share] = client.list_shares()
     [schema] = client.list_schemas(share)
@@ -79,7 +79,7 @@ def test_the_client_lists_what_is_granted(shared: Shared) -> None:
     assert client.list_all_tables() == [table]
 
 
-def test_the_client_reads_every_row(shared: Shared) -> None:
+def test_client_reads_every_row(shared: Shared) -> None:
     url = f"{shared.profile}#{SHARE}.{SCHEMA}.{TABLE}"
     assert delta_sharing.get_table_version(url) == 1
     assert delta_sharing.get_table_metadata(url).partition_columns == ["day"]
@@ -102,7 +102,7 @@ def post(
     )
 
 
-def test_a_query_is_submitted_to_one_function_and_answered_by_another(shared: Shared, endpoint: str) -> None:
+def test_query_is_submitted_to_one_function_and_answered_by_another(shared: Shared, endpoint: str) -> None:
     accepts = {"delta-sharing-capabilities": "responseformat=parquet;asyncquery=true"}
     pending, again = (post(shared, endpoint, "query", {"idempotencyKey": "k"}, **accepts) for _ in range(2))
     assert pending.status_code == 200, pending.text
@@ -115,7 +115,7 @@ def test_a_query_is_submitted_to_one_function_and_answered_by_another(shared: Sh
     assert {httpx.get(line["file"]["url"]).status_code for line in lines[2:-1]} == {200}
 
 
-def test_a_deny_on_the_recipients_tag_cuts_off_urls_and_credentials_that_are_out(
+def test_deny_on_the_recipients_tag_blocks_existing_urls_and_credentials(
     shared: Shared, deployment: Deployment, embedded_aws: EmbeddedAws, endpoint: str, client: Callable[[Any], Any]
 ) -> None:
     vended = post(shared, endpoint, "temporary-table-credentials").json()["credentials"]
@@ -156,7 +156,7 @@ def test_a_deny_on_the_recipients_tag_cuts_off_urls_and_credentials_that_are_out
     assert doses() == ROWS["dose"].to_pylist()
 
 
-def test_a_share_that_is_not_granted_looks_like_none(shared: Shared, endpoint: str) -> None:
+def test_share_without_grant_looks_like_a_missing_share(shared: Shared, endpoint: str) -> None:
     answers = [
         httpx.get(f"{endpoint}/shares/{name}", headers={"Authorization": f"Bearer {shared.stranger}"}, timeout=60)
         for name in (SHARE, "nothing")
@@ -167,6 +167,6 @@ def test_a_share_that_is_not_granted_looks_like_none(shared: Shared, endpoint: s
     ]
 
 
-def test_a_revoked_token_is_refused(shared: Shared, endpoint: str) -> None:
+def test_revoked_token_is_refused(shared: Shared, endpoint: str) -> None:
     answer = httpx.get(f"{endpoint}/shares", headers={"Authorization": f"Bearer {shared.revoked}"}, timeout=60)
     assert answer.status_code == 401

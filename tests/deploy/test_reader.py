@@ -1,4 +1,4 @@
-"""What the reader of templates understands it resolves; what it does not, it refuses by name."""
+"""Test that the template reader resolves supported forms, and refuses others by name."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ Value: %s
 """
 
 
-def resolved(value: str, tmp_path: Path, **parameters: str) -> object:
+def resolve(value: str, tmp_path: Path, **parameters: str) -> object:
     path = tmp_path / "template.yaml"
     path.write_text(DOCUMENT % value)
     document = read(path)
@@ -46,12 +46,12 @@ def resolved(value: str, tmp_path: Path, **parameters: str) -> object:
         pytest.param("{Condition: {StringLike: {a: b}}}", {"Condition": {"StringLike": {"a": "b"}}}, id="of a policy"),
     ],
 )
-def test_an_intrinsic_is_resolved(value: str, expected: object, tmp_path: Path) -> None:
-    assert resolved(value, tmp_path) == expected
+def test_intrinsic_function_is_resolved(value: str, expected: object, tmp_path: Path) -> None:
+    assert resolve(value, tmp_path) == expected
 
 
 @pytest.mark.parametrize(
-    ("value", "named"),
+    ("value", "name"),
     [
         pytest.param("!Ref Nothing", "Nothing", id="unknown name"),
         pytest.param("!GetAtt Table.StreamArn", "Table.StreamArn", id="unknown attribute"),
@@ -61,15 +61,15 @@ def test_an_intrinsic_is_resolved(value: str, expected: object, tmp_path: Path) 
         pytest.param("!Cidr [a, 1, 8]", "Fn::Cidr", id="intrinsic that is not understood"),
     ],
 )
-def test_what_is_not_understood_is_named(value: str, named: str, tmp_path: Path) -> None:
-    with pytest.raises(TemplateError, match=named):
-        resolved(value, tmp_path)
+def test_unsupported_form_is_refused_by_name(value: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match=name):
+        resolve(value, tmp_path)
 
 
-def test_a_parameter_overrides_its_default(tmp_path: Path) -> None:
-    assert resolved("!Ref Stage", tmp_path, Stage="prod") == "prod"
+def test_parameter_overrides_its_default(tmp_path: Path) -> None:
+    assert resolve("!Ref Stage", tmp_path, Stage="prod") == "prod"
     with pytest.raises(TemplateError, match="no parameter Stages"):
-        resolved("!Ref Stage", tmp_path, Stages="prod")
+        resolve("!Ref Stage", tmp_path, Stages="prod")
 
 
 def test_parameters_reach_names_and_environments() -> None:

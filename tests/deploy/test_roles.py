@@ -1,4 +1,4 @@
-"""A function that tries more than its policy is refused: a probe runs under the deployed role of each function."""
+"""Test that policies refuse other calls: a probe runs with the deployed role of each function."""
 
 import io
 import json
@@ -37,7 +37,7 @@ Probe = Callable[[str, Calls], dict[str, str]]
 
 @pytest.fixture(scope="module")
 def probe(deployment: Deployment, client: Callable[[Any], Any]) -> Probe:
-    """Return what makes calls of AWS inside a real function that has the role of a deployed one."""
+    """Return a function that calls AWS inside a real function with the role of a deployed one."""
     functions = client("lambda")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as packed:
@@ -54,16 +54,16 @@ def probe(deployment: Deployment, client: Callable[[Any], Any]) -> Probe:
         )
         functions.get_waiter("function_active_v2").wait(FunctionName=f"probe-{function}")
         answer = functions.invoke(FunctionName=f"probe-{function}", Payload=json.dumps(calls))
-        said: dict[str, str] = json.loads(answer["Payload"].read())
-        assert "FunctionError" not in answer, said
-        return said
+        results: dict[str, str] = json.loads(answer["Payload"].read())
+        assert "FunctionError" not in answer, results
+        return results
 
     return run
 
 
 @pytest.fixture(scope="module")
 def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Calls:
-    """Return the calls that are tried, by what they mean."""
+    """Return the tested calls by meaning."""
     outputs = deployment.outputs
     s3 = client("s3")
     s3.create_bucket(Bucket="deploytest-other")
@@ -75,20 +75,22 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
     for name in (keys, "deltaic/storage/other-catalog/deploytest"):
         secrets.create_secret(Name=name, SecretString="{}")
     token = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}
-    # By its id: the embedded AWS knows of no alias which key a grant means.
+    # By its id, because the embedded AWS does not resolve aliases in grants.
     aliases = client("kms").list_aliases()["Aliases"]
-    [signing_key] = [one["TargetKeyId"] for one in aliases if one["AliasName"] == "alias/deltaic-deploytest-oauth"]
+    [signing_key] = [
+        alias["TargetKeyId"] for alias in aliases if alias["AliasName"] == "alias/deltaic-deploytest-oauth"
+    ]
     to_sign = {"Message": "x", "SigningAlgorithm": "ECDSA_SHA_256"}
     of_recipient = {"pk": {"S": "recipient/a"}, "sk": {"S": "tokens"}}
     share = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
-    entry = {**share, "name": {"S": "a"}, "state": {"S": "deleting"}}  # it stays, and nobody lists it
+    entry = {**share, "name": {"S": "a"}, "state": {"S": "deleting"}}  # it stays, but no list contains it
     shares = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "recipient/a"}}}
     checkpoint, hint, commit = (
         {"Bucket": lake, "Key": f"probe/_delta_log/{name}"}
         for name in (f"{7:020d}.checkpoint.parquet", "_last_checkpoint", f"{7:020d}.json")
     )
-    made = {"Bucket": outputs.iceberg_bucket, "Key": "probe/file"}
-    s3.put_object(**made, Body=b"x")
+    object_ = {"Bucket": outputs.iceberg_bucket, "Key": "probe/file"}
+    s3.put_object(**object_, Body=b"x")
     session = {"RoleArn": outputs.signing_role_arn, "RoleSessionName": "alice"}
     return {
         "read a token": ("dynamodb", "get_item", {"TableName": outputs.tokens_table, "Key": token}),
@@ -115,8 +117,8 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         ),
         "read a log": ("s3", "get_object", {"Bucket": lake, "Key": "probe/_delta_log/file"}),
         "read data": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
-        "read metadata": ("s3", "get_object", made),
-        "write metadata": ("s3", "put_object", {**made, "Body": "x"}),
+        "read metadata": ("s3", "get_object", object_),
+        "write metadata": ("s3", "put_object", {**object_, "Body": "x"}),
         "list the lake": ("s3", "list_objects_v2", {"Bucket": lake, "Prefix": "probe/"}),
         "write the lake": ("s3", "put_object", {"Bucket": lake, "Key": "probe/new", "Body": "x"}),
         "write a checkpoint": ("s3", "put_object", {**checkpoint, "Body": "x"}),
@@ -151,8 +153,8 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
 
 SHARED = {"read entries"}
 COUNTED = SHARED | {"read an entry", "update an entry"}
-"""What an endpoint may that counts what limited recipients ask for: of the keys of counters alone."""
-# The embedded AWS does not look at the keys that a grant is bound to; tests/template/test_template.py does.
+"""Calls of endpoints that count requests of limited recipients: only for keys of counters."""
+# The embedded AWS does not enforce `dynamodb:LeadingKeys`; tests/template/test_template.py checks them.
 MAY: dict[str, set[str]] = {
     "Authorizer": {"read a token", "write a token's list", "list a recipient's tokens", "read the public key"},
     "ListShares": COUNTED | {"list entries", "read the token key"},
@@ -200,14 +202,14 @@ MAY: dict[str, set[str]] = {
 
 @pytest.mark.deploy
 @pytest.mark.parametrize("function", sorted(MAY))
-def test_a_function_can_do_its_work_and_nothing_else(function: str, probe: Probe, calls: Calls) -> None:
+def test_function_can_do_only_its_work(function: str, probe: Probe, calls: Calls) -> None:
     answers = probe(function, calls)
     assert {meaning for meaning, answer in answers.items() if answer == ALLOWED} == MAY[function]
     assert {answer for meaning, answer in answers.items() if meaning not in MAY[function]} <= REFUSED
 
 
-def test_every_function_is_probed() -> None:
+def test_every_function_is_tested() -> None:
     functions = load_template(parameters=EVERYTHING).functions
-    missing, gone = set(functions) - set(MAY), set(MAY) - set(functions)
+    missing, removed = set(functions) - set(MAY), set(MAY) - set(functions)
     assert not missing, f"add to MAY of this file what these functions can do: {missing}"
-    assert not gone, f"remove from MAY of this file: {gone}"
+    assert not removed, f"remove from MAY of this file: {removed}"

@@ -1,4 +1,4 @@
-"""The same suite on three emulators of AWS: the deployed template serves rows, and refuses what it should."""
+"""Test the deployed template on three emulators of AWS: it serves rows and refuses other requests."""
 
 import io
 import json
@@ -21,12 +21,12 @@ from botocore.config import Config
 from delta_sharing_conformance.client import SharingClient
 from deltaic_ops.checks.endpoint_checks import verify
 from deltalake import write_deltalake
-from deploy.places import Place, run_emulators
+from deploy.places import EmulatedDeployment, run_emulators
 from deploy.test_roles import ALLOWED, PROBE, REFUSED
 
 pytestmark = [
     pytest.mark.deploy,
-    # The client opens a temporary event loop for its reads and leaves it to the collector.
+    # The client creates a temporary event loop for reads and leaves it to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -43,30 +43,30 @@ FORMATS = {
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A table of two versions, and what its recipient has."""
+    """A shared table of two versions, with the profile and token of its recipient."""
 
-    place: Place
+    emulated: EmulatedDeployment
     profile: Path
     bearer: str
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        """Ask as the recipient."""
-        known = {"Authorization": f"Bearer {self.bearer}", **headers}
-        return httpx.request(method, f"{self.place.endpoint}{path}", headers=known, json=body, timeout=120)
+        """Send a request as the recipient."""
+        all_headers = {"Authorization": f"Bearer {self.bearer}", **headers}
+        return httpx.request(method, f"{self.emulated.endpoint}{path}", headers=all_headers, json=body, timeout=120)
 
     def files(self) -> list[str]:
-        """Return the signed URLs of the whole table."""
+        """Return the signed URLs of all files."""
         answer = self.ask("POST", f"{PATH}/query", {})
         return [line["file"]["url"] for line in map(json.loads, answer.text.splitlines()) if "file" in line]
 
 
 @pytest.fixture(scope="module")
-def shared(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Shared:
-    location = f"s3://{place.lake}/smoke/doses"
-    options = {**place.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+def shared(emulated: EmulatedDeployment, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    location = f"s3://{emulated.lake}/smoke/doses"
+    options = {**emulated.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     write_deltalake(location, ROWS.slice(0, 6), partition_by=["day"], storage_options=options)
     write_deltalake(location, ROWS.slice(6), mode="append", storage_options=options)
-    catalog = place.catalog
+    catalog = emulated.catalog
     catalog.shares.create(SHARE)
     catalog.schemas.create(SHARE, SCHEMA)
     catalog.tables.create(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
@@ -74,12 +74,12 @@ def shared(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Shared:
     catalog.grants.create("smoke", SHARE)
     bearer = catalog.tokens.create(reader).secret
     profile = tmp_path_factory.mktemp("profile") / "smoke.share"
-    known = {"shareCredentialsVersion": 1, "endpoint": place.endpoint, "bearerToken": bearer}
-    profile.write_text(json.dumps(known), encoding="utf-8")
-    return Shared(place, profile, bearer)
+    fields = {"shareCredentialsVersion": 1, "endpoint": emulated.endpoint, "bearerToken": bearer}
+    profile.write_text(json.dumps(fields), encoding="utf-8")
+    return Shared(emulated, profile, bearer)
 
 
-def test_the_published_client_lists_and_reads_every_row(shared: Shared) -> None:
+def test_client_lists_and_reads_every_row(shared: Shared) -> None:
     url = f"{shared.profile}#{SHARE}.{SCHEMA}.{TABLE}"
     [table] = delta_sharing.SharingClient(str(shared.profile)).list_all_tables()
     assert (table.share, table.schema, table.name) == (SHARE, SCHEMA, TABLE)
@@ -92,15 +92,15 @@ def test_the_published_client_lists_and_reads_every_row(shared: Shared) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_query_is_answered_in_the_format_that_was_asked_for(shared: Shared, name: str) -> None:
+def test_query_returns_the_requested_format(shared: Shared, name: str) -> None:
     answer = shared.ask("POST", f"{PATH}/query", {}, **{"delta-sharing-capabilities": FORMATS[name]})
     assert answer.status_code == 200, answer.text
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [next(iter(line)) for line in lines[:2]] == ["protocol", "metaData"]
     assert ["deltaSingleAction" in line["file"] for line in lines[2:]] == [name == "delta"] * len(ROWS)
     assert answer.headers["delta-table-version"] == "1"
-    # A streamed answer's length is not known when it begins.
-    assert ("content-length" not in answer.headers) is shared.place.streams
+    # A streamed response has no Content-Length.
+    assert ("content-length" not in answer.headers) is shared.emulated.streams
     metadata = shared.ask("GET", f"{PATH}/metadata", **{"delta-sharing-capabilities": FORMATS[name]})
     assert [next(iter(json.loads(line))) for line in metadata.text.splitlines()] == ["protocol", "metaData"]
 
@@ -113,51 +113,51 @@ def test_a_query_is_answered_in_the_format_that_was_asked_for(shared: Shared, na
         pytest.param("Bearer dlt_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG", id="unknown token"),
     ],
 )
-def test_who_has_no_live_token_gets_401(shared: Shared, header: str | None) -> None:
+def test_request_without_live_token_returns_401(shared: Shared, header: str | None) -> None:
     headers = {"Authorization": header} if header else {}
-    answer = httpx.get(f"{shared.place.endpoint}/shares", headers=headers, timeout=120)
+    answer = httpx.get(f"{shared.emulated.endpoint}/shares", headers=headers, timeout=120)
     assert answer.status_code == 401
     body = answer.json()
-    if shared.place.own_errors:
+    if shared.emulated.own_errors:
         assert (body["errorCode"], answer.headers["www-authenticate"]) == ("UNAUTHENTICATED", "Bearer")
     else:
         assert "errorCode" not in body
 
 
-def test_what_is_not_there_is_404(shared: Shared) -> None:
+def test_missing_entry_returns_404(shared: Shared) -> None:
     answer = shared.ask("GET", "/shares/nothing")
     expected = {"errorCode": "RESOURCE_DOES_NOT_EXIST", "message": "share 'nothing' not found"}
     assert (answer.status_code, answer.json()) == (404, expected)
     route = shared.ask("GET", "/nowhere")
-    if shared.place.own_errors:
+    if shared.emulated.own_errors:
         assert (route.status_code, route.json()["errorCode"]) == (404, "RESOURCE_DOES_NOT_EXIST")
     else:
         assert "errorCode" not in route.json()
 
 
-def test_a_url_gives_its_file_and_nothing_without_its_signature(shared: Shared) -> None:
-    url, other, *_ = shared.files()
+def test_url_returns_its_file_only_with_its_signature(shared: Shared) -> None:
+    url, other_url, *_ = shared.files()
     bare, query = url.split("?")
     tried = {
         "as it is": url,
         "stripped": bare,
         "altered": f"{url[:-4]}0000",
-        "for another file": f"{other.split('?')[0]}?{query}",
+        "for another file": f"{other_url.split('?')[0]}?{query}",
     }
     assert {how: httpx.get(each, timeout=60).status_code for how, each in tried.items()} == {
         "as it is": 200,
-        "stripped": 403 if shared.place.private else 200,
+        "stripped": 403 if shared.emulated.private else 200,
         "altered": 403,
         "for another file": 403,
     }
 
 
-def test_a_url_that_has_expired_is_403(shared: Shared) -> None:
+def test_expired_url_returns_403(shared: Shared) -> None:
     vended = shared.ask("POST", f"{PATH}/temporary-table-credentials", {}).json()["credentials"]
     keys = vended["awsTempCredentials"]
     signer = boto3.client(
         "s3",
-        endpoint_url=shared.place.environment["AWS_ENDPOINT_URL"],
+        endpoint_url=shared.emulated.environment["AWS_ENDPOINT_URL"],
         region_name="us-east-1",
         aws_access_key_id=keys["accessKeyId"],
         aws_secret_access_key=keys["secretAccessKey"],
@@ -167,27 +167,32 @@ def test_a_url_that_has_expired_is_403(shared: Shared) -> None:
     bucket, _, folder = vended["location"].removeprefix("s3://").partition("/")
     log = {"Bucket": bucket, "Key": f"{folder}/_delta_log/{0:020d}.json"}
     live, brief = (signer.generate_presigned_url("get_object", log, ExpiresIn=seconds) for seconds in (300, 1))
-    time.sleep(2)  # the shortest life that a URL can have, and a moment
+    time.sleep(2)  # the shortest lifetime of a URL, and a second more
     assert [httpx.get(url, timeout=60).status_code for url in (live, brief)] == [200, 403]
 
 
-def calls(place: Place) -> Iterator[tuple[str, str, tuple[str, str, dict[str, Any]], set[str]]]:
-    """Yield role, meaning, call of AWS, and what has to be enforced for it to be refused (nothing: it is allowed)."""
-    outputs = place.deployment.outputs
+def calls(emulated: EmulatedDeployment) -> Iterator[tuple[str, str, tuple[str, str, dict[str, Any]], set[str]]]:
+    """Yield function, meaning, call of AWS, and the checks that refuse the call; no check if it is allowed."""
+    outputs = emulated.deployment.outputs
     token, tokens = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}, outputs.tokens_table
-    other = {"pk": {"S": "other/ab"}, "sk": {"S": "token"}}
+    other_key = {"pk": {"S": "other/ab"}, "sk": {"S": "token"}}
     catalog = outputs.catalog_table
 
     def query(key: str) -> dict[str, Any]:
-        said = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": key}}}
-        return {"TableName": catalog, **said}
+        request = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": key}}}
+        return {"TableName": catalog, **request}
 
     def batch(key: str) -> dict[str, Any]:
         return {"RequestItems": {catalog: {"Keys": [{"pk": {"S": key}, "sk": {"S": "a"}}]}}}
 
     secret = {"SecretId": outputs.token_key_secret}
     yield "Authorizer", "read a token", ("dynamodb", "get_item", {"TableName": tokens, "Key": token}), set()
-    yield "Authorizer", "read what is no token", ("dynamodb", "get_item", {"TableName": tokens, "Key": other}), {"keys"}
+    yield (
+        "Authorizer",
+        "read what is no token",
+        ("dynamodb", "get_item", {"TableName": tokens, "Key": other_key}),
+        {"keys"},
+    )
     yield "Authorizer", "read all tokens", ("dynamodb", "scan", {"TableName": tokens}), {"roles"}
     yield "Authorizer", "write a token", ("dynamodb", "put_item", {"TableName": tokens, "Item": token}), {"roles"}
     yield "Authorizer", "read the catalog", ("dynamodb", "query", query("shares")), {"roles"}
@@ -197,67 +202,71 @@ def calls(place: Place) -> Iterator[tuple[str, str, tuple[str, str, dict[str, An
     yield "ListShares", "read shares", ("dynamodb", "batch_get_item", batch("shares")), set()
     yield "ListShares", "read storages", ("dynamodb", "batch_get_item", batch("storages")), {"keys"}
     yield "ListShares", "read the token key", ("secretsmanager", "get_secret_value", secret), set()
-    yield "ListShares", "list the lake", ("s3", "list_objects_v2", {"Bucket": place.lake}), {"roles"}
+    yield "ListShares", "list the lake", ("s3", "list_objects_v2", {"Bucket": emulated.lake}), {"roles"}
 
 
 @pytest.mark.parametrize("function", ["Authorizer", "ListShares"])
-def test_a_function_cannot_do_what_its_role_does_not_allow(place: Place, function: str) -> None:
-    tried = {meaning: (call, needs) for role, meaning, call, needs in calls(place) if role == function}
-    answers = probed(place, function, {meaning: call for meaning, (call, _) in tried.items()})
+def test_function_can_do_only_what_its_role_allows(emulated: EmulatedDeployment, function: str) -> None:
+    tried = {meaning: (call, needs) for role, meaning, call, needs in calls(emulated) if role == function}
+    answers = run_probe(emulated, function, {meaning: call for meaning, (call, _) in tried.items()})
     refused = {meaning for meaning, answer in answers.items() if answer != ALLOWED}
     assert {answers[meaning] for meaning in refused} <= REFUSED
-    assert refused == {meaning for meaning, (_, needs) in tried.items() if any(getattr(place, need) for need in needs)}
+    assert refused == {
+        meaning for meaning, (_, needs) in tried.items() if any(getattr(emulated, need) for need in needs)
+    }
 
 
-def probed(place: Place, function: str, asked: dict[str, Any]) -> dict[str, str]:
-    """Make calls of AWS inside a real function that has the role and the layer of a deployed one."""
-    functions = place.client("lambda")
+def run_probe(emulated: EmulatedDeployment, function: str, requests: dict[str, Any]) -> dict[str, str]:
+    """Call AWS inside a real function with the role and layer of a deployed one."""
+    functions = emulated.client("lambda")
     name, archive = f"smoke-{function}", io.BytesIO()
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("probe.py", PROBE)
-    parts = place.client("cloudformation").describe_stack_resources(StackName=STACKS[place.name])["StackResources"]
+    parts = emulated.client("cloudformation").describe_stack_resources(StackName=STACKS[emulated.name])[
+        "StackResources"
+    ]
     [layer] = [part for part in parts if part["LogicalResourceId"].startswith("DeltaicLayer")]
     functions.create_function(
         FunctionName=name,
         Runtime="python3.13",
         Handler="probe.handler",
-        Role=place.deployment.roles[function],
+        Role=emulated.deployment.roles[function],
         Code={"ZipFile": archive.getvalue()},
         Layers=[layer["PhysicalResourceId"]],
         Timeout=60,
     )
     functions.get_waiter("function_active_v2").wait(FunctionName=name)
-    answer = functions.invoke(FunctionName=name, Payload=json.dumps(asked))
-    told: dict[str, str] = json.loads(answer["Payload"].read())
-    assert "FunctionError" not in answer, told
-    return told
+    answer = functions.invoke(FunctionName=name, Payload=json.dumps(requests))
+    results: dict[str, str] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, results
+    return results
 
 
 STACKS = {"ministack": "deltaic-deploytest", "localemu": "deltaic", "localstack-core": "deltaic"}
 
 
-def test_a_recipients_round_finds_nothing_wrong(shared: Shared) -> None:
+def test_conformance_kit_finds_no_mistakes(shared: Shared) -> None:
     with httpx.Client(timeout=120) as client:
-        findings = list(verify(SharingClient(client, shared.place.endpoint, shared.bearer), [SHARE], []))
+        findings = list(verify(SharingClient(client, shared.emulated.endpoint, shared.bearer), [SHARE], []))
     bare = f"refuses that URL without its signature ({SHARE}.{SCHEMA}.{TABLE})"
     wrong = [finding.check for finding in findings if not finding.holds]
-    assert wrong == ([] if shared.place.private else [bare])
-    # The client is not asked for a table of which something is wrong already.
+    assert wrong == ([] if shared.emulated.private else [bare])
+    # The client check is skipped for a table that has failed another check.
     read = f"returns rows of {SHARE}.{SCHEMA}.{TABLE} to the published client"
-    assert (read in {finding.check for finding in findings}) is shared.place.private
+    assert (read in {finding.check for finding in findings}) is shared.emulated.private
 
 
-@pytest.mark.parametrize("place", ["localemu"], indirect=True)
-def test_the_commands_know_the_stack_that_they_made(place: Place) -> None:
-    state = place.state
+@pytest.mark.parametrize("emulated", ["localemu"], indirect=True)
+def test_commands_find_the_deployed_stack(emulated: EmulatedDeployment) -> None:
+    state = emulated.state
     assert state is not None
-    known = json.loads(run(state, "localstack", "status", "--json"))
-    run_emulators("up", "--port", "0", state=state)  # it is up, so nothing happens
-    assert json.loads(run(state, "localstack", "status", "--json")) == known
-    assert (known["engine"], known["sharingEndpoint"]) == ("localemu", place.endpoint)
-    found = json.loads(run(state, "verify", "--json"))
-    assert all(finding["holds"] for finding in found)
-    read = {finding["check"]: finding["said"] for finding in found}
+    status = json.loads(run(state, "localstack", "status", "--json"))
+    run_emulators("up", "--port", "0", state=state)  # already running, so nothing happens
+    assert json.loads(run(state, "localstack", "status", "--json")) == status
+    assert (status["engine"], status["sharingEndpoint"]) == ("localemu", emulated.endpoint)
+    findings = json.loads(run(state, "verify", "--json"))
+    assert all(finding["holds"] for finding in findings)
+    read = {finding["check"]: finding["said"] for finding in findings}
     assert read["returns rows of localstack_share.sample.doses to the published client"] == "6 rows"
     assert "localstack_share" in {share["name"] for share in json.loads(run(state, "share", "list", "--json"))}
 

@@ -1,4 +1,4 @@
-"""The page on Terraform and CDK, read by their own tools: each block has its form, and what it says of us is so."""
+"""Test the page on Terraform and CDK with their tools: blocks are valid, and their names exist."""
 
 import json
 import os
@@ -32,42 +32,42 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def block(language: str, word: str) -> str:
-    [found] = [one for one in blocks(language) if word in one]
-    return found
+def block(language: str, keyword: str) -> str:
+    [match] = [text for text in blocks(language) if keyword in text]
+    return match
 
 
-def had(tool: str) -> None:
+def require_tool(tool: str) -> None:
     if shutil.which(tool) is None and "CI" not in os.environ:
         pytest.skip(f"there is no {tool} here")
 
 
-def run(*command: str, folder: Path, **more: str) -> str:
-    known = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "CHECKPOINT_DISABLE": "1", **more}
-    done = subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, timeout=300, check=False)
+def run(*command: str, folder: Path, **extra: str) -> str:
+    variables = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "CHECKPOINT_DISABLE": "1", **extra}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
 
 @pytest.mark.parametrize("text", blocks("hcl"))
-def test_terraform_reads_a_block_and_would_write_it_so(text: str, tmp_path: Path) -> None:
-    had("terraform")
+def test_terraform_block_is_valid_and_formatted(text: str, tmp_path: Path) -> None:
+    require_tool("terraform")
     (tmp_path / "main.tf").write_text(text)
     assert run("terraform", "fmt", "-diff", folder=tmp_path) == ""
 
 
-def test_the_parameters_of_the_stack_are_the_templates() -> None:
-    said = block("hcl", "aws_cloudformation_stack").partition("parameters = {")[2].partition("}")[0]
-    told = set(re.findall(r"^ +(\w+) +=", said, re.MULTILINE))
-    assert told
-    assert told <= read(TEMPLATE)["Parameters"].keys()
+def test_parameters_of_the_stack_exist_in_the_template() -> None:
+    text = block("hcl", "aws_cloudformation_stack").partition("parameters = {")[2].partition("}")[0]
+    names = set(re.findall(r"^ +(\w+) +=", text, re.MULTILINE))
+    assert names
+    assert names <= read(TEMPLATE)["Parameters"].keys()
 
 
 @pytest.mark.slow
-def test_terraform_applies_files_with_no_more_rights_than_the_page_gives(
+def test_terraform_applies_files_with_the_rights_on_the_page(
     tmp_path: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session
 ) -> None:
-    had("terraform")
+    require_tool("terraform")
     for name, text in (("files", "shares/from_files.yaml"), ("rights", "")):
         (tmp_path / name / Path(text).parent).mkdir(parents=True)
     rights = tmp_path / "rights"
@@ -88,7 +88,7 @@ def test_terraform_applies_files_with_no_more_rights_than_the_page_gives(
     session = aws_session.client("sts", endpoint_url=at).assume_role(RoleArn=role, RoleSessionName="pipeline")[
         "Credentials"
     ]
-    held = {
+    environment = {
         **embedded_aws.environment,
         "CATALOG_TABLE": catalog,
         "TOKENS_TABLE": tokens,
@@ -102,35 +102,37 @@ def test_terraform_applies_files_with_no_more_rights_than_the_page_gives(
     (files / "shares" / "recipients.yaml").write_text(RECIPIENTS)
     run("terraform", "init", folder=files)
     run("terraform", "validate", folder=files)
-    run("terraform", "apply", "-auto-approve", folder=files, **held)
+    run("terraform", "apply", "-auto-approve", folder=files, **environment)
     admin = CatalogAdmin(catalog, tokens, Dynamo(lambda: dynamodb))
-    assert [one.comment for one in admin.shares.list()] == ["by Terraform"]
-    assert [one.share for one in admin.grants.of_share("from_files")] == ["from_files"]
-    assert "0 added, 0 changed" in run("terraform", "apply", "-auto-approve", folder=files, **held)
+    assert [item.comment for item in admin.shares.list()] == ["by Terraform"]
+    assert [item.share for item in admin.grants.of_share("from_files")] == ["from_files"]
+    assert "0 added, 0 changed" in run("terraform", "apply", "-auto-approve", folder=files, **environment)
     (files / "shares" / "recipients.yaml").write_text("recipients: {}\n")
-    run("terraform", "apply", "-auto-approve", folder=files, **held)
+    run("terraform", "apply", "-auto-approve", folder=files, **environment)
     assert list(admin.recipients.list()) == []
-    run("deltaic", "drift", "shares", folder=files, **held)
+    run("deltaic", "drift", "shares", folder=files, **environment)
 
 
 @pytest.mark.slow
-def test_cdk_makes_the_template_of_the_packaged_one(tmp_path: Path) -> None:
-    had("node")
+def test_cdk_creates_the_packaged_template(tmp_path: Path) -> None:
+    require_tool("node")
     (tmp_path / "packaged.yaml").write_text(json.dumps(packaged(read(TEMPLATE))))
     (tmp_path / "app.py").write_text(block("python", "CfnInclude"))
     run("uv", "run", "--no-sync", "--project", str(ROOT), "--with", CDK, "python", "app.py", folder=tmp_path,
         CDK_OUTDIR=str(tmp_path / "out"), JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION="1",
         JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION="1")  # fmt: skip
-    made: Mapping[str, Any] = json.loads((tmp_path / "out" / "deltaic-prod.template.json").read_text())
-    functions = {one for one, said in made["Resources"].items() if said["Type"] == "AWS::Lambda::Function"}
+    template: Mapping[str, Any] = json.loads((tmp_path / "out" / "deltaic-prod.template.json").read_text())
+    functions = {
+        name for name, resource in template["Resources"].items() if resource["Type"] == "AWS::Lambda::Function"
+    }
     assert {"QueryTable", "FollowTables"} <= functions
-    told = {name: made["Parameters"][name]["Default"] for name in ("Stage", "DataBuckets", "Follow")}
-    assert told == {"Stage": "prod", "DataBuckets": "arn:aws:s3:::lake", "Follow": "enabled"}
-    assert "Endpoint" in made["Outputs"]
+    values = {name: template["Parameters"][name]["Default"] for name in ("Stage", "DataBuckets", "Follow")}
+    assert values == {"Stage": "prod", "DataBuckets": "arn:aws:s3:::lake", "Follow": "enabled"}
+    assert "Endpoint" in template["Outputs"]
 
 
 @pytest.mark.slow
-def test_github_takes_the_workflow(tmp_path: Path) -> None:
-    had("uv")
+def test_workflow_matches_the_schema_of_github(tmp_path: Path) -> None:
+    require_tool("uv")
     (tmp_path / "shares.yml").write_text(block("yaml", "id-token"))
     run(*SCHEMA, "shares.yml", folder=tmp_path)

@@ -1,4 +1,4 @@
-"""Recipients who read while the stack is deployed anew notice nothing, whether that is done or taken back."""
+"""Test that updates and rollbacks of the stack do not affect recipients that read in the meantime."""
 
 import json
 import logging
@@ -27,9 +27,9 @@ FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "d
 LEVEL = "POWERTOOLS_LOG_LEVEL"
 LEAST_REQUESTS = 1000
 REPEATED = {429, 503}
-"""What every client repeats (PROTOCOL.md, "REST APIs"); the embedded AWS starves functions while others start."""
+"""Statuses that clients retry (PROTOCOL.md, "REST APIs"): the embedded AWS delays functions while others start."""
 AUTHORIZER_STARVED = (500, '{"message":null}')
-"""What API Gateway answers where the authorizer does not: every client repeats that, too."""
+"""Response of API Gateway if the authorizer fails, which clients also retry."""
 
 TABLE = "/shares/updates/schemas/s/tables/numbers"
 WAITS_IN_VAIN = """
@@ -40,12 +40,12 @@ WAITS_IN_VAIN = """
     DependsOn: [QueryTable, GetQuery, ListTableChanges]
     Properties: {Handle: !Ref Handle, Timeout: "1", Count: 1}
 """
-"""What makes an update fail after it has changed the functions that sign."""
+"""Resource that makes an update fail after it has changed the signing functions."""
 
 
 @dataclass
 class Readers:
-    """A recipient's clients: one lists, one asks for versions, one queries and fetches a byte of each file."""
+    """Clients of a recipient: one lists, one requests versions, one queries and downloads a byte of each file."""
 
     endpoint: str
     bearer: str
@@ -56,7 +56,7 @@ class Readers:
     _threads: list[threading.Thread] = field(default_factory=list)
 
     def warm(self) -> None:
-        """Ask once for each, which starts the functions."""
+        """Send each request once, which starts the functions."""
         with self._client() as client:
             for ask in (self._list, self._version, self._query):
                 ask(client)
@@ -80,31 +80,31 @@ class Readers:
                 ask(client)
 
     def _list(self, client: httpx.Client) -> None:
-        self._asked("list", lambda: client.get(f"{self.endpoint}/shares"))
+        self._send_request("list", lambda: client.get(f"{self.endpoint}/shares"))
 
     def _version(self, client: httpx.Client) -> None:
-        self._asked("version", lambda: client.get(f"{self.endpoint}{TABLE}/version"))
+        self._send_request("version", lambda: client.get(f"{self.endpoint}{TABLE}/version"))
 
     def _query(self, client: httpx.Client) -> None:
-        answer = self._asked("query", lambda: client.post(f"{self.endpoint}{TABLE}/query", json={}))
+        answer = self._send_request("query", lambda: client.post(f"{self.endpoint}{TABLE}/query", json={}))
         for line in answer.text.splitlines()[2:] if answer else []:
             url = json.loads(line)["file"]["url"]
-            self._asked("byte", lambda url=url: httpx.get(url, headers={"Range": "bytes=0-0"}, timeout=120))  # type: ignore[misc]
+            self._send_request("byte", lambda url=url: httpx.get(url, headers={"Range": "bytes=0-0"}, timeout=120))  # type: ignore[misc]
 
-    def _asked(self, what: str, send: Callable[[], httpx.Response]) -> httpx.Response | None:
+    def _send_request(self, kind: str, send: Callable[[], httpx.Response]) -> httpx.Response | None:
         for _ in range(10):
             try:
                 answer = send()
             except httpx.HTTPError as error:
-                self.failed.append(f"{what}: {error!r}")
+                self.failed.append(f"{kind}: {error!r}")
                 return None
             if answer.status_code not in REPEATED and (answer.status_code, answer.text) != AUTHORIZER_STARVED:
                 break
             self.repeated += 1
             time.sleep(0.5)
-        self.answers[what] += 1
+        self.answers[kind] += 1
         if answer.is_error:
-            self.failed.append(f"{what}: {answer.status_code} {answer.text[:200]}")
+            self.failed.append(f"{kind}: {answer.status_code} {answer.text[:200]}")
             return None
         return answer
 
@@ -128,8 +128,8 @@ def readers(admin: CatalogAdmin, embedded_aws: EmbeddedAws, endpoint: str, lake:
 
 
 @pytest.fixture
-def never_ready(built: Path) -> Path:
-    """Return what was built, with a template whose last resource never comes; its paths are relative."""
+def failing_build(built: Path) -> Path:
+    """Return a build whose template has a last resource that is never created; its paths are relative."""
     folder = built.parent / "never-ready"
     folder.mkdir()
     for part in built.iterdir():
@@ -141,26 +141,34 @@ def never_ready(built: Path) -> Path:
     return folder
 
 
-def test_updates_and_one_that_is_taken_back_fail_no_request(
-    readers: Readers, deploy_with: Callable[..., Deployment], never_ready: Path, client: Callable[[Any], Any]
+def test_updates_and_rollbacks_fail_no_request(
+    readers: Readers, deploy_with: Callable[..., Deployment], failing_build: Path, client: Callable[[Any], Any]
 ) -> None:
     functions = client("lambda")
 
     def live() -> dict[str, tuple[int, str]]:
-        found = [functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS]
-        return {said["FunctionName"]: (int(said["Version"]), said["Environment"]["Variables"][LEVEL]) for said in found}
+        configurations = [
+            functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS
+        ]
+        return {
+            configuration["FunctionName"]: (
+                int(configuration["Version"]),
+                configuration["Environment"]["Variables"][LEVEL],
+            )
+            for configuration in configurations
+        }
 
     before = live()
-    # Of what every function knows, and starts none: with snapshots each would be unpacked at once (8 GB here).
+    # A parameter of all functions that starts none: with snapshots, all would be unpacked at once (8 GB here).
     deploy_with(LogLevel="DEBUG")
-    # A changed parameter reaches what answers, by one new version of each function, and no other version is kept.
+    # A changed parameter reaches the alias with one new version of each function; older versions are deleted.
     after = live()
     assert after == {name: (version + 1, "DEBUG") for name, (version, _) in before.items()}
     for name, (version, _) in after.items():
-        listed = functions.list_versions_by_function(FunctionName=name)["Versions"]
-        assert [one["Version"] for one in listed] == ["$LATEST", str(version)]
+        versions = functions.list_versions_by_function(FunctionName=name)["Versions"]
+        assert [item["Version"] for item in versions] == ["$LATEST", str(version)]
     with pytest.raises(SamError, match=r"NeverComes|UPDATE_ROLLBACK"):
-        deploy_with(never_ready, LogLevel="ERROR")
+        deploy_with(failing_build, LogLevel="ERROR")
     [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
     assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert {level for _, level in live().values()} == {"DEBUG"}
@@ -169,4 +177,4 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
     readers.stop()
     LOG.info("%s, %d repeated", dict(readers.answers), readers.repeated)
     assert readers.failed == [], readers.answers
-    assert min(readers.answers[what] for what in ("list", "version", "query", "byte")) > 0
+    assert min(readers.answers[kind] for kind in ("list", "version", "query", "byte")) > 0

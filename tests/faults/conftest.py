@@ -1,48 +1,48 @@
-"""Fixtures of the faults: the place, and all cases played at once, since most of their time is waiting."""
+"""Fixtures of the fault tests: a server with a failing AWS, and results of all cases, played concurrently."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from faults.place import Outcome, Place, failing
-from faults.plays import stalls, trickles
+from faults.place import FailingServer, FaultResult, start_failing_server
+from faults.plays import stall, trickle
 from faults.table import CALLS, FAULTS, Fault
 
-AT_ONCE = 24
-LONGEST = (stalls, trickles)
+MAX_CONCURRENT = 24
+SLOWEST = (stall, trickle)
 
 
 @pytest.fixture(scope="session")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """Return the server whose AWS fails."""
-    with failing(tmp_path_factory.mktemp("faults")) as running:
-        yield running
+def failing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingServer]:
+    """Return a server with a failing AWS."""
+    with start_failing_server(tmp_path_factory.mktemp("faults")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def healthy(place: Place) -> Mapping[str, str]:
-    """Return what each call answers when nothing fails."""
+def healthy_content(failing_server: FailingServer) -> Mapping[str, str]:
+    """Return the response to each call without faults."""
     calls = sorted({call for calls in CALLS.values() for call in calls})
-    return {call: place.healthy(call) for call in calls}
+    return {call: failing_server.healthy_content(call) for call in calls}
 
 
 @pytest.fixture(scope="session")
-def outcome(
-    place: Place, healthy: Mapping[str, str], request: pytest.FixtureRequest
-) -> Iterator[Callable[[Fault, str], Outcome]]:
-    """Return what became of each case; those that are tested in this session are played at once, the slowest first."""
-    assert healthy
-    asked: set[Any] = {
+def results(
+    failing_server: FailingServer, healthy_content: Mapping[str, str], request: pytest.FixtureRequest
+) -> Iterator[Callable[[Fault, str], FaultResult]]:
+    """Return the result of each case; the selected cases are played concurrently, the slowest first."""
+    assert healthy_content
+    cases: set[Any] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "outcome" in item.fixturenames
+        if isinstance(item, pytest.Function) and "results" in item.fixturenames
     }
-    ordered = sorted(asked, key=lambda case: (case[0].play not in LONGEST, FAULTS.index(case[0]), case[1]))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        # Each case is created here, in this thread: its table or recipient is not what the case tests.
-        played: dict[tuple[Fault, str], Future[Outcome]] = {
-            (fault, call): pool.submit(place.play, place.case(fault.part, f"case{number:04d}"), fault, call)
-            for number, (fault, call) in enumerate(ordered)
+    ordered = sorted(cases, key=lambda case: (case[0].play not in SLOWEST, FAULTS.index(case[0]), case[1]))
+    with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
+        # Create each table or recipient in this thread, because the fault must not affect its creation.
+        futures: dict[tuple[Fault, str], Future[FaultResult]] = {
+            case: pool.submit(failing_server.play, failing_server.create_case(case[0].part, f"case{number:04d}"), *case)
+            for number, case in enumerate(ordered)
         }
-        yield lambda fault, call: played[fault, call].result()
+        yield lambda fault, call: futures[fault, call].result()

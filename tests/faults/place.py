@@ -1,7 +1,7 @@
-"""Where faults are played: the server over a proxy over the embedded AWS, and for every case what no other has touched.
+"""A server with a proxy before its embedded AWS that plays faults, and a fresh recipient or table for each case.
 
-A process remembers tokens, sessions, keys and logs, so each case has a recipient and a token of its own and, where a
-store fails, a copy of the table: only what is read for the first time meets a fault.
+The server caches tokens, sessions, keys and logs, so that only first reads meet a fault. Therefore each case has its
+own recipient and token or, if the store fails, its own copy of the table.
 """
 
 import hashlib
@@ -25,17 +25,19 @@ from deltaic.catalog.admin.storage_admin import AccessKeys
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
 from faults import table
-from faults.proxy import Plan, Proxy
+from faults.proxy import FaultPlan, Proxy
 from faults.table import Fault
 from filled_server import Entry, FilledServer
 
 GOLDEN: Final = "golden"
 PARTS: Final = 4
 FILES_IN_PART: Final = 1400
-OPEN: Final[Mapping[str, Any]] = {"history": True, "access_modes": ["url", "dir"]}
+TABLE_OPTIONS: Final[Mapping[str, Any]] = {"history": True, "access_modes": ["url", "dir"]}
 SCHEMA = pa.schema([column("id", pa.int64())])
 _DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
-_PASSING_TEXT = re.compile(r'"(?:expirationTimestamp|minUrlExpirationTimestamp|expirationTime|id)":\s*("[^"]*"|\d+),?')
+_CHANGING_FIELDS = re.compile(
+    r'"(?:expirationTimestamp|minUrlExpirationTimestamp|expirationTime|id)":\s*("[^"]*"|\d+),?'
+)
 _URL = re.compile(r'http://[^"?]*/([^"/?]+)\?[^"]*')
 
 _SERVICES: Final = {
@@ -49,22 +51,22 @@ _SERVICES: Final = {
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a recipient saw while a fault was played, and after it."""
+class FaultResult:
+    """Responses to a recipient during a fault and after it."""
 
     reply: Reply | None
-    """None: the answer broke off, as every client of HTTP notices."""
+    """None if the response was incomplete, which every HTTP client notices."""
     seconds: float
     played: int
     content: str
-    """What was answered, without what differs from case to case."""
-    afterwards: str
-    """The same of the next request."""
+    """The response without the parts that differ from case to case."""
+    next_content: str
+    """The same for the next request."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One recipient, its share and its table."""
+    """A recipient, its share and its table."""
 
     recipient: Recipient
     recipient_id: str
@@ -78,19 +80,19 @@ class Case:
     def with_capabilities(self, capabilities: str) -> Recipient:
         return self.recipient.with_headers(**{CAPABILITIES: capabilities})
 
-    def ask(self, call: str) -> Reply:
-        return _ASKED[call](self)
+    def call(self, call: str) -> Reply:
+        return _CALLS[call](self)
 
     def content(self, reply: Reply) -> str:
-        """Return an answer without addresses, times and what this case is called."""
+        """Return a response without addresses, times and the name of this case."""
         text = reply.body.decode().replace(self.name, "CASE").replace(GOLDEN, "CASE")
         if "awsTempCredentials" in text:
             text = json.dumps(sorted(json.loads(text)["credentials"]))
-        alike = _PASSING_TEXT.sub("", _URL.sub(r"\1", text))
-        return f"{reply.status} {alike}"
+        comparable = _CHANGING_FIELDS.sub("", _URL.sub(r"\1", text))
+        return f"{reply.status} {comparable}"
 
 
-_ASKED: Mapping[str, Callable[[Case], Reply]] = {
+_CALLS: Mapping[str, Callable[[Case], Reply]] = {
     table.SHARES: lambda case: case.recipient.get("/shares"),
     table.VERSION: lambda case: case.recipient.get(f"{case.table}/version"),
     table.METADATA: lambda case: case.recipient.get(f"{case.table}/metadata"),
@@ -103,8 +105,8 @@ _ASKED: Mapping[str, Callable[[Case], Reply]] = {
 
 
 @dataclass(frozen=True)
-class Place:
-    """The server whose AWS fails."""
+class FailingServer:
+    """A server with a failing AWS."""
 
     proxy: Proxy
     endpoint: str
@@ -114,10 +116,10 @@ class Place:
     log: Mapping[str, bytes]
     """The log of the golden table, by name."""
     reader: Case
-    """A recipient whom the server knows, and the golden table."""
+    """A recipient that the server has cached, and the golden table."""
 
-    def case(self, part: str, name: str) -> Case:
-        """Make what a fault of this part has to meet for the first time: a table, or a recipient with its token."""
+    def create_case(self, part: str, name: str) -> Case:
+        """Create what the server must read for the first time: a table, or a recipient with a token."""
         if part in {"listing", "object", "keys"}:
             return replace(self.reader, name=name, table_name=self._table(part, name))
         account = self.admin.recipients.create(name)
@@ -133,72 +135,72 @@ class Place:
             location = f"s3://{DATA_BUCKET}/{name}"
             for file, content in self.log.items():
                 self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
-        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **OPEN).name
+        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **TABLE_OPTIONS).name
 
-    def large(self, name: str) -> Case:
-        """Make a table whose checkpoint is too large to be read before its answer begins: it has 22 MB in parts."""
+    def create_large_table(self, name: str) -> Case:
+        """Create a table with a checkpoint of 22 MB, which is not read before the response starts."""
         log = TableLog(self.s3, DATA_BUCKET, name, SCHEMA)
         log.create()
         log.commit()
-        for number, content in enumerate(_parts(), start=1):
+        for number, content in enumerate(_checkpoint_parts(), start=1):
             log.put(f"_delta_log/{1:020d}.checkpoint.{number:010d}.{PARTS:010d}.parquet", content)
         log.put("_delta_log/_last_checkpoint", json.dumps({"version": 1, "size": 1, "parts": PARTS}).encode())
-        made = self.admin.tables.create(GOLDEN, "s", name, log.location, **OPEN)
-        return replace(self.reader, name=name, table_name=made.name)
+        table_entry = self.admin.tables.create(GOLDEN, "s", name, log.location, **TABLE_OPTIONS)
+        return replace(self.reader, name=name, table_name=table_entry.name)
 
-    def play(self, case: Case, fault: Fault, call: str) -> Outcome:
-        """Send a request during the fault, and the same request after it."""
+    def play(self, case: Case, fault: Fault, call: str) -> FaultResult:
+        """Send a request during a fault, and the same request after it."""
         token = hashlib.sha256(str(case.recipient.token).encode()).hexdigest()
-        named = {"catalog": (case.recipient_id,), "token": (token,), "role": (case.recipient_id,)}
-        plan = Plan(_SERVICES[fault.part], named.get(fault.part, (case.name,)), fault.play, fault.times)
-        begun = time.monotonic()
+        names = {"catalog": (case.recipient_id,), "token": (token,), "role": (case.recipient_id,)}
+        plan = FaultPlan(_SERVICES[fault.part], names.get(fault.part, (case.name,)), fault.play, fault.times)
+        started = time.monotonic()
         reply: Reply | None
-        with self.proxy.playing(plan):
+        with self.proxy.play_fault(plan):
             try:
-                reply = case.ask(call)
+                reply = case.call(call)
             except (http.client.HTTPException, OSError):
                 reply = None
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
         content = "" if reply is None else case.content(reply)
-        return Outcome(reply, seconds, plan.played, content, case.content(case.ask(call)))
+        return FaultResult(reply, seconds, plan.played, content, case.content(case.call(call)))
 
-    def healthy(self, call: str) -> str:
-        """Return what is answered when nothing fails."""
-        return self.reader.content(self.reader.ask(call))
+    def healthy_content(self, call: str) -> str:
+        """Return the response without faults."""
+        return self.reader.content(self.reader.call(call))
 
 
 @contextmanager
-def failing(folder: Path) -> Iterator[Place]:
-    """Start the server with a proxy before its AWS."""
+def start_failing_server(folder: Path) -> Iterator[FailingServer]:
+    """Run a server with a proxy before its AWS."""
     with EmbeddedAws(folder / "aws", persistent=False) as aws, Proxy(aws.endpoint).open() as proxy:
-        golden = Entry(GOLDEN, "s", GOLDEN, options=OPEN)
-        behind = {"AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
+        entry = Entry(GOLDEN, "s", GOLDEN, options=TABLE_OPTIONS)
+        variables = {"AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
         with FilledServer.running(
-            folder, [golden], {"reader": [GOLDEN]}, aws=aws.environment, variables=behind
+            folder, [entry], {"reader": [GOLDEN]}, aws=aws.environment, variables=variables
         ) as server:
             s3 = server.client("s3")
             keys = AccessKeys(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
             reader = Case(server.recipient("reader"), server.readers["reader"].id, "reader", GOLDEN)
-            yield Place(proxy, server.endpoint, server.admin, s3, keys, _golden(s3), reader)
+            yield FailingServer(proxy, server.endpoint, server.admin, s3, keys, _golden(s3), reader)
 
 
 @cache
-def _parts() -> Sequence[bytes]:
-    """Return the parts of a checkpoint, with statistics that no compression makes smaller."""
-    random = Random(1)  # noqa: S311 -- filling
+def _checkpoint_parts() -> Sequence[bytes]:
+    """Return the parts of a checkpoint, with random statistics that cannot be compressed."""
+    random = Random(1)  # noqa: S311 -- content of a test file
     log = TableLog(None, DATA_BUCKET, "large", SCHEMA)
-    heads = [log.first_protocol(), log.metadata()]
+    first_actions = [log.first_protocol(), log.metadata()]
     parts = []
     for part in range(PARTS):
         adds = [_add(f"{part}-{number}.parquet", random.randbytes(2000).hex()) for number in range(FILES_IN_PART)]
-        parts.append(checkpoint_file([*(heads if part == 0 else []), *adds]))
+        parts.append(checkpoint_file([*(first_actions if part == 0 else []), *adds]))
     return parts
 
 
-def _add(path: str, least: str) -> Action:
-    stats = json.dumps({"numRecords": 1, "minValues": {"id": least}, "maxValues": {"id": least}})
-    known = {"partitionValues": {}, "size": 1000, "modificationTime": 1_650_000_000_000, "dataChange": True}
-    return {"add": {"path": path, "stats": stats, **known}}
+def _add(path: str, value: str) -> Action:
+    stats = json.dumps({"numRecords": 1, "minValues": {"id": value}, "maxValues": {"id": value}})
+    fields = {"partitionValues": {}, "size": 1000, "modificationTime": 1_650_000_000_000, "dataChange": True}
+    return {"add": {"path": path, "stats": stats, **fields}}
 
 
 def _golden(s3: Any) -> Mapping[str, bytes]:
@@ -209,6 +211,6 @@ def _golden(s3: Any) -> Mapping[str, bytes]:
     log.commit(log.remove(first), third, log.cdc([{"id": 0, "_change_type": "delete"}]))
     log.checkpoint(2, [second, third])
     log.commit(log.add([{"id": 3}]))
-    found = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{GOLDEN}/_delta_log/")["Contents"]
-    keys = [item["Key"] for item in found]
+    objects = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{GOLDEN}/_delta_log/")["Contents"]
+    keys = [item["Key"] for item in objects]
     return {key.rpartition("/")[2]: s3.get_object(Bucket=DATA_BUCKET, Key=key)["Body"].read() for key in keys}

@@ -1,4 +1,4 @@
-"""The faults themselves: what a store, DynamoDB, STS or Secrets Manager, or whatever stands before them, does wrong."""
+"""Faults of a store, DynamoDB, STS, Secrets Manager, and of networks before them."""
 
 import asyncio
 import json
@@ -6,79 +6,80 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from faults.proxy import STALLED_SECONDS, Answer, Play, Real
+from faults.proxy import STALLED_SECONDS, Forward, Play, Response
 
 PAGE = b"<html><head><title>Sign in</title></head><body>Please sign in to this network</body></html>"
-"""What a captive portal or a proxy answers in AWS's place."""
+"""Response of a captive portal or a proxy instead of AWS."""
 
 
-def answers(status: int, body: bytes, **headers: str) -> Play:
-    """Answer so, without asking AWS."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
+def respond(status: int, body: bytes, **headers: str) -> Play:
+    """Respond without a request to AWS."""
+    response_headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    async def play(_: Real) -> Answer:
-        return Answer(status, told, body)
+    async def play(_: Forward) -> Response:
+        return Response(status, response_headers, body)
 
     return play
 
 
 def s3(status: int, code: str, message: str = "") -> Play:
-    """Answer with an error of S3's."""
+    """Respond with an error of S3."""
     body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
-    return answers(status, body.encode(), content_type="application/xml")
+    return respond(status, body.encode(), content_type="application/xml")
 
 
 def aws_json(status: int, code: str, message: str = "") -> Play:
-    """Answer with an error of DynamoDB's or Secrets Manager's."""
+    """Respond with an error of DynamoDB or Secrets Manager."""
     body = json.dumps({"__type": f"com.amazonaws#{code}", "message": message}).encode()
-    return answers(status, body, content_type="application/x-amz-json-1.0", x_amz_crc32=str(zlib.crc32(body)))
+    return respond(status, body, content_type="application/x-amz-json-1.0", x_amz_crc32=str(zlib.crc32(body)))
 
 
 def sts(status: int, code: str, message: str = "") -> Play:
-    """Answer with an error of STS's."""
+    """Respond with an error of STS."""
     error = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
     body = f'<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">{error}</ErrorResponse>'
-    return answers(status, body.encode(), content_type="text/xml")
+    return respond(status, body.encode(), content_type="text/xml")
 
 
-async def resets(_: Real) -> None:
-    """Break the connection without a word."""
+async def reset(_: Forward) -> None:
+    """Reset the connection without a response."""
 
 
-async def stalls(_: Real) -> None:
-    """Take the request and say nothing."""
+async def stall(_: Forward) -> None:
+    """Accept the request and do not respond."""
     await asyncio.sleep(STALLED_SECONDS)
 
 
-def body(change: Callable[[bytes], bytes], **told: str) -> Play:
-    """Answer as AWS would, with another body and its right length."""
+def body(change: Callable[[bytes], bytes], **headers: str) -> Play:
+    """Respond like AWS, with a changed body and its correct length."""
 
-    async def play(real: Real) -> Answer:
-        answer = await real()
-        return replace(answer, body=change(answer.body), headers=_without_checksums(answer.headers) | told)
-
-    return play
-
-
-def cut(ends: str) -> Play:
-    """Send half of what the length promises, then end so: `close`, `reset` or `stall`."""
-
-    async def play(real: Real) -> Answer:
-        answer = await real()
-        return replace(answer, body=answer.body[: len(answer.body) // 2], length=len(answer.body), ends=ends)
+    async def play(forward: Forward) -> Response:
+        response = await forward()
+        return replace(response, body=change(response.body), headers=_without_checksums(response.headers) | headers)
 
     return play
 
 
-async def trickles(real: Real) -> Answer:
-    """Send a byte a second."""
-    return replace(await real(), pause_seconds=1.0)
+def cut(ending: str) -> Play:
+    """Send half of the body with the full length, then `close`, `reset` or `stall`."""
+
+    async def play(forward: Forward) -> Response:
+        response = await forward()
+        length = len(response.body)
+        return replace(response, body=response.body[: length // 2], length=length, ending=ending)
+
+    return play
 
 
-async def late(real: Real) -> Answer:
-    """Answer rightly, after a while that nobody need mind."""
+async def trickle(forward: Forward) -> Response:
+    """Send one byte per second."""
+    return replace(await forward(), pause_seconds=1.0)
+
+
+async def delay(forward: Forward) -> Response:
+    """Respond correctly after half a second."""
     await asyncio.sleep(0.5)
-    return await real()
+    return await forward()
 
 
 def _without_checksums(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""Every row of the table of faults, for every call that needs the part which fails."""
+"""Test every fault of the table with every call that uses the failing part."""
 
 from collections.abc import Callable, Mapping
 
 import pytest
-from faults.place import Outcome
+from faults.place import FaultResult
 from faults.table import CALLS, FAULTS, Fault
 
 pytestmark = pytest.mark.slow
@@ -16,20 +16,20 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "call"), CASES)
-def test_what_is_promised_holds(
-    outcome: Callable[[Fault, str], Outcome], healthy: Mapping[str, str], fault: Fault, call: str
+def test_recipient_gets_the_promised_response(
+    results: Callable[[Fault, str], FaultResult], healthy_content: Mapping[str, str], fault: Fault, call: str
 ) -> None:
-    seen, promise = outcome(fault, call), fault.promise
-    assert seen.played > 0
-    assert seen.reply is not None, "the answer broke off"
+    result, promise = results(fault, call), fault.promise
+    assert result.played > 0
+    assert result.reply is not None, "the response was incomplete"
     if promise.status == 200:
-        assert seen.content == healthy[call]
+        assert result.content == healthy_content[call]
     else:
-        seen.reply.refused(promise.status, promise.code)
-    assert seen.seconds < promise.seconds
-    assert seen.afterwards == healthy[call]
+        result.reply.refused(promise.status, promise.code)
+    assert result.seconds < promise.seconds
+    assert result.next_content == healthy_content[call]
 
 
-def test_the_table_is_as_wide_as_it_says() -> None:
+def test_table_has_enough_faults_and_calls() -> None:
     assert len({(fault.part, fault.name) for fault in FAULTS}) == len(FAULTS) >= 25
     assert min(len(set(calls)) for calls in CALLS.values()) >= 5

@@ -1,4 +1,4 @@
-"""What goes wrong when part of an answer has left: no client can take what it has for the whole."""
+"""Test that clients notice a fault after a part of the response was sent."""
 
 import http.client
 import json
@@ -8,61 +8,62 @@ from dataclasses import dataclass
 
 import pytest
 from contract.recipient import Reply
-from faults.place import FILES_IN_PART, PARTS, Place
+from faults.place import FILES_IN_PART, PARTS, FailingServer
 from faults.plays import cut, s3
-from faults.proxy import Plan, Play
+from faults.proxy import FaultPlan, Play
 
 pytestmark = pytest.mark.slow
 
-LAST = f".checkpoint.{PARTS:010d}.{PARTS:010d}.parquet"
+LAST_PART = f".checkpoint.{PARTS:010d}.{PARTS:010d}.parquet"
 PLAYS: dict[str, Play] = {
     "reset within the body": cut("reset"),
     "expired credentials": s3(400, "ExpiredToken"),
     "access denied": s3(403, "AccessDenied"),
     "throttling": s3(503, "SlowDown"),
 }
-TOLD = {
+CAPABILITIES = {
     "parquet": "responseformat=parquet",
     "delta with endStreamAction": "responseformat=delta;includeendstreamaction=true",
 }
-SPARED = 2
-"""The footer of the part and its totals, which are read before the answer begins."""
-CASES = [(play, told) for play in PLAYS for told in TOLD]
+SKIPPED = 2
+"""Reads of the part's footer and totals, which are done before the response starts."""
+CASES = [(play, capabilities) for play in PLAYS for capabilities in CAPABILITIES]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a client got while the end of a log could not be read, and afterwards."""
+class BrokenResponse:
+    """Received part of a broken response, and the response to the next request."""
 
-    broken: bytes
-    """What came before the answer broke off."""
-    afterwards: Reply
+    received: bytes
+    next_reply: Reply
 
 
-def played(place: Place, number: int, play: str, told: str) -> Outcome:
-    case = place.large(f"large{number:03d}")
-    asker = case.with_capabilities(TOLD[told])
-    plan = Plan("get", (f"{case.name}/_delta_log/{1:020d}{LAST}",), PLAYS[play], spared=SPARED)
-    with place.proxy.playing(plan), pytest.raises(http.client.IncompleteRead) as broke:
-        asker.post(f"{case.table}/query", {})
-    return Outcome(broke.value.partial, asker.post(f"{case.table}/query", {}))
+def play_case(failing_server: FailingServer, number: int, play: str, capabilities: str) -> BrokenResponse:
+    case = failing_server.create_large_table(f"large{number:03d}")
+    recipient = case.with_capabilities(CAPABILITIES[capabilities])
+    plan = FaultPlan("get", (f"{case.name}/_delta_log/{1:020d}{LAST_PART}",), PLAYS[play], skipped=SKIPPED)
+    with failing_server.proxy.play_fault(plan), pytest.raises(http.client.IncompleteRead) as error:
+        recipient.post(f"{case.table}/query", {})
+    return BrokenResponse(error.value.partial, recipient.post(f"{case.table}/query", {}))
 
 
 @pytest.fixture(scope="module")
-def outcomes(place: Place) -> Iterator[dict[tuple[str, str], "Future[Outcome]"]]:
-    """Play all cases, four at once, since most of their time is waiting."""
+def outcomes(failing_server: FailingServer) -> Iterator[dict[tuple[str, str], "Future[BrokenResponse]"]]:
+    """Play all cases, four at a time, because most of the time is waiting."""
     with ThreadPoolExecutor(4) as pool:
-        yield {case: pool.submit(played, place, number, *case) for number, case in enumerate(CASES)}
+        yield {case: pool.submit(play_case, failing_server, number, *case) for number, case in enumerate(CASES)}
 
 
-@pytest.mark.parametrize(("play", "told"), CASES)
-def test_the_client_notices(outcomes: dict[tuple[str, str], "Future[Outcome]"], play: str, told: str) -> None:
-    outcome = outcomes[play, told].result()
-    lines = outcome.broken.splitlines()
+@pytest.mark.parametrize(("play", "capabilities"), CASES)
+def test_client_notices_a_broken_response(
+    outcomes: dict[tuple[str, str], "Future[BrokenResponse]"], play: str, capabilities: str
+) -> None:
+    outcome = outcomes[play, capabilities].result()
+    lines = outcome.received.splitlines()
     assert len(lines) > FILES_IN_PART
-    if "endStreamAction" in told:
+    if "endStreamAction" in capabilities:
         assert json.loads(lines[-1])["endStreamAction"]["errorMessage"]
     else:
         with pytest.raises(ValueError, match=r"\S"):
             json.loads(lines[-1])
-    assert outcome.afterwards.kinds.count("file") == PARTS * FILES_IN_PART
+    assert outcome.next_reply.kinds.count("file") == PARTS * FILES_IN_PART

@@ -13,8 +13,8 @@ from deltaic.errors import Conflict
 from deltaic_ops.cli import app
 from deltaic_ops.cli.aws_selection import GlobalOptions, connection
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.deploy.sam import translated
+from deltaic_ops.deploy.outputs import reachable_endpoint
+from deltaic_ops.deploy.sam import translate
 from deltaic_ops.deploy.sam_template import TEMPLATE
 from deltaic_ops.localstack import containers, instance
 from deltaic_ops.localstack.instance import Deployed, Running, deployed_stack, process_start, write_record
@@ -115,12 +115,12 @@ def test_a_process_with_a_reused_id_is_not_the_emulator(tmp_path: Path) -> None:
     ],
 )
 def test_the_endpoint_of_a_stack_is_a_path_on_the_emulator(aws: str, host: str) -> None:
-    assert reachable("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == host
+    assert reachable_endpoint("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == host
 
 
 def test_a_custom_domain_is_not_changed() -> None:
     endpoint = "https://shares.example/delta-sharing"
-    assert reachable(endpoint, "http://127.0.0.1:4566") == endpoint
+    assert reachable_endpoint(endpoint, "http://127.0.0.1:4566") == endpoint
 
 
 def test_the_container_is_pinned_and_listens_on_loopback() -> None:
@@ -137,7 +137,7 @@ def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
     for name, resource in document["Resources"].items():
         for key in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
             resource["Properties"][key] = f"s3://artifacts/{name}"  # as `sam package` leaves it
-    template = translated(document, {"DataBuckets": "arn:aws:s3:::lake"})
+    template = translate(document, {"DataBuckets": "arn:aws:s3:::lake"})
     assert "Transform" not in template
     assert {definition["Type"] for definition in template["Resources"].values()} >= {
         "AWS::Lambda::Alias",

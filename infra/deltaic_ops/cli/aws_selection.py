@@ -18,7 +18,7 @@ from deltaic.settings import Settings
 from deltaic.urls import parse_endpoint
 
 from deltaic_ops.cli.extras import missing_extra
-from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
+from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable_endpoint, stack_outputs
 from deltaic_ops.local.aws_variables import THIS_MACHINE, check_reachable, selects_aws
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Connection:
         """The endpoint for profiles; empty if it is unknown."""
         variable = self._variable("DELTAIC_ENDPOINT")
         aws = self._options.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
-        return variable or (reachable(self.outputs.endpoint, aws) if self.outputs else "")
+        return variable or (reachable_endpoint(self.outputs.endpoint, aws) if self.outputs else "")
 
     @property
     def serves_iceberg(self) -> bool:

@@ -1,12 +1,12 @@
-"""Read the template and the deployed stack; build, deploy and remove it.
+"""Read the template and the deployed stack; build, deploy and delete a stack.
 
 `deltaic serve` needs the routes of template.yaml, `deltaic doctor` the parameters of a stack:
 
-    template, api       routes, functions, tables, keys and roles as template.yaml declares them
+    sam_template, api   read routes, functions, tables, keys and roles from template.yaml
     intrinsics          resolve !Ref, !Sub, parameters and conditions
-    sam                 sam build and sam deploy; what SAM makes of the template, computed offline
-    outputs             the outputs by which commands find a stack
-    deployed_stack      what CloudFormation says about a stack: parameters, packages, what outlives it; delete it
+    sam                 run sam build and sam deploy; transform the template offline, like SAM does
+    outputs             read the outputs of a stack, which commands use to find it
+    deployed_stack      read parameters, packages and retained resources of a stack; delete it
 
-Nothing here knows shares or recipients.
+This package does not know shares and recipients.
 """

@@ -1,4 +1,4 @@
-"""The template's API: its routes, its authorizer, its own answers."""
+"""Read the API of the template: routes, authorizer, and responses of the gateway itself."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,26 +8,26 @@ from typing import Any
 from deltaic_ops.deploy.intrinsics import TemplateError, function_name
 
 ANY = "ANY"
-"""As the method of a route: all that the path has no route of its own for."""
+"""Method of a route that handles all methods without a separate route."""
 
 _EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path, such as GET `/shares/{share}`, and the function (its logical id) that answers it."""
+    """A method and path, such as GET `/shares/{share}`, with the logical id of its function."""
 
     method: str
     path: str
     function: str
     streamed: bool
     public: bool = False
-    """Whether anybody is answered: the authorizer is not asked."""
+    """Whether requests skip the authorizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """The TOKEN authorizer: its function, the header it reads, what a value must look like, seconds it is cached."""
+    """The TOKEN authorizer: its function, header, pattern of valid values, and cache time in seconds."""
 
     function: str
     header: str
@@ -36,7 +36,7 @@ class Authorizer:
 
     @classmethod
     def read(cls, api: Mapping[str, Any], by_name: Mapping[str, str]) -> "Authorizer":
-        """Read the default one of an API; `by_name` gives the logical id of a function."""
+        """Read the default authorizer of an API; `by_name` maps function names to logical ids."""
         response = api["Auth"]["Authorizers"][api["Auth"]["DefaultAuthorizer"]]
         identity = response["Identity"]
         return cls(
@@ -49,7 +49,7 @@ class Authorizer:
 
 @dataclass(frozen=True, slots=True)
 class GatewayResponse:
-    """What the gateway itself answers for one of its error types; `status` None keeps the gateway's own."""
+    """Response of the gateway to an error type; `status` None keeps its default."""
 
     status: int | None
     headers: Mapping[str, str]
@@ -57,31 +57,31 @@ class GatewayResponse:
 
     @classmethod
     def read(cls, response: Mapping[str, Any]) -> "GatewayResponse":
-        """Read one of an API's GatewayResponses."""
+        """Read an entry of the API's GatewayResponses."""
         headers = response.get("ResponseParameters", {}).get("Headers", {})
         return cls(
             status=int(response["StatusCode"]) if "StatusCode" in response else None,
-            # A header's value is a static string in quotes; else it is a mapping, which the gateway would resolve.
+            # Static values are strings in quotes. Other values are mappings, which only the gateway can resolve.
             headers={name: str(value).strip("'") for name, value in headers.items()},
             body=response["ResponseTemplates"]["application/json"],
         )
 
 
 def routes_of_events(logical_id: str, function: Mapping[str, Any]) -> Iterator[Route]:
-    """Yield the routes that a function's events make."""
+    """Yield the routes in the events of a function."""
     for event in function.get("Events", {}).values():
         if event["Type"] == "Api":
-            said = event["Properties"]
-            public = said.get("Auth", {}).get("Authorizer") == "NONE"
-            yield Route(said["Method"].upper(), said["Path"], logical_id, streamed=False, public=public)
+            properties = event["Properties"]
+            public = properties.get("Auth", {}).get("Authorizer") == "NONE"
+            yield Route(properties["Method"].upper(), properties["Path"], logical_id, streamed=False, public=public)
 
 
 def routes_of_body(api: Mapping[str, Any], by_name: Mapping[str, str]) -> Iterator[Route]:
-    """Yield the routes that stand in the API's body; `by_name` gives the logical id of a function."""
+    """Yield the routes in the API's body; `by_name` maps function names to logical ids."""
     for path, methods in api.get("DefinitionBody", {}).get("paths", {}).items():
         for method, operation in methods.items():
             if method.upper() not in _EVERY_METHOD:
-                raise TemplateError(f"{method} {path} of the API's body is not a method that the gateway can route")
+                raise TemplateError(f"{method} {path} in the API's body: the gateway does not support this method")
             integration = operation["x-amazon-apigateway-integration"]
             yield Route(
                 method.upper(),

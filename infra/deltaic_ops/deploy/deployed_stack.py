@@ -1,7 +1,8 @@
-"""What CloudFormation says of a deployed stack: parameters, what it made out of which packages, what outlives it."""
+"""Read a deployed stack from CloudFormation: parameters, resources, packages; delete a stack."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError, WaiterError
@@ -11,13 +12,13 @@ from deltaic.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
-_STATE = {"Catalog", "Tokens", "TokenKey"}
-_KEPT = ("Retain", "RetainExceptOnCreate")
+_STATE_RESOURCES = {"Catalog", "Tokens", "TokenKey"}
+_RETAINING_POLICIES = ("Retain", "RetainExceptOnCreate")
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedStack:
-    """One deployed stack."""
+    """A deployed stack."""
 
     name: str
     status: str
@@ -29,25 +30,25 @@ class DeployedStack:
     packages: Mapping[str, tuple[str, str]]
     """Bucket and key of the code of each function and layer, by logical id."""
 
-    kept: Mapping[str, str]
-    """Types, by the physical ids of what stays when the stack is deleted (DeletionPolicy)."""
+    retained: Mapping[str, str]
+    """Types of resources that stay when the stack is deleted (DeletionPolicy), by physical id."""
 
     @property
-    def ours(self) -> bool:
-        """Whether it was made of template.yaml."""
-        return self.resources.keys() >= _STATE
+    def is_deltaic(self) -> bool:
+        """Return whether the stack was created from template.yaml."""
+        return self.resources.keys() >= _STATE_RESOURCES
 
-    def list_of(self, parameter: str) -> list[str]:
-        """Return the values of a parameter that is a list."""
+    def list_parameter(self, parameter: str) -> list[str]:
+        """Return the values of a list parameter."""
         return [part.strip() for part in self.parameters.get(parameter, "").split(",") if part.strip()]
 
 
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
-    """Return what is known of a stack; raises NotFound where there is none, else what the catalog raises of AWS."""
+    """Read a stack; raises NotFound if it does not exist, and other errors of AWS."""
     try:
         [description] = client.describe_stacks(StackName=name)["Stacks"]
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
-        made = [one for page in pages for one in page["StackResourceSummaries"]]
+        summaries = [resource for page in pages for resource in page["StackResourceSummaries"]]
         template: Any = client.get_template(StackName=name, TemplateStage="Processed")["TemplateBody"]
     except ClientError as error:
         if error.response["Error"].get("Code") != "ValidationError":
@@ -55,59 +56,58 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
         raise NotFound(f"there is no stack '{name}' in this account and region") from error
     except BotoCoreError as error:
         raise to_operator_error(error) from error
-    resources = {one["LogicalResourceId"]: one.get("PhysicalResourceId", "") for one in made}
-    written: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
+    resources = {resource["LogicalResourceId"]: resource.get("PhysicalResourceId", "") for resource in summaries}
+    declared: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
+    summaries.sort(key=itemgetter("ResourceType", "LogicalResourceId"))
+    policies = {logical_id: resource.get("DeletionPolicy") for logical_id, resource in declared.items()}
+    retained = [item for item in summaries if policies.get(item["LogicalResourceId"]) in _RETAINING_POLICIES]
     return DeployedStack(
         name=name,
         status=str(description["StackStatus"]),
-        parameters={one["ParameterKey"]: one.get("ParameterValue", "") for one in description.get("Parameters", [])},
-        outputs={one["OutputKey"]: one["OutputValue"] for one in description.get("Outputs", [])},
+        parameters={item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])},
+        outputs={item["OutputKey"]: item["OutputValue"] for item in description.get("Outputs", [])},
         resources=resources,
-        packages=dict(_packages(written, resources)),
-        kept={
-            resources[one["LogicalResourceId"]]: one["ResourceType"]
-            for one in sorted(made, key=lambda one: (one["ResourceType"], one["LogicalResourceId"]))
-            if written.get(one["LogicalResourceId"], {}).get("DeletionPolicy") in _KEPT
-        },
+        packages=dict(_packages(declared, resources)),
+        retained={resources[item["LogicalResourceId"]]: item["ResourceType"] for item in retained},
     )
 
 
-def _packages(written: Mapping[str, Any], resources: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    for logical_id, resource in written.items():
-        said = resource.get("Properties", {})
-        code = said.get("Code") or said.get("Content")
+def _packages(declared: Mapping[str, Any], resources: Mapping[str, str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    for logical_id, resource in declared.items():
+        properties = resource.get("Properties", {})
+        code = properties.get("Code") or properties.get("Content")
         if logical_id in resources and isinstance(code, Mapping) and "S3Bucket" in code and "S3Key" in code:
             yield logical_id, (str(code["S3Bucket"]), str(code["S3Key"]))
 
 
-_DELETE = {
+_DELETION_COMMANDS = {
     "AWS::DynamoDB::Table": (
         "aws dynamodb update-table --table-name {0} --no-deletion-protection-enabled",
         "aws dynamodb delete-table --table-name {0}",
     ),
     "AWS::SecretsManager::Secret": ("aws secretsmanager delete-secret --secret-id {0} --recovery-window-in-days 7",),
     "AWS::Backup::BackupVault": (
-        "# first what is in it: aws backup list-recovery-points-by-backup-vault --backup-vault-name {0}",
+        "# first delete its recovery points: aws backup list-recovery-points-by-backup-vault --backup-vault-name {0}",
         "aws backup delete-backup-vault --backup-vault-name {0}",
     ),
     "AWS::S3::Bucket": ("aws s3 rb s3://{0} --force",),
 }
 
 
-def deletions(kept: Mapping[str, str]) -> list[str]:
-    """Return the commands that delete what outlives a stack (`DeployedStack.kept`), for good."""
-    return [line.format(name) for name, kind in kept.items() for line in _DELETE[kind]]
+def deletion_commands(retained: Mapping[str, str]) -> list[str]:
+    """Return the commands that permanently delete the retained resources of a stack."""
+    return [line.format(name) for name, kind in retained.items() for line in _DELETION_COMMANDS[kind]]
 
 
-def remove(client: "CloudFormationClient", stack: DeployedStack) -> None:
-    """Delete a stack and return when it is gone; raises Conflict, naming what could not be deleted."""
+def delete_stack(client: "CloudFormationClient", stack: DeployedStack) -> None:
+    """Delete a stack and wait until it is deleted; raises Conflict if resources remain."""
     try:
         client.delete_stack(StackName=stack.name)
         client.get_waiter("stack_delete_complete").wait(StackName=stack.name, WaiterConfig={"Delay": 5})
     except WaiterError:
         raise Conflict(
-            f"not all of {stack.name} could be deleted: `aws cloudformation describe-stack-events --stack-name "
-            f"{stack.name}` says why; what is left can be removed by the same command"
+            f"could not delete all resources of {stack.name}: find the reason with `aws cloudformation "
+            f"describe-stack-events --stack-name {stack.name}`, then run the same command again"
         ) from None
     except ClientError as error:
         raise to_operator_error(error) from error

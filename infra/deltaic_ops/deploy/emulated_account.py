@@ -1,4 +1,4 @@
-"""The account and the region that the embedded AWS and the template's ARNs are in, where nothing else is said."""
+"""Default account and region of the embedded AWS and of ARNs in the template."""
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"

@@ -1,7 +1,7 @@
-"""The values of CloudFormation: short forms become long ones, parameters, conditions and names are resolved.
+"""Resolve CloudFormation's intrinsic functions, parameters and conditions.
 
-Only what template.yaml uses is understood; anything else is refused by name, so that a new intrinsic cannot slip
-through unresolved and make the local gateway differ from AWS.
+Supports only the functions in template.yaml and refuses others by name. So a new function cannot stay unresolved and
+make the local gateway differ from AWS.
 """
 
 import re
@@ -18,11 +18,11 @@ _PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_:.]+)\}")
 
 
 class TemplateError(ValueError):
-    """The template uses a form that this reader does not know, or names something that it does not define."""
+    """The template uses an unsupported form or an undefined name."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML with CloudFormation's tags, read by libyaml: eight times as fast."""
+    """YAML loader with CloudFormation's tags, based on libyaml because it is eight times as fast."""
 
 
 def _tagged(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def _tagged(loader: yaml.CSafeLoader, suffix: str, node: yaml.Node) -> dict[str,
     elif isinstance(node, yaml.MappingNode):
         value = loader.construct_mapping(node, deep=True)
     else:
-        raise TemplateError(f"!{suffix} is applied to something that is neither a scalar, a list nor a map")
+        raise TemplateError(f"the argument of !{suffix} is neither a scalar, a list nor a map")
     return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
 
 
@@ -44,7 +44,7 @@ _Loader.add_multi_constructor("!", _tagged)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the document with every short form (`!Ref X`) in its long form (`{"Ref": "X"}`), nothing resolved."""
+    """Return a template with long forms (`{"Ref": "X"}`) instead of short ones (`!Ref X`)."""
     document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 -- a SafeLoader with tags
     if not isinstance(document, dict):
         raise TemplateError(f"{path} is not a template: its root is not a map")
@@ -52,9 +52,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 class Resolver:
-    """Resolves the intrinsics of one document for given parameters; unknown references are refused.
+    """Resolver of intrinsic functions in a template for some parameters; refuses unknown references.
 
-    `names` maps `LogicalId` and `LogicalId.Attribute` to what `Ref` and `GetAtt` of it shall give.
+    `names` maps `LogicalId` and `LogicalId.Attribute` to the values of `Ref` and `GetAtt`.
     """
 
     def __init__(self, document: Mapping[str, Any], parameters: Mapping[str, str], names: Mapping[str, str]) -> None:
@@ -72,28 +72,28 @@ class Resolver:
         self._functions: dict[str, Callable[[Any], Any]] = {
             "Ref": self.reference,
             "Fn::GetAtt": lambda value: self.reference(".".join(value)),
-            "Fn::Sub": self._sub,
-            "Fn::If": self._if,
+            "Fn::Sub": self._substitute,
+            "Fn::If": self._choose,
             "Fn::Join": lambda value: str(value[0]).join(str(part) for part in self(value[1])),
             "Fn::Split": lambda value: str(self(value[1])).split(value[0]),
             "Fn::Equals": lambda value: self(value[0]) == self(value[1]),
             "Fn::Not": lambda value: not self(value[0]),
             "Fn::And": lambda value: all(self(part) for part in value),
             "Fn::Or": lambda value: any(self(part) for part in value),
-            "Fn::FindInMap": self._find,
+            "Fn::FindInMap": self._find_in_map,
             "Condition": self.condition,
         }
 
     def __call__(self, value: Any) -> Any:
-        """Return the value with every intrinsic below it resolved; what is AWS::NoValue is left out."""
+        """Return the value with resolved intrinsic functions, without entries that are AWS::NoValue."""
         if isinstance(value, Mapping):
             if len(value) == 1:
                 name, argument = next(iter(value.items()))
-                # A policy statement has a key named Condition too; only the one with a name in it is an intrinsic.
+                # Policy statements have a key `Condition` too; in intrinsic functions, its value is a name.
                 if name in self._functions and (name != "Condition" or isinstance(argument, str)):
                     return self._functions[name](argument)
                 if str(name).startswith("Fn::"):
-                    raise TemplateError(f"{name} is not understood by this reader of templates")
+                    raise TemplateError(f"{name} is not supported: add it to the resolver of intrinsic functions")
             resolved = {key: self(item) for key, item in value.items()}
             return {key: item for key, item in resolved.items() if item is not NO_VALUE}
         if isinstance(value, Sequence) and not isinstance(value, str):
@@ -102,45 +102,45 @@ class Resolver:
         return value
 
     def condition(self, name: str) -> bool:
-        """Return whether the named condition holds."""
+        """Return whether a condition is true."""
         conditions = self._document.get("Conditions", {})
         if name not in conditions:
             raise TemplateError(f"the template has no condition {name}")
         return bool(self(conditions[name]))
 
     def reference(self, name: str) -> Any:
-        """Return what `Ref` (a bare name) or `GetAtt` (`Name.Attribute`) gives."""
+        """Return the value of `Ref` (a name) or `GetAtt` (`Name.Attribute`)."""
         if name == "AWS::NoValue":
             return NO_VALUE
         if name in self._parameters:
             return self._parameters[name]
         if name in self._names:
             return self._names[name]
-        raise TemplateError(f"the template refers to {name}, for which this reader was given no name")
+        raise TemplateError(f"the template refers to {name}, which has no known value")
 
-    def _if(self, branches: Sequence[Any]) -> Any:
+    def _choose(self, branches: Sequence[Any]) -> Any:
         return self(branches[1] if self.condition(branches[0]) else branches[2])
 
-    def _find(self, path: Sequence[Any]) -> Any:
+    def _find_in_map(self, path: Sequence[Any]) -> Any:
         keys = [self(key) for key in path]
-        found = self._document.get("Mappings", {})
+        value = self._document.get("Mappings", {})
         for key in keys:
-            if key not in found:
-                raise TemplateError(f"the template maps nothing by {', '.join(map(str, keys))}")
-            found = found[key]
-        return found
+            if key not in value:
+                raise TemplateError(f"the template has no mapping for {', '.join(map(str, keys))}")
+            value = value[key]
+        return value
 
-    def _sub(self, argument: Any) -> str:
+    def _substitute(self, argument: Any) -> str:
         text, variables = (argument, {}) if isinstance(argument, str) else (argument[0], argument[1])
-        given = {name: str(self(value)) for name, value in variables.items()}
-        return _PLACEHOLDER.sub(lambda hit: given[hit[1]] if hit[1] in given else str(self.reference(hit[1])), text)
+        values = {name: str(self(value)) for name, value in variables.items()}
+        return _PLACEHOLDER.sub(lambda hit: values[hit[1]] if hit[1] in values else str(self.reference(hit[1])), text)
 
 
 _FUNCTION = re.compile(r"arn:aws:lambda:[^:/]*:[^:/]*:function:(?P<name>[A-Za-z0-9_-]+)(:[A-Za-z0-9_-]+)?(/|$)")
 
 
 def pseudo_parameters(region: str = REGION, account: str = ACCOUNT) -> dict[str, str]:
-    """Return the values of CloudFormation's own parameters."""
+    """Return the values of CloudFormation's pseudo parameters."""
     return {
         "AWS::Region": region,
         "AWS::AccountId": account,
@@ -151,9 +151,9 @@ def pseudo_parameters(region: str = REGION, account: str = ACCOUNT) -> dict[str,
 
 
 def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve: Resolver) -> Iterator[tuple[str, str]]:
-    """Yield what a resource may be referred to by (`X`, `X.Arn`, ...) and what that gives.
+    """Yield the references to a resource (`X`, `X.Arn`, ...) and their values.
 
-    A function that publishes an alias has `X.Alias` too: the ARN of what routes shall invoke.
+    A function with an alias also has `X.Alias`, the ARN that routes invoke.
     """
     explicit = next(
         (
@@ -187,8 +187,8 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
 
 
 def function_name(text: str) -> str:
-    """Return the name of the function whose ARN, with or without an alias, is in the text (such as a route's URI)."""
-    found = _FUNCTION.search(text)
-    if found is None:
-        raise TemplateError(f"{text} names no function by its ARN")
-    return found["name"]
+    """Return the name of the function whose ARN is in a text."""
+    match = _FUNCTION.search(text)
+    if match is None:
+        raise TemplateError(f"'{text}' does not contain the ARN of a function")
+    return match["name"]

@@ -1,4 +1,4 @@
-"""The outputs of template.yaml, by which the operator's side finds a deployed stack."""
+"""Read the outputs of a deployed stack, which commands use to find it."""
 
 import re
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ _EXECUTE_API = re.compile(r"https://(?P<api>[a-z0-9]+)\.execute-api\.[^/]+/(?P<p
 
 @dataclass(frozen=True, slots=True)
 class StackOutputs:
-    """What a deployed stack says of itself."""
+    """Outputs and some parameters of a deployed stack."""
 
     endpoint: str
-    """What profiles name as endpoint: `https://.../{prefix}`, without a slash at its end."""
+    """The endpoint in profiles: `https://.../{prefix}`, without a final slash."""
     catalog_table: str
     tokens_table: str
     signing_role_arn: str
@@ -27,16 +27,16 @@ class StackOutputs:
     url_ttl_seconds: int = Settings().url_ttl_seconds
     """The parameter UrlTtlSeconds."""
     answers_ipv6: bool = False
-    """The parameter IpAddressType; a stack without it answers IPv4 alone."""
+    """The parameter IpAddressType; a stack without it supports only IPv4."""
     iceberg_bucket: str = ""
-    """Where metadata for Iceberg's clients lies; empty where the stack does not serve them (the parameter Iceberg)."""
+    """Bucket of the metadata for Iceberg clients; empty if the parameter Iceberg is off."""
     jobs: "JobsOutputs | None" = None
-    """None where the stack runs no jobs (the parameter SparkJobs)."""
+    """None if the stack runs no jobs (the parameter SparkJobs)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobsOutputs:
-    """What a deployed stack says of its Spark jobs."""
+    """Outputs of a stack for its Spark jobs."""
 
     application_id: str
     bucket: str
@@ -65,40 +65,40 @@ _JOBS_OUTPUTS = {
 
 
 def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) -> StackOutputs:
-    """Return the outputs of a stack; raises NotFound when there is none of that name, or when it is not Deltaic's."""
+    """Return the outputs of a stack; raises NotFound for missing and other stacks."""
     from botocore.exceptions import ClientError
 
     try:
-        [described] = client.describe_stacks(StackName=stack)["Stacks"]
+        [description] = client.describe_stacks(StackName=stack)["Stacks"]
     except ClientError as error:
-        # CloudFormation has no code of its own for this: it is a ValidationError that says "does not exist".
+        # CloudFormation reports a missing stack as a ValidationError with the text "does not exist".
         if error.response["Error"].get("Code") != "ValidationError":
             raise
         raise NotFound(f"there is no stack '{stack}' in this account and region: run `sam deploy` first") from error
-    values = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+    values = {output["OutputKey"]: output["OutputValue"] for output in description.get("Outputs", [])}
     missing = sorted(key for key in _OUTPUTS.values() if key not in values)
     if missing:
-        raise NotFound(f"the stack '{stack}' has no output {', '.join(missing)}: it is not deployed, or not Deltaic's")
+        raise NotFound(f"stack '{stack}' has no output {', '.join(missing)}: check that it is a deployed Deltaic stack")
     jobs = None
     if all(key in values for key in _JOBS_OUTPUTS.values()):
         jobs = JobsOutputs(**{field: values[key] for field, key in _JOBS_OUTPUTS.items()})
-    told = {each["ParameterKey"]: each.get("ParameterValue", "") for each in described.get("Parameters", [])}
-    ttl = int(told.get("UrlTtlSeconds") or Settings().url_ttl_seconds)
+    parameters = {item["ParameterKey"]: item.get("ParameterValue", "") for item in description.get("Parameters", [])}
+    ttl = int(parameters.get("UrlTtlSeconds") or Settings().url_ttl_seconds)
     return StackOutputs(
         **{field: values[key] for field, key in _OUTPUTS.items()},
         url_ttl_seconds=ttl,
-        answers_ipv6=told.get("IpAddressType") == "dualstack",
+        answers_ipv6=parameters.get("IpAddressType") == "dualstack",
         iceberg_bucket=values.get("IcebergBucketName", ""),
         jobs=jobs,
     )
 
 
-def reachable(endpoint: str, aws_endpoint: str) -> str:
-    """Return where an API is asked whose output names `endpoint`, when AWS is at `aws_endpoint` (empty: AWS itself).
+def reachable_endpoint(endpoint: str, aws_endpoint: str) -> str:
+    """Return the URL of an API on AWS, or on the emulator at `aws_endpoint`.
 
-    API Gateway's own host names resolve on AWS alone; emulators have a path of one form for each API and stage.
+    API Gateway's host names resolve only on AWS; emulators serve each API and stage at a path.
     """
-    found = _EXECUTE_API.fullmatch(endpoint)
-    if not aws_endpoint or found is None or aws_endpoint.rstrip("/").endswith(".amazonaws.com"):
+    match = _EXECUTE_API.fullmatch(endpoint)
+    if not aws_endpoint or match is None or aws_endpoint.rstrip("/").endswith(".amazonaws.com"):
         return endpoint
-    return f"{aws_endpoint.rstrip('/')}/_aws/execute-api/{found['api']}/{found['prefix']}"
+    return f"{aws_endpoint.rstrip('/')}/_aws/execute-api/{match['api']}/{match['prefix']}"

@@ -1,7 +1,7 @@
-"""The template, built and deployed by the SAM CLI, against whatever AWS the environment names.
+"""Build and deploy the template with the SAM CLI, on AWS or an emulator.
 
-The layer is built for the processor and the Python of the functions; an emulator that runs functions with this
-machine's interpreter needs this machine's.
+The layer is built for the processor and Python version of the functions. An emulator that runs functions with this
+machine's interpreter needs those of this machine.
 """
 
 import logging
@@ -24,25 +24,25 @@ _TIMEOUT_SECONDS = 900
 
 
 class SamError(RuntimeError):
-    """The SAM CLI failed; the message ends with what it said."""
+    """The SAM CLI failed; the message ends with its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildTarget:
-    """What the layer is built for; `python` is `major.minor`."""
+    """Processor and Python version (`major.minor`) of the layer."""
 
     architecture: Architecture = "arm64"
     python: str = "3.13"
 
     @classmethod
     def this_machine(cls) -> "BuildTarget":
-        """Return the processor and the Python that run this code."""
+        """Return the processor and Python version of this machine."""
         architecture: Architecture = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
         return cls(architecture, f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
 def build(folder: Path, target: BuildTarget) -> Path:
-    """Run `sam build` into the folder and return it; raises SamError. No Python of the target's version is needed."""
+    """Run `sam build` into a folder, without the target's Python; raises SamError."""
     _sam(
         "build",
         *("--template", str(TEMPLATE), "--base-dir", str(ROOT), "--build-dir", str(folder)),
@@ -52,12 +52,12 @@ def build(folder: Path, target: BuildTarget) -> Path:
     return folder
 
 
-def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
-    """Run `sam package` on what `build` made: code is uploaded, and the template that names it returned."""
-    packaged = built / "packaged.yaml"
+def package(build_folder: Path, bucket: str, environment: Mapping[str, str]) -> Path:
+    """Upload the built code with `sam package`, and return the path of the packaged template."""
+    packaged = build_folder / "packaged.yaml"
     _sam(
         "package",
-        *("--template-file", str(built / "template.yaml"), "--s3-bucket", bucket),
+        *("--template-file", str(build_folder / "template.yaml"), "--s3-bucket", bucket),
         *("--output-template-file", str(packaged), "--no-progressbar"),
         environment=environment,
     )
@@ -65,21 +65,21 @@ def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
 
 
 def deploy(
-    built: Path,
+    build_folder: Path,
     stack: str,
     parameters: Mapping[str, str],
     environment: Mapping[str, str],
     *,
     bucket: str = "",
 ) -> None:
-    """Run `sam deploy` on what `build` made; raises SamError.
+    """Deploy the built template with `sam deploy`; raises SamError.
 
-    `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
-    that is not AWS's own. Code is uploaded to `bucket`, else to SAM's own.
+    `environment` has the AWS variables for SAM. If it selects an emulator, they replace those of this process.
+    SAM uploads code to `bucket`, or by default to its own bucket.
     """
     _sam(
         "deploy",
-        *("--template-file", str(built / "template.yaml"), "--stack-name", stack),
+        *("--template-file", str(build_folder / "template.yaml"), "--stack-name", stack),
         *(("--s3-bucket", bucket) if bucket else ("--resolve-s3",)),
         *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-progressbar"),
         "--no-fail-on-empty-changeset",
@@ -89,13 +89,13 @@ def deploy(
 
 
 def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
-    # What is meant for an emulator must not reach AWS by a variable that somebody has set for other work.
-    elsewhere = "AWS_ENDPOINT_URL" in environment
-    own = {name: value for name, value in os.environ.items() if not (elsewhere and name.startswith("AWS_"))}
+    # A deployment to an emulator must not reach AWS through variables that are set for other work.
+    has_endpoint = "AWS_ENDPOINT_URL" in environment
+    inherited = {name: value for name, value in os.environ.items() if not (has_endpoint and name.startswith("AWS_"))}
     try:
-        run = subprocess.run(
+        result = subprocess.run(
             [str(SAM), *arguments],
-            env={"AWS_DEFAULT_REGION": "us-east-1", **own, **environment, "SAM_CLI_TELEMETRY": "0"},
+            env={"AWS_DEFAULT_REGION": "us-east-1", **inherited, **environment, "SAM_CLI_TELEMETRY": "0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -103,28 +103,28 @@ def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SamError(f"`sam {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} seconds") from None
-    if run.returncode != 0:
-        raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")
+        raise SamError(f"`sam {arguments[0]}` did not finish within {_TIMEOUT_SECONDS} seconds") from None
+    if result.returncode != 0:
+        raise SamError(f"`sam {arguments[0]}` failed:\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}")
 
 
 _BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
 
 
-def translated(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return a packaged template after SAM's transform, nothing resolved.
+def translate(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return a packaged template after SAM's transform, without resolving intrinsic functions.
 
-    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    Raises samtranslator's InvalidDocumentException if SAM refuses the template.
     """
     import boto3
     from samtranslator.parser.parser import Parser
     from samtranslator.translator.translator import Translator
 
-    # SAM warns about usage metrics of its own that nobody publishes.
+    # SAM warns that its usage metrics are not published.
     logging.getLogger("samtranslator").setLevel(logging.ERROR)
     session = boto3.Session(region_name=REGION)
     policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
     translator = Translator(policies, Parser(), boto_session=session)
     values = {**pseudo_parameters(), **parameters}
-    made: dict[str, Any] = translator.translate(document, parameter_values=values)
-    return made
+    template: dict[str, Any] = translator.translate(document, parameter_values=values)
+    return template

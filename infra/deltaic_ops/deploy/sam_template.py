@@ -1,6 +1,6 @@
-"""The template.yaml as the rest of the operator's side knows it: routes, functions, errors, tables, keys, roles.
+"""Read routes, functions, errors, tables, keys and roles from template.yaml.
 
-The local gateway serves what this reader finds, so that there is one route table and it is the template.
+The local gateway serves these routes, so that the template is the only route table.
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, names_of, pse
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "source"
 ROOT = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[3]
-"""The folder of template.yaml and functions: of the checkout, or what an installed package has of it."""
+"""The folder of template.yaml and functions, in a checkout or in an installed package."""
 
 TEMPLATE = ROOT / "template.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One Lambda function: where its code is and how it runs. `timeout` in seconds, `memory` in MB."""
+    """A Lambda function, with its timeout in seconds and memory in MB."""
 
     name: str
     arn: str
-    """What routes invoke: the alias, if one is published."""
+    """ARN that routes invoke: of the alias, if there is one."""
     code: Path
     handler: str
     environment: Mapping[str, str]
@@ -35,7 +35,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What template.yaml says for one set of parameters; every intrinsic is resolved."""
+    """Content of template.yaml for some parameters, with resolved intrinsic functions."""
 
     prefix: str
     """The stage name of the API, which is the protocol's `{prefix}`."""
@@ -50,31 +50,30 @@ class Template:
     secrets: Mapping[str, Mapping[str, Any]]
     """Properties of generated secrets, by logical ids."""
     roles: Mapping[str, Mapping[str, Any]]
-    """Properties of roles that are no function's own, by names."""
+    """Properties of roles that do not belong to a function, by name."""
     signing_keys: tuple[str, ...]
     """The aliases of KMS keys that sign (P-256)."""
     buckets: tuple[str, ...]
-    """The names of the stack's own buckets."""
     outputs: Mapping[str, str]
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables of all functions together; a name that two of them set differently is refused."""
-        together: dict[str, str] = {}
+        """Variables of all functions; raises TemplateError if a variable has different values."""
+        merged: dict[str, str] = {}
         for function in self.functions.values():
             for name, value in function.environment.items():
-                if together.setdefault(name, value) != value:
-                    raise TemplateError(f"{name} differs between functions, so one process cannot run them all")
-        return together
+                if merged.setdefault(name, value) != value:
+                    raise TemplateError(f"variable {name} differs between functions: one process cannot run them all")
+        return merged
 
 
 def load_template(
     path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None, *, region: str = REGION, account: str = ACCOUNT
 ) -> Template:
-    """Read a SAM template; `parameters` override its defaults.
+    """Read a SAM template; `parameters` override its defaults. Raises TemplateError.
 
-    `Ref` and `GetAtt` of a resource give the name that the template sets (`TableName`, `Name`, ...), else
-    `deltaic-<LogicalId>`; ARNs are those of the given region and account. Raises TemplateError for what it cannot read.
+    `Ref` and `GetAtt` of a resource return the name in the template (`TableName`, `Name`, ...), by default
+    `deltaic-<LogicalId>`. ARNs have the region and account of the arguments.
     """
     document = read(path)
     names = pseudo_parameters(region, account)
@@ -88,37 +87,38 @@ def load_template(
         return "Condition" not in entry or resolve.condition(entry["Condition"])
 
     def of_kind(kind: str) -> dict[str, Any]:
-        """Resolve the resources of one kind alone: others may refer to what only AWS can tell."""
-        resources = {key: one for key, one in document["Resources"].items() if one["Type"] == kind and applies(one)}
-        return {key: resolve(one.get("Properties", {})) for key, one in resources.items()}
+        """Resolve only resources of one kind; others can refer to values of AWS."""
+        resources = {key: item for key, item in document["Resources"].items() if item["Type"] == kind and applies(item)}
+        return {key: resolve(resource.get("Properties", {})) for key, resource in resources.items()}
 
     defaults, serverless = resolve(globals_), of_kind("AWS::Serverless::Function")
-    functions = {key: _function(key, one, defaults, path.parent, names) for key, one in serverless.items()}
+    functions = {key: _function(key, values, defaults, path.parent, names) for key, values in serverless.items()}
     [api] = of_kind("AWS::Serverless::Api").values()
+    outputs = document.get("Outputs", {})
     by_name = {function.name: logical_id for logical_id, function in functions.items()}
-    routes = [route for logical_id, one in serverless.items() for route in routes_of_events(logical_id, one)]
+    routes = [route for logical_id, values in serverless.items() for route in routes_of_events(logical_id, values)]
     routes += routes_of_body(api, by_name)
     return Template(
         prefix=str(api["StageName"]),
         routes=tuple(sorted(routes, key=lambda route: (route.path, route.method))),
         functions=functions,
         authorizer=Authorizer.read(api, by_name),
-        gateway_responses={name: GatewayResponse.read(one) for name, one in api.get("GatewayResponses", {}).items()},
+        gateway_responses={name: GatewayResponse.read(item) for name, item in api.get("GatewayResponses", {}).items()},
         minimum_compression_size=api.get("MinimumCompressionSize"),
         binary_media_types=tuple(kind.replace("~1", "/") for kind in api.get("BinaryMediaTypes", ())),
         tables=of_kind("AWS::DynamoDB::Table"),
         secrets=of_kind("AWS::SecretsManager::Secret"),
-        roles={names[key]: one for key, one in of_kind("AWS::IAM::Role").items()},
-        signing_keys=tuple(one["AliasName"] for one in of_kind("AWS::KMS::Alias").values()),
+        roles={names[key]: role for key, role in of_kind("AWS::IAM::Role").items()},
+        signing_keys=tuple(alias["AliasName"] for alias in of_kind("AWS::KMS::Alias").values()),
         buckets=tuple(names[key] for key in of_kind("AWS::S3::Bucket")),
-        outputs={name: str(resolve(one["Value"])) for name, one in document.get("Outputs", {}).items() if applies(one)},
+        outputs={name: str(resolve(output["Value"])) for name, output in outputs.items() if applies(output)},
     )
 
 
 def _function(
     logical_id: str, properties: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path, names: Mapping[str, str]
 ) -> Function:
-    together = {**defaults, **properties}
+    merged = {**defaults, **properties}
     environment = {
         **defaults.get("Environment", {}).get("Variables", {}),
         **properties.get("Environment", {}).get("Variables", {}),
@@ -126,9 +126,9 @@ def _function(
     return Function(
         name=names[logical_id],
         arn=names.get(f"{logical_id}.Alias", names[f"{logical_id}.Arn"]),
-        code=folder / together["CodeUri"],
-        handler=together["Handler"],
+        code=folder / merged["CodeUri"],
+        handler=merged["Handler"],
         environment={name: str(value) for name, value in environment.items()},
-        timeout=int(together["Timeout"]),
-        memory=int(together["MemorySize"]),
+        timeout=int(merged["Timeout"]),
+        memory=int(merged["MemorySize"]),
     )

@@ -17,8 +17,8 @@ from deltaic.errors import AlreadyExists, Conflict, Unavailable
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.outputs import StackOutputs, reachable, stack_outputs
-from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translated
+from deltaic_ops.deploy.outputs import StackOutputs, reachable_endpoint, stack_outputs
+from deltaic_ops.deploy.sam import BuildTarget, SamError, build, deploy, package, translate
 from deltaic_ops.local.resources import DATA_BUCKET, session_of
 from deltaic_ops.localstack.instance import PROFILE, Deployed, Running, folder_of, write_record
 from deltaic_ops.rights.profile_file import reserve_profile
@@ -57,7 +57,7 @@ def deploy_sample(
     with step(progress, f"Deploying the stack {stack}") as update:
         outputs = deploy_artifacts(artifacts, stack, emulator, parameters)
         # The stack's output contains the address on AWS.
-        endpoint = reachable(outputs.endpoint, emulator.endpoint)
+        endpoint = reachable_endpoint(outputs.endpoint, emulator.endpoint)
         update(endpoint)
     profile = folder / PROFILE
     with step(progress, f"Publishing a table and writing the profile of {READER}") as update:
@@ -106,7 +106,7 @@ def deploy_artifacts(folder: Path, stack: str, running: Running, parameters: Map
             packaged = package(folder, ARTIFACTS, running.environment)
             folder = folder / "transformed"
             folder.mkdir(exist_ok=True)
-            document = translated(read(packaged), {**PARAMETERS, **parameters})
+            document = translate(read(packaged), {**PARAMETERS, **parameters})
             (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
         deploy(folder, stack, {**PARAMETERS, **parameters}, running.environment, bucket=ARTIFACTS)
     except SamError as error:

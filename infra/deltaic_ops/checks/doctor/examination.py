@@ -81,7 +81,7 @@ def examine(target: CheckContext, only: TableName | None = None) -> Iterator[Fin
 def _read_stack(target: CheckContext) -> DeployedStack:
     """Read the stack; raises NotFound if it does not exist or is not a Deltaic stack."""
     stack = read_stack(target.client("cloudformation"), target.stack)
-    if not stack.ours:
+    if not stack.is_deltaic:
         raise NotFound(f"stack '{stack.name}' is not a Deltaic stack")
     return stack
 
@@ -123,7 +123,7 @@ def _check_catalog(target: CheckContext, stack: DeployedStack | None, only: Tabl
         yield from roles.check_denials(target.client("iam"), role, admin.storages.list(), admin.recipients.list())
         yield from roles.check_storage_roles(admin.storages.list(), stack)
         for bucket, table in buckets.items():
-            yield bucket_checks.check_permission(bucket, table, stack.list_of("DataBuckets"))
+            yield bucket_checks.check_permission(bucket, table, stack.list_parameter("DataBuckets"))
     for bucket in buckets:
         yield from bucket_checks.check_region(target.client("s3"), bucket, target.region)
         if target.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):

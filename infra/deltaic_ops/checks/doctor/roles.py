@@ -81,7 +81,7 @@ def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
 
 def check_storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:
     """Check that the functions can assume the role of each storage."""
-    allowed = stack.list_of("StorageRoles")
+    allowed = stack.list_parameter("StorageRoles")
     for storage in storages:
         if storage.role_arn:
             check = f"can assume the role of storage {storage.name}"

@@ -4,8 +4,7 @@ import typer
 from deltaic.errors import InvalidParameter
 
 from deltaic_ops.cli.operator import Operator, Yes
-from deltaic_ops.deploy.deployed_stack import deletions, read_stack
-from deltaic_ops.deploy.deployed_stack import remove as delete
+from deltaic_ops.deploy.deployed_stack import delete_stack, deletion_commands, read_stack
 
 
 def remove(cli: Operator, yes: Yes = False) -> None:
@@ -21,16 +20,16 @@ def remove(cli: Operator, yes: Yes = False) -> None:
     """
     client = cli.connection.client("cloudformation")
     stack = read_stack(client, cli.connection.stack)
-    if not stack.ours:
+    if not stack.is_deltaic:
         raise InvalidParameter(f"stack '{stack.name}' is not a Deltaic stack: check --stack")
-    deleted = len(stack.resources) - len(stack.kept)
+    deleted = len(stack.resources) - len(stack.retained)
     cli.note(f"{stack.name}: deletes {deleted} resources, and {stack.outputs.get('Endpoint', 'the endpoint')}")
-    cli.note(f"keeps {', '.join(stack.kept) or 'no resources'}, and all data buckets")
+    cli.note(f"keeps {', '.join(stack.retained) or 'no resources'}, and all data buckets")
     cli.confirm(f"Remove stack {stack.name}?", yes=yes)
-    delete(client, stack)
-    commands = deletions(stack.kept)
+    delete_stack(client, stack)
+    commands = deletion_commands(stack.retained)
     if cli.as_json:
-        cli.json({"removed": stack.name, "kept": list(stack.kept), "deletions": commands})
+        cli.json({"removed": stack.name, "kept": list(stack.retained), "deletions": commands})
         return
     cli.note(f"removed stack {stack.name}. To delete permanently what was kept, run:")
     typer.echo("\n".join(commands))
