@@ -1,4 +1,4 @@
-"""Store shares, schemas, tables, recipients and grants in two DynamoDB tables, and read them for requests.
+"""Store shares, tables, recipients and grants in two DynamoDB tables, and read them for requests.
 
 Recipient 7f3c requests the table `orders` in the schema `europe` of the share `Sales`:
 

@@ -34,7 +34,7 @@ class Folder(Asset, frozen=True, kw_only=True):
 
     @property
     def name_in_schema(self) -> str:
-        """The name without share and schema, with the number for a version, as in request logs."""
+        """The name below the schema, with a version's number, as in request logs."""
         return self.title.rpartition(".")[2]
 
 

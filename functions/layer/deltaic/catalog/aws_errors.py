@@ -1,4 +1,4 @@
-"""Translate errors of AWS into the errors of the product, so that no botocore error leaves the catalog."""
+"""Translate errors of botocore into the errors of the product."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ class Contended(Exception):
 
 
 def to_operator_error(error: Exception) -> Exception:
-    """Return the catalog's error for an exception of botocore, with a remedy for operators; return others unchanged."""
+    """Return the error for operators of a botocore exception; return other exceptions unchanged."""
     # Imported here, to keep the import away from code without botocore. If botocore raised, it is loaded already.
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
@@ -70,7 +70,7 @@ def to_operator_error(error: Exception) -> Exception:
 
 
 def to_recipient_error(error: Exception) -> Exception:
-    """Return the error that a recipient sees for an exception of AWS: to try again, without a cause.
+    """Return the error for recipients of an AWS exception, without its cause.
 
     A missing table, a role without rights or an invalid request is a problem of the server, which a recipient cannot
     fix. Its operator finds the cause in the log. Callers repeat contended transactions, so `Contended` is returned.

@@ -1,4 +1,4 @@
-"""Look up facts about buckets that the catalog does not store: the stack's buckets, and those of access points."""
+"""Look up the stack's buckets and the buckets of access points."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class Buckets(NamedTuple):
     """Return the bucket of an access point, or an empty string if it is unknown."""
 
     def resolve(self, location: Location) -> Location:
-        """Return the location with the bucket instead of its access point, if the bucket is known."""
+        """Return the location with its access point replaced by the bucket, if known."""
         point = access_point(location.bucket)
         return location if point is None else Location(self.bucket_of(point) or location.bucket, location.prefix)
 

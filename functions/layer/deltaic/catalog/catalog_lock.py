@@ -1,4 +1,4 @@
-"""Lock of a catalog, which commands hold while they apply files: a lease that every write checks."""
+"""Lock of a catalog while commands apply files: a lease that every write checks."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ class LockLost(Conflict):
 
 
 class LockedDynamo(Dynamo):
-    """DynamoDB for the holder of a catalog's lock; every transaction checks that the lock is still held."""
+    """DynamoDB for the holder of a lock; every transaction checks the lock."""
 
     def __init__(self, dynamo: Dynamo, table: str, leases: Leases, holder: str) -> None:
         super().__init__(lambda: dynamo.client)

@@ -37,7 +37,7 @@ Attributes = dict[str, Any]
 
 
 def connect() -> "DynamoDBClient":
-    """Return a client for the AWS account of the environment, with timeouts that suit a function's request."""
+    """Return a client for the environment's AWS account, with timeouts for a function's request."""
     client: DynamoDBClient = botocore_client("dynamodb")
     return client
 
@@ -57,7 +57,7 @@ def botocore_client(service: str) -> Any:
 
 
 class Dynamo:
-    """DynamoDB as the catalog uses it; safe to share between threads, connected at the first call.
+    """DynamoDB for the catalog; safe to share between threads, connected at first use.
 
     Every method raises only errors of the product: TooManyRequests for throttling, Unavailable for a failed
     connection, PermissionDenied for a refusal by AWS, NotFound for a missing table. `ConditionFailed` stays inside the
@@ -76,7 +76,7 @@ class Dynamo:
 
     @property
     def client(self) -> "DynamoDBClient":
-        """The client of botocore, or one with the same operations and exceptions; created at first use."""
+        """The client of botocore or a compatible one, created at first use."""
         if self._client is None:
             with self._lock:
                 if self._client is None:
@@ -136,7 +136,7 @@ class Dynamo:
         page_size: int | None = None,
         consistent: bool = True,
     ) -> Iterator[Attributes]:
-        """Yield at most `limit` items of a key range, in the byte order of their sort keys.
+        """Yield at most `limit` items of a key range, in byte order.
 
         Each request reads at most `page_size` items, and is sent when the caller takes its first item. DynamoDB ends a
         page at 1 MB or at the limit, and its last page can be empty. Callers need not care: to find out whether more
@@ -165,7 +165,7 @@ class Dynamo:
             request["ExclusiveStartKey"] = position
 
     def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
-        """Yield the items of a kind in no order, page by page; DynamoDB reads the whole table.
+        """Yield the items of a kind in no order; DynamoDB reads the whole table.
 
         Only operators may scan. For thousands of recipients, it needs fewer requests than one listing for each.
         """
@@ -222,7 +222,7 @@ class Dynamo:
 
 
 def _check_complete(http_response: Any, **_: Any) -> None:
-    """Refuse an incomplete response, which botocore would parse as empty, as if the item did not exist."""
+    """Refuse an incomplete response, which botocore would parse as a missing item."""
     content = http_response.content
     if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
         return

@@ -26,7 +26,7 @@ class Item(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Self:
-        """Return a stored item; ignores unknown attributes, such as those of a later version of the product."""
+        """Return a stored item; ignores unknown attributes, such as those of later releases."""
         fields = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
         return cls(**{fields[name]: _to_field(name, value) for name, value in attributes.items() if name in fields})
 
@@ -204,7 +204,7 @@ class Grant(Item, frozen=True, kw_only=True):
 
 
 class View(Item, frozen=True, kw_only=True):
-    """The definition of a view, in addition to its table entry, and the result of its last refresh."""
+    """Definition of a view, and the result of its last refresh."""
 
     share: str
     schema_name: str
@@ -239,7 +239,7 @@ class View(Item, frozen=True, kw_only=True):
 
 
 class ViewPartition(Item, frozen=True, kw_only=True):
-    """Rows of a view for all recipients with the same properties, with the first version that has them."""
+    """Rows of a view for all recipients with the same properties."""
 
     table_id: str
     audience: str = msgspec.field(name="policy")
@@ -253,7 +253,7 @@ class ViewPartition(Item, frozen=True, kw_only=True):
 
 
 class Storage(Item, frozen=True, kw_only=True):
-    """An object store of tables that the function's role cannot read, such as another S3-compatible store."""
+    """Object store of tables other than AWS S3 with the function's role."""
 
     name: str
     endpoint: str = ""
@@ -274,7 +274,7 @@ class Storage(Item, frozen=True, kw_only=True):
 
 
 class Invitation(Item, frozen=True, kw_only=True):
-    """A link with which a recipient creates its own token, once; its secret is not stored."""
+    """Link with which a recipient creates its own token, once, without its secret."""
 
     id: str
     recipient_id: str
@@ -307,7 +307,7 @@ class Invitation(Item, frozen=True, kw_only=True):
 
 
 class Policy(Item, frozen=True, kw_only=True):
-    """A policy, which accepts an issuer's JWTs for one audience and subject as those of a recipient."""
+    """Policy that accepts JWTs of an issuer, audience and subject as a recipient's."""
 
     id: str
     recipient_id: str
@@ -321,7 +321,7 @@ class Policy(Item, frozen=True, kw_only=True):
 
 
 class OAuthClient(Item, frozen=True, kw_only=True):
-    """A program of a recipient that gets its tokens at the server's token endpoint; without its secret."""
+    """Program of a recipient that gets tokens from the server, without its secret."""
 
     id: str
     recipient_id: str

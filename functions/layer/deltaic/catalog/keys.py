@@ -1,4 +1,4 @@
-"""Keys of items, so that every listing is one key range and every look-up needs one key.
+"""Keys of items: one key range for every listing, one key for every look-up.
 
 Names cannot contain '/' or control characters. So '/' separates, and U+0000 sorts before any continuation of a name.
 """
@@ -30,7 +30,7 @@ class KeyRange(NamedTuple):
 
 
 class KeyPrefix(NamedTuple):
-    """The items of a kind in all partitions, selected by a prefix of both parts of their keys."""
+    """Items of a kind in all partitions, by prefixes of both parts of their keys."""
 
     pk: str
     sk: str
@@ -48,7 +48,7 @@ OVERLAPS: Final = Key("overlaps", "overlaps")
 
 
 def segment(name: str) -> str:
-    """Return the form of a name in keys: in lower case, and at most `SEGMENT_BYTES` bytes of UTF-8.
+    """Return the form of a name in keys: lower case, at most `SEGMENT_BYTES` bytes.
 
     A longer name keeps its first bytes, for the order. A space, which no name contains, and the digest of the full
     name follow. Any string is accepted, because a recipient's invalid name must look like an unknown one.
@@ -75,7 +75,7 @@ def schema(share_name: str, name: str) -> Key:
 
 
 def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
-    """Return the key of a table, a volume, a skill, a model or the definition of a view."""
+    """Return the key of a table, volume, skill, model or definition of a view."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
 
 
@@ -85,22 +85,22 @@ def model_version(share_name: str, model_id: str, version: int) -> Key:
 
 
 def share_entry(kind: str, share_name: str, name: str) -> Key:
-    """Return the key in a share of a follow (by its schema) or a grant (by its recipient's id)."""
+    """Return the key of a share's follow (by schema) or grant (by recipient id)."""
     return Key(f"share/{segment(share_name)}", f"{kind}/{segment(name)}")
 
 
 def recipient_entry(kind: str, identifier: str, name: str) -> Key:
-    """Return the key of a recipient's token or policy (by id), client (by slot) or grant (by share)."""
+    """Return the key of a recipient's token, policy, client (by slot) or grant (by share)."""
     return Key(f"recipient/{segment(identifier)}", f"{kind}/{segment(name)}")
 
 
 def limit_counter(kind: str, identifier: str, window: int) -> Key:
-    """Return the key of the `requests` of a minute or the `bytes` of a day, counted since the epoch."""
+    """Return the key of the `requests` of a minute or `bytes` of a day since 1970."""
     return Key(f"limits/{segment(identifier)}", f"{kind}/{window}")
 
 
 def view_partition(share_name: str, table_id: str, audience: str) -> Key:
-    """Return the key of a view's partition, in another key partition than entries, which jobs must not delete."""
+    """Return the key of a view's partition, apart from entries, which jobs must not delete."""
     return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
@@ -121,32 +121,32 @@ def lease(location: str) -> Key:
 
 
 def location_state(kind: str, location: str, storage: str) -> Key:
-    """Return the key of the last check of a location (`checkpoint`) or its newest reported version (`version`)."""
+    """Return the key of the last `checkpoint` check or the newest `version` of a location."""
     return Key(f"{kind}/{_digest(f'{storage}/{location}')}", kind)
 
 
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
-    """Return the key of a recipient's query on a table; any text is accepted as its id."""
+    """Return the key of a recipient's query on a table, for any id."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
 
 
 def live_queries(recipient_id: str) -> Key:
-    """Return the key of the count of a recipient's live queries; keys of queries differ by their slash."""
+    """Return the key of a recipient's live queries; keys of queries have a slash."""
     return Key(f"query/{segment(recipient_id)}", "live")
 
 
 def token(secret: str) -> Key:
-    """Return the key of a token: a hash, so that the table does not reveal the secret."""
+    """Return the key of a token, which does not reveal its secret."""
     return Key(f"token/{_digest(secret)}", "token")
 
 
 def invitation(recipient: str, secret: str) -> Key:
-    """Return the key of an invitation in its recipient's list: a hash of the link's secret."""
+    """Return the key of an invitation in its recipient's list, by its secret."""
     return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
 
 
 def policy(issuer: str, subject: str) -> Key:
-    """Return the key of a policy for the authorizer, by its issuer and its audience, claim and subject."""
+    """Return the key of a policy for the authorizer, by its issuer and subject."""
     return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(subject)}")
 
 
@@ -200,7 +200,7 @@ def view_partitions(share_name: str, table_id: str) -> KeyRange:
 
 
 def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
-    """Return the range of a recipient's grants, which ends with the copy of the recipient for endpoints."""
+    """Return the range of a recipient's grants, with the recipient's copy as the last item."""
     grants_only, record = of_recipient("grant", recipient, after), recipient_id(recipient)
     return KeyRange(record.pk, grants_only.low, record.sk)
 

@@ -1,4 +1,4 @@
-"""Leases on table locations: one writer at a time, until it releases the lease or the lease expires.
+"""Leases on table locations: one writer at a time, until release or expiry.
 
 On object stores without conditional writes, two writers of one Delta log can overwrite each other's commits. Leases
 prevent that. Each writer compares the expiry with its own clock, so the time to live must exceed the clock skew by far.
@@ -23,7 +23,7 @@ CATALOG: Final = "the catalog"
 
 
 class Leases:
-    """Leases of one catalog. `holder` is unique to one job; messages show it to other operators."""
+    """Leases of one catalog. `holder` is unique to one job and appears in messages."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -59,7 +59,7 @@ class Leases:
         raise Conflict(f"other writers keep taking the lease of {location}: try again later")
 
     def renew(self, location: str, holder: str, ttl: timedelta) -> None:
-        """Extend the lease to `ttl` from now; raises Conflict if another writer took it or it was released.
+        """Extend the lease to `ttl` from now; raises Conflict if it was taken or released.
 
         An expired lease is extended if no other writer took it, because none can have written since.
         """
@@ -83,7 +83,7 @@ class Leases:
 
     @staticmethod
     def key(location: str) -> keys.Key:
-        """Return the key of the lease of a location, whose scheme can be s3, s3a or s3n."""
+        """Return the key of the lease of a location, for any S3 scheme."""
         return keys.lease(location if location == CATALOG else Location.parse(location).uri)
 
     def _is_active(self, item: Attributes) -> bool:

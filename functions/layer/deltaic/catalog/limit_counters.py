@@ -27,7 +27,7 @@ class Usage(NamedTuple):
 
 
 class LimitCounters:
-    """Counters in one catalog table. A request needs one write: `count_request` before it, or `add` after it.
+    """Counters in one catalog table, with one write per request: `count_request` or `add`.
 
     Every method raises the errors of `Dynamo`.
     """
@@ -37,7 +37,7 @@ class LimitCounters:
         self._dynamo = (dynamo or Dynamo()).for_recipients()
 
     def count_request(self, recipient_id: str, most: int, now: float) -> bool:
-        """Count one more request of this minute; return False, without counting it, if the limit is reached."""
+        """Count a request of this minute; return False if the limit is reached."""
         minute = int(now // MINUTE)
         key = keys.limit_counter("requests", recipient_id, minute)
         write = update(

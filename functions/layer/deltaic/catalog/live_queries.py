@@ -38,7 +38,7 @@ class LiveQueries(msgspec.Struct, frozen=True):
         return cls([(expiry, nbytes) for expiry, nbytes in stored or () if expiry > now], stored)
 
     def check_room(self, nbytes: int, most: int) -> None:
-        """Raise TooManyRequests if a new query with so many bytes of parameters would exceed a limit."""
+        """Raise TooManyRequests if a new query with so many bytes would exceed a limit."""
         stored_bytes = sum(size for _, size in self.expiries)
         if len(self.expiries) < most and stored_bytes + nbytes <= MOST_BYTES:
             return
@@ -51,7 +51,7 @@ class LiveQueries(msgspec.Struct, frozen=True):
         )
 
     def add_query(self, table: str, key: Key, expiry: datetime, nbytes: int) -> Write:
-        """Return the write that adds a query, and fails if the item has changed since it was read."""
+        """Return the write that adds a query, if the item is unchanged."""
         live = [*self.expiries, (int(expiry.timestamp()), nbytes)]
         last = max(live)[0]
         write: Write = {

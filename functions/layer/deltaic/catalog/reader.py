@@ -1,4 +1,4 @@
-"""Catalog as a recipient sees it: granted entries only, without a difference between ungranted and absent ones."""
+"""Read the catalog for recipients, who cannot distinguish ungranted entries from absent ones."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -110,7 +110,7 @@ class CatalogReader:
     def list_tables(
         self, recipient_id: str, share: str, schema: str | None, after: str | None, limit: int
     ) -> list[Table]:
-        """Return the tables of a schema in the order of `Table.key`, or of the whole share by `Table.key_in_share`.
+        """Return the tables of a schema by `Table.key`, or of a share by `Table.key_in_share`.
 
         Raises NotFound for the share or for the schema.
         """
@@ -135,7 +135,7 @@ class CatalogReader:
     def list_assets(  # noqa: PLR0913, PLR0917 -- recipient, kind, schema and page
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
     ) -> list[_Asset]:
-        """Return the volumes, skills or models of a schema, ordered by `key`, or of a share, by `key_in_share`.
+        """Return volumes, skills or models of a schema by `key`, or of a share by `key_in_share`.
 
         A grant with a filter shares only tables, because rows of other files cannot be filtered. Raises NotFound for
         the share or for the schema.
@@ -171,7 +171,7 @@ class CatalogReader:
         return granted.listing_entry(ModelVersion.read(item))
 
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
-        """Return a view's partition for an audience, or None if the view needs a refresh to create it."""
+        """Return a view's partition for an audience, or None before the next refresh."""
         key = keys.view_partition(share, table_id, audience)
         item = self._dynamo.batch_get(self._table, [key]).get(key)
         return None if item is None else ViewPartition.read(item)
@@ -191,7 +191,7 @@ class CatalogReader:
     def _entries(
         self, kind: str, recipient_id: str, share: str, schema: str | None, after: str | None
     ) -> "tuple[_GrantedItem, keys.KeyRange]":
-        """Return the share's grant, and the key range of the entries of a kind; raises as `_get_granted` does."""
+        """Return the share's grant, and the key range of a kind; raises as `_get_granted` does."""
         unknown = f"share '{share}' not found"
         if schema is None:
             return self._get_granted(recipient_id, share, keys.catalog_entry("share", share), unknown), keys.in_share(
@@ -216,7 +216,7 @@ class CatalogReader:
     def _get_granted(
         self, recipient_id: str, share: str, key: Key, unknown: str, unknown_but_granted: str | None = None
     ) -> "_GrantedItem":
-        """Return an item with the share's grant, by one request; raises NotFound and the errors of `admit`."""
+        """Return an item with the share's grant; raises NotFound and the errors of `admit`."""
         grant, record = keys.recipient_entry("grant", recipient_id, share), keys.recipient_id(recipient_id)
         items = self._dynamo.batch_get(self._table, [grant, key, record])
         restrictions = self._check_admission(items.get(record))

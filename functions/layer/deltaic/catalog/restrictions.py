@@ -1,4 +1,4 @@
-"""Check a recipient's restrictions before they are stored, because endpoints do not check what they read."""
+"""Check a recipient's restrictions before they are stored; endpoints do not check them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 class Limits(TypedDict, total=False):
-    """Changes of restrictions: None or a missing key keeps a value, 0 and NEVER remove it."""
+    """Changes of restrictions: None keeps a value, 0 and NEVER remove it."""
 
     add_addresses: Sequence[str]
     remove_addresses: Sequence[str]

@@ -138,7 +138,7 @@ class QueryStore:
         return Query.read(item)
 
     def get(self, recipient_id: str, table_id: str, query_id: str) -> Query:
-        """Return a live query; raises NotFound, with one message for unknown, expired and other recipients' queries."""
+        """Return a live query; raises NotFound, also for expired and other recipients' queries."""
         query = self.find(recipient_id, table_id, query_id)
         if query is None:
             raise NotFound("The query is unknown or has expired: submit it again.")

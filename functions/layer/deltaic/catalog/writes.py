@@ -19,7 +19,7 @@ Condition = Mapping[str, Any]
 
 
 def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
-    """Write an item that must not exist yet; an update, because IAM can restrict the attributes of updates only."""
+    """Create an item by an update, because IAM can restrict the attributes of updates."""
     assign = {name: value for name, value in attributes.items() if value is not None}
     return update(table, key, assign=assign, expect={"pk": ABSENT}, create=True)
 

@@ -1,1 +1,1 @@
-"""Parse and create JWTs, check their signatures, and download issuers' keys, without the catalog and AWS."""
+"""Parse and create JWTs, check their signatures, and download issuers' keys."""

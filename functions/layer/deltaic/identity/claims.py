@@ -16,7 +16,7 @@ SubjectClaim = Literal["sub", "oid", "azp", "groups"]
 
 
 def check_times(claims: Mapping[str, Any], now: float) -> None:
-    """Raise JwtRejected unless the token is valid at `now`: `exp` is required, `nbf` and `iat` are optional."""
+    """Raise JwtRejected unless the token is valid now; only `exp` is required."""
     expiry = _time(claims, "exp")
     if expiry is None:
         raise JwtRejected("it has no expiry (exp)")

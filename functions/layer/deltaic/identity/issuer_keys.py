@@ -1,4 +1,4 @@
-"""Cache of issuers' keys in this process, downloaded when a token needs them or names an unknown key.
+"""Cache of issuers' keys, downloaded when a token needs them or names an unknown key.
 
 It sends at most one request per issuer and minute, which only tokens of this issuer wait for. After a failure, they are
 refused without waiting until the minute ends.
@@ -40,7 +40,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def key(self, issuer: str, jwt: Jwt) -> Jwk:
-        """Return the key that a token names; raises JwtRejected. Call it only for issuers of policies."""
+        """Return the key that a token names; raises JwtRejected. Only for issuers of policies."""
         with self._lock:
             cached = self._issuers.setdefault(issuer, _CachedKeys())
         with cached.lock:

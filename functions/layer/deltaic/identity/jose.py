@@ -35,7 +35,7 @@ Jwk = Mapping[str, Any]
 
 
 class JwtRejected(Exception):
-    """The token is not accepted; the message is for the log, and contains no part of the token."""
+    """Rejected token; the message for the log contains no part of the token."""
 
 
 class Jwt(NamedTuple):
@@ -65,7 +65,7 @@ def read(token: str) -> Jwt:
 
 
 def key_for(jwt: Jwt, keys: tuple[Jwk, ...]) -> Jwk | None:
-    """Return the key that the token names, or None if there is none for its algorithm."""
+    """Return the key that the token names for its algorithm, or None."""
     return next((key for key in keys if key.get("kid") == jwt.kid and _is_key_for(key, jwt.algorithm)), None)
 
 

@@ -1,4 +1,4 @@
-"""Download an issuer's keys: its discovery document and its key set, within limits of time and size.
+"""Download an issuer's discovery document and key set, within limits of time and size.
 
 Slow or long responses and redirects count as failures. The download runs in a separate thread, so that even a slow
 name resolution cannot exceed the time limit.
@@ -30,7 +30,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class Unreachable(Exception):
-    """An issuer's keys cannot be downloaded; the message has the reason, but no content from the issuer."""
+    """Failed download of an issuer's keys; the message contains nothing from the issuer."""
 
 
 def check_issuer(issuer: str, *, loopback: bool) -> None:
@@ -78,7 +78,7 @@ def download_metadata(issuer: str, *, loopback: bool, seconds: float = SECONDS) 
 
 
 class _Download:
-    """Download that another thread can stop, because a server that sends bytes slowly never times out."""
+    """Download that another thread can stop, because a slow server never times out."""
 
     def __init__(self, deadline: float, *, loopback: bool) -> None:
         self._deadline = deadline

@@ -1,4 +1,4 @@
-"""Create JWTs that the server itself signs for its OAuth clients, with a key in KMS."""
+"""Create JWTs for OAuth clients of the server, signed with a key in KMS."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ _HALF: Final = 32
 
 
 def public_jwk(public_key: bytes) -> dict[str, Any]:
-    """Return a P-256 key as a JWK, whose `kid` has the first characters of its thumbprint (RFC 7638)."""
+    """Return a P-256 key as a JWK, whose `kid` begins its thumbprint (RFC 7638)."""
     from cryptography.hazmat.primitives.serialization import load_der_public_key
     from jwt.algorithms import ECAlgorithm
 

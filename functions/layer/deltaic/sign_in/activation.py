@@ -1,4 +1,4 @@
-"""Open and use the link of an invitation: show what it offers, and create its token."""
+"""Open the link of an invitation, and create its token."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def open_link(secret: str, admit: Callable[[Restrictions], None]) -> Offer:
 
 
 def use_link(secret: str) -> IssuedToken:
-    """Create the token of a link; raises LinkGone, and Conflict if the recipient has too many tokens."""
+    """Create the token of a link; raises LinkGone, and Conflict for too many tokens."""
     return _stores()[0].use(secret)
 
 

@@ -1,4 +1,4 @@
-"""Authenticate bearer tokens: opaque tokens by their hash, and JWTs, whose modules are imported only for them."""
+"""Authenticate bearer tokens: opaque tokens by their hash, and JWTs with modules imported on demand."""
 
 from functools import cache
 from typing import TYPE_CHECKING

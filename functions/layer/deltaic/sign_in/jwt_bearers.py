@@ -1,4 +1,4 @@
-"""Find the recipient of a JWT: check that a policy names its issuer, then its claims, then its signature.
+"""Find the recipient of a JWT by its issuer, its claims and its signature.
 
 In this order, the server never downloads keys for a token that matches no policy.
 """
@@ -33,7 +33,7 @@ class ServerClients(NamedTuple):
 
 
 class JwtBearers:
-    """Authenticate JWTs of other issuers and of the server; `server_clients` is None if the server signs none."""
+    """Authenticate JWTs of other issuers and, with `server_clients`, of the server."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class JwtBearers:
         return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
     def _client_bearer(self, jwt: jose.Jwt, server_clients: ServerClients) -> Bearer:
-        """Return the recipient of a JWT that the server signed; raises JwtRejected if its client is revoked."""
+        """Return the recipient of a JWT of the server; raises JwtRejected."""
         claims.check_times(jwt.claims, self._clock())
         jose.check_signature(jwt, server_clients.keys.key("", jwt))
         client = server_clients.clients.get(str(jwt.claims.get("client_id")))
@@ -86,5 +86,5 @@ class JwtBearers:
 
 
 def logged_id(key: Policy | OAuthClient) -> str:
-    """Return the id in logs for JWTs of a policy or a client, instead of a token id."""
+    """Return the id in logs for JWTs of a policy or a client."""
     return f"jwt-{key.id if isinstance(key, Policy) else key.id[4:16]}"

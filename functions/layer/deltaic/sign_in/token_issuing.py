@@ -1,4 +1,4 @@
-"""OAuth token endpoint (RFC 6749, client credentials): issue short-lived JWTs for a client's id and secret."""
+"""OAuth token endpoint (RFC 6749, client credentials): issue short-lived JWTs to clients."""
 
 import base64
 import binascii
@@ -25,7 +25,7 @@ _LONGEST_SCOPE: Final = 500
 
 
 class Denied(Exception):
-    """The request for a token is denied, with an error code of RFC 6749 and a description."""
+    """Denial of a token, with an error code of RFC 6749."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(error)

@@ -78,7 +78,7 @@ class CatalogAdmin:
             yield from self.models.versions(model.share, model.schema_name, model.name)
 
     def unfinished_deletions(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield kind and path of entries whose deletion began but did not finish; their names stay reserved."""
+        """Yield kind and path of entries whose deletion began but did not finish."""
         for share in self._records.all(keys.all_of("share")):
             name = share["name"]
             if "state" in share:

@@ -30,7 +30,7 @@ Facts = Mapping[str, Any]
 
 
 class FolderSettings(TypedDict, total=False):
-    """Settings of a folder's entry except its location; None or a missing key keeps the current value."""
+    """Settings of a folder's entry except its location; None keeps the current value."""
 
     access_modes: Sequence[str] | None
     storage: str | None
@@ -45,7 +45,7 @@ class FolderChanges(FolderSettings, total=False):
 
 
 class EntryAdmin(Generic[_Entry]):
-    """Entries of one kind. Each schema counts its entries, and each storage counts the entries that use it."""
+    """Entries of one kind. Schemas and storages count their entries."""
 
     def __init__(self, records: Records, item: type[_Entry]) -> None:
         self._records = records
@@ -56,7 +56,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._records.get(self._key(share, schema, name), self._missing(share, schema, name)))
 
     def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[_Entry]:
-        """Yield the entries of a share or a schema, or an excerpt of a schema, ordered by name; raises NotFound."""
+        """Yield the entries of a share, or an excerpt of a schema, by name; raises NotFound."""
         if schema is None:
             self._records.share(share)
             key_range = keys.in_share(self._item.kind, share)
@@ -79,7 +79,7 @@ class EntryAdmin(Generic[_Entry]):
             self._remove(self._item.read(item))
 
     def _common_attributes(self, share: str, schema: str, name: str, entry_id: str | None) -> dict[str, Any]:
-        """Return the attributes of every new entry; raises NotFound for the schema, InvalidParameter for the name."""
+        """Return the common attributes of a new entry; raises NotFound, InvalidParameter."""
         names.check_name(self._item.kind, name)
         parent = self._records.schema(share, schema)
         return {
@@ -130,7 +130,7 @@ class EntryAdmin(Generic[_Entry]):
         return self._item.read(self._change_item(key, missing, self._item, change))
 
     def _change_item(self, key: Key, missing: str, item: type[SchemaEntry], change: Change) -> Attributes:
-        """Change an entry; raises NotFound for it or its new storage, and what `change` and `check_folders` raise."""
+        """Change an entry; raises NotFound and the errors of `change` and `check_folders`."""
         storage = ""
 
         def count_move(before: Attributes, after: Mapping[str, Any]) -> Writes:
@@ -149,7 +149,7 @@ class EntryAdmin(Generic[_Entry]):
             raise NotFound(f"storage '{storage}' not found") from None
 
     def _remove(self, entry: _Entry, also: Sequence[Write] = ()) -> bool:
-        """Delete an entry as it was read; return False if it was deleted or moved to another storage since."""
+        """Delete an entry; return False if it was deleted or moved since it was read."""
         storage = getattr(entry, "storage", "")
         removal = self._removal(entry, {"storage": storage})
         return self._records.attempt([*removal, *self._records.count_storage_use(storage, -1), *also])

@@ -1,4 +1,4 @@
-"""Check partition filters, hidden columns and overlapping folders by the catalog alone, without any table log."""
+"""Check partition filters, hidden columns and overlapping folders without any table log."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property
@@ -19,14 +19,14 @@ Entry = Table | Folder
 
 
 def checked_filter(text: str) -> str:
-    """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter if it cannot be parsed."""
+    """Return the trimmed text of a filter, or ""; raises InvalidParameter for a syntax error."""
     if not text.strip():
         return ""
     return partition_filters.parse(text.strip()).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """Return column names without duplicates, which can differ in case; raises InvalidParameter for an empty name."""
+    """Return column names without duplicates in any case; raises InvalidParameter for an empty name."""
     if not all(columns):
         raise InvalidParameter("the name of a hidden column is empty: name partition columns of the table")
     unique: dict[str, str] = {}
@@ -68,7 +68,7 @@ def check_iceberg(table: Table) -> None:
 def check_folders(
     records: Records, new_entry: Entry | None = None, *, filtered_share: str = "", moved: Storage | None = None
 ) -> Writes:
-    """Refuse a change after which credentials or URLs of one folder could read rows that a filter hides.
+    """Refuse a change that would expose filtered rows by credentials or URLs of another folder.
 
     `new_entry` is an entry that is about to be stored, `filtered_share` a share that is about to be granted with a
     filter, `moved` a storage that is about to get another address. Raises InvalidParameter.
@@ -116,12 +116,12 @@ def entries_of(records: Records) -> Iterator[Entry]:
 
 
 def stores_of(storage: Storage) -> frozenset[str]:
-    """Return the names of a storage's object store: its endpoints for the server and for recipients."""
+    """Return the names of a storage's object store: its endpoints for server and recipients."""
     return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
 
 
 class Overlaps:
-    """Compare the folders of a catalog as if a change was already stored; read grants and storages once."""
+    """Compare the folders of a catalog as if a change was already stored."""
 
     def __init__(self, records: Records, filtered_share: str = "", moved: Storage | None = None) -> None:
         self._records = records
@@ -142,7 +142,7 @@ class Overlaps:
         return [Table.read(item) for item in self._records.all(keys.in_share("table", self._filtered_share))]
 
     def check(self, entry: Entry) -> None:
-        """Raise InvalidParameter for a bucket of the stack itself, and for a view in a share with filtered grants."""
+        """Raise InvalidParameter for buckets of the stack, and for views in filtered shares."""
         buckets = {folder.bucket for folder in self.folders(entry)}
         if internal := buckets.intersection(self._records.buckets.stack_buckets()):
             raise InvalidParameter(
@@ -218,7 +218,7 @@ class Overlaps:
         return {names.key(storage.name): storage for storage in [*stored, *([self._moved] if self._moved else [])]}
 
     def _exposes(self, entry: Entry, table: Table) -> bool:
-        """Return whether an entry's folders contain files of a table beyond those that the entry shares itself.
+        """Return whether an entry's folders contain files of a table that the entry does not share.
 
         A table shares all files of its root. So two entries can have the same folder, one filtered and one with
         `dir`. This does not apply to a view, because its folder contains the rows of all recipients.

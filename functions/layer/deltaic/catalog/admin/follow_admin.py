@@ -29,7 +29,7 @@ _LONGEST_PATTERN: Final = 255
 
 
 class Follow(Item, frozen=True, kw_only=True):
-    """A source that a schema follows: the schema gets an entry for each Delta table of the source."""
+    """Followed source: its schema gets an entry for each Delta table."""
 
     share: str
     schema_name: str
@@ -70,7 +70,7 @@ class Follow(Item, frozen=True, kw_only=True):
 
 
 def name_for(source_name: str) -> str:
-    """Return the shared name of a folder or Glue table: in lower case, with `_` for forbidden characters."""
+    """Return the shared name of a folder or Glue table, with `_` for forbidden characters."""
     return _NOT_IN_NAMES.sub("_", source_name).lower()
 
 
@@ -90,7 +90,7 @@ class FollowAdmin:
         exclude: Sequence[str] | None = None,
         history: bool | None = None,
     ) -> Follow:
-        """Make a schema follow a source, or change the given settings of the source that it follows already.
+        """Make a schema follow a source, or change the given settings of its followed source.
 
         Raises NotFound for the schema or the storage, InvalidParameter, also if the schema follows another source.
         """
@@ -142,7 +142,7 @@ class FollowAdmin:
     def record_check(
         self, follow: Follow, counts: Mapping[str, int], reasons: Mapping[str, str], failure: str = ""
     ) -> None:
-        """Record the result of a check; do nothing if the schema does not follow the source any more."""
+        """Record the result of a check, unless the schema does not follow the source any more."""
         assign = {"came": dict(counts), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
         key, same = keys.share_entry("follow", follow.share, follow.schema_name), {"created_at": follow.created_at}
         self._records.attempt([self._records.update(key, assign=assign, expect=same)])

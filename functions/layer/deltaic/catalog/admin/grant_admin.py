@@ -1,4 +1,4 @@
-"""Grants of the catalog, each stored twice in one transaction: with its recipient and with its share."""
+"""Grants of the catalog, each stored twice: with its recipient and with its share."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -72,10 +72,10 @@ class GrantAdmin:
     def update(
         self, recipient: str, share: str, *, partition_filter: str | None = None, ends_at: datetime | None = None
     ) -> Grant:
-        """Change the filter or the end of a grant: "" removes the filter, NEVER the end, None keeps the value.
+        """Change filter or end of a grant; "" removes the filter, NEVER the end.
 
-        Does not compare the filter with the share's tables. Raises NotFound, and InvalidParameter for an invalid
-        filter.
+        None keeps a value. Does not compare the filter with the share's tables. Raises NotFound, and InvalidParameter
+        for an invalid filter.
         """
         assign: dict[str, Any] = {} if ends_at is None else {"ends_at": stored_end(ends_at)}
         if partition_filter is not None:
@@ -106,7 +106,7 @@ class GrantAdmin:
         return self._list(keys.of_recipient("grant", self._records.recipient(recipient).id), excerpt)
 
     def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
-        """Yield the grants of a share, in the order of recipient ids, which an excerpt uses too; raises NotFound."""
+        """Yield the grants of a share by recipient id, also in `excerpt`; raises NotFound."""
         return self._list(keys.of_share("grant", self._records.share(share).name), excerpt)
 
     def list_all(self, *, expiring: bool = False) -> Iterator[Grant]:
@@ -119,7 +119,7 @@ class GrantAdmin:
             self._remove(grant)
 
     def _check_folders(self, share: str, row_filter: str, *_: object) -> Writes:
-        """Refuse a filter on a share if credentials for another entry's folder would read all rows of its tables."""
+        """Refuse a filter if credentials for another entry's folder would read all rows."""
         return check_folders(self._records, filtered_share=share) if row_filter else []
 
     def _list(self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY) -> Iterator[Grant]:

@@ -35,7 +35,7 @@ class ModelAdmin(EntryAdmin[Model]):
         return self._change(share, schema, name, lambda _: assign)
 
     def delete(self, share: str, schema: str, name: str, *, force: bool = False, resume: bool = False) -> Model:
-        """Delete a model; one with versions only with `force`. Raises NotFound, Conflict. `resume` as for shares.
+        """Delete a model, with versions only by `force` (`resume` as for shares); raises NotFound, Conflict.
 
         From the first step of a forced deletion on, no version can be added. Repeat an interrupted call to finish it.
         """

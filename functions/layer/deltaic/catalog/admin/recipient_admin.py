@@ -28,7 +28,7 @@ SignInMethods = TokenAdmin | Invitations | Federation | OAuthClients
 
 
 class RecipientAdmin:
-    """Create, get, list, update and delete recipients, the last with their grants, tokens, links and clients."""
+    """Create, get, list, update and delete recipients, with their grants and sign-in methods."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RecipientAdmin:
         return changed
 
     def mark_cut_off(self, name: str) -> Recipient:
-        """Make the server refuse every request of a recipient, with any kind of key; raises NotFound."""
+        """Make the server refuse every request of a recipient; raises NotFound."""
         return self._change(name, lambda item: {"cut_off_at": item.get("cut_off_at") or now()})
 
     def restore(self, name: str) -> Recipient:

@@ -55,7 +55,7 @@ Checks = Mapping[str, Callable[[Any], Any]]
 
 
 class Records:
-    """Entries of one catalog table, and look-ups of shares, schemas and recipients for all admin classes."""
+    """Entries of one catalog table, with look-ups that all admin classes need."""
 
     def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets) -> None:
         self.table = table
@@ -88,7 +88,7 @@ class Records:
         return item
 
     def get(self, key: Key, missing: str) -> Attributes:
-        """Return an entry whose deletion has not begun; raises NotFound, which begins with the message `missing`."""
+        """Return an entry whose deletion has not begun; raises NotFound with the message `missing`."""
         item = self.get_any(key, missing)
         if "state" in item:
             raise NotFound(f"{missing}: its deletion did not finish, so delete it again")
@@ -97,7 +97,7 @@ class Records:
     def all(
         self, key_range: keys.KeyRange, excerpt: Excerpt = EVERY, *, include_deleting: bool = True
     ) -> Iterator[Attributes]:
-        """Yield the entries of a full listing, or an excerpt, in the order of their keys."""
+        """Yield the entries of a listing, or an excerpt, in key order."""
         items = self._dynamo.query(self.table, excerpt.narrow(key_range), page_size=excerpt.limit)
         return islice((item for item in items if include_deleting or "state" not in item), excerpt.limit)
 
@@ -110,11 +110,11 @@ class Records:
         return self._dynamo.batch_get(self.table, list(entry_keys))
 
     def count_storage_use(self, storage: str, change: int) -> Writes:
-        """Return the write that changes the number of a storage's entries; none for AWS S3, which has no name."""
+        """Return the write that changes a storage's number of entries; none for AWS S3."""
         return [self.update(keys.catalog_entry("storage", storage), add={"tables": change})] if storage else []
 
     def count_storage_move(self, before: str, after: str) -> Writes:
-        """Return the writes that count an entry in another storage than before; none if it stays."""
+        """Return the writes that count an entry in another storage, if it moves."""
         return [] if before == after else [*self.count_storage_use(after, 1), *self.count_storage_use(before, -1)]
 
     def transact(self, writes: Iterable[Write]) -> None:
@@ -152,7 +152,7 @@ class Records:
         also: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
         check: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
     ) -> Attributes:
-        """Change an entry together with the writes of `also`; start again if another process changed the entry.
+        """Change an entry together with the writes of `also`; repeat after a concurrent change.
 
         Raises ConditionFailed for a failed condition of `also`, with an index from 1. `check` as in
         `transact_checked`.
@@ -199,5 +199,5 @@ def checked_id(identifier: str) -> str:
 
 
 def checked(checks: Checks, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values other than None as they are stored, in the order of the checks."""
+    """Return the values other than None as they are stored, in check order."""
     return {name: check(values[name]) for name, check in checks.items() if values.get(name) is not None}

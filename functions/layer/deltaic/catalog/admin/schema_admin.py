@@ -1,4 +1,4 @@
-"""Schemas of the catalog: each belongs to one share, and can be deleted only when it is empty."""
+"""Schemas of the catalog, each in one share; only empty schemas can be deleted."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from deltaic.protocol import names
 
 
 class SchemaAdmin:
-    """Create, get, list, update and delete schemas. A share counts its schemas, to know when it is empty."""
+    """Create, get, list, update and delete schemas. A share counts its schemas."""
 
     def __init__(self, records: Records, entry_admins: Sequence[FollowAdmin | EntryAdmin[Any]]) -> None:
         self._records = records
@@ -49,7 +49,7 @@ class SchemaAdmin:
         return self._records.schema(share, name)
 
     def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
-        """Yield the schemas of a share, or an excerpt, in the order of their names; raises NotFound."""
+        """Yield the schemas of a share, or an excerpt, by name; raises NotFound."""
         self._records.share(share)
         return map(Schema.read, self._records.all(keys.of_share("schema", share), excerpt))
 
@@ -60,7 +60,7 @@ class SchemaAdmin:
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
     def delete(self, share: str, name: str, *, force: bool = False, resume: bool = False) -> Schema:
-        """Delete a schema; one with entries only with `force`. Raises NotFound, Conflict. `resume` as for shares.
+        """Delete a schema, with entries only by `force` (`resume` as for shares); raises NotFound, Conflict.
 
         From the first step of a forced deletion on, no entry can be created in it. Repeat an interrupted call to
         finish it.

@@ -1,4 +1,4 @@
-"""Shares of the catalog: the name is unique, the id never changes, and only an empty share can be deleted."""
+"""Shares of the catalog, with unique names and ids that never change."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -25,7 +25,7 @@ from deltaic.protocol import names
 
 
 class ShareAdmin:
-    """Create, get, list, update and delete shares, the last with their grants and, with force, their schemas."""
+    """Create, get, list, update and delete shares, with their grants."""
 
     def __init__(self, records: Records, schemas: SchemaAdmin, grants: GrantAdmin) -> None:
         self._records = records
@@ -41,7 +41,7 @@ class ShareAdmin:
         properties: Mapping[str, str] | None = None,
         share_id: str | None = None,
     ) -> Share:
-        """Create a share with a new id, or with the id that it has in another catalog (a UUID).
+        """Create a share with a new id, or with its UUID in another catalog.
 
         Raises AlreadyExists, InvalidParameter.
         """
@@ -87,7 +87,7 @@ class ShareAdmin:
         return Share.read(self._records.change(keys.catalog_entry("share", name), f"share '{name}' not found", change))
 
     def delete(self, name: str, *, force: bool = False, resume: bool = False) -> Share:
-        """Delete a share and its grants; one with schemas only with `force`. Raises NotFound, Conflict.
+        """Delete a share and its grants, with schemas only by `force`; raises NotFound, Conflict.
 
         With `resume`, delete only a share whose deletion has begun, not a new share of the same name.
         From the first step on, no schema can be created in it and it cannot be granted. Repeat an interrupted call to

@@ -1,4 +1,4 @@
-"""Storages of the catalog: object stores other than AWS S3, with their access keys in Secrets Manager."""
+"""Storages of the catalog: object stores other than AWS S3, with keys in Secrets Manager."""
 
 import json
 import re
@@ -184,7 +184,7 @@ def checked_region(region: str) -> str:
 
 
 def checked_role(role_arn: str) -> str:
-    """Return the ARN of a role, or "" for none; raises InvalidParameter for any other text."""
+    """Return the ARN of a role, or "" for none; raises InvalidParameter."""
     if role_arn and not _ROLE.fullmatch(role_arn):
         raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
     return role_arn

@@ -1,4 +1,4 @@
-"""Table entries of the catalog: the location of a shared table and what recipients may do with it."""
+"""Table entries of the catalog: location and rights of each shared table."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ Raises DeltaicError for an invalid entry."""
 
 
 class TableSettings(TypedDict, total=False):
-    """Settings of a table entry except its location; None or a missing key keeps the current value."""
+    """Settings of a table entry except its location; None keeps the current value."""
 
     auxiliary_locations: Sequence[str] | None
     access_modes: Sequence[str] | None
@@ -105,7 +105,7 @@ class TableAdmin(EntryAdmin[Table]):
         return self.add(validate(table, None))
 
     def add(self, table: Table, also: Sequence[Write] = ()) -> Table:
-        """Write a complete entry, and other items in the same transaction; raises the errors of `create`."""
+        """Write a complete entry and other items in one transaction; raises the errors of `create`."""
         return self._insert(table, to_item(table), also)
 
     def update(
@@ -132,12 +132,12 @@ class TableAdmin(EntryAdmin[Table]):
         return self._change(share, schema, name, change)
 
     def find_many(self, share: str, schema: str, table_names: Iterable[str]) -> dict[str, Table]:
-        """Return the existing tables of a schema with these names, by the keys of their names."""
+        """Return the existing tables of a schema with these names, by `Table.key`."""
         items = self._records.find_many(keys.asset("table", share, schema, name) for name in table_names)
         return {table.key: table for table in map(Table.read, items.values())}
 
     def set_listed(self, table: Table, hidden_reason: str) -> None:
-        """Hide a followed table from recipients for a reason, or list it again if the reason is empty.
+        """Hide a followed table for a reason, or list it again if the reason is empty.
 
         Does nothing if the table was changed since: the next check reads it again.
         """

@@ -22,7 +22,7 @@ class SharedLocation(msgspec.Struct, frozen=True):
 
 
 class SharedLocations:
-    """Locations of shared tables, with the time of the last checkpoint check and the newest reported version."""
+    """Locations of shared tables, with the last checkpoint check and the newest reported version."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -30,7 +30,7 @@ class SharedLocations:
         self._clock = clock
 
     def entries(self) -> Iterator[tuple[SharedLocation, Table]]:
-        """Yield each listed Delta table of shares that are not being deleted; tables can have the same location."""
+        """Yield each listed Delta table with its location, except those of shares in deletion."""
         for share in self._dynamo.query(self._table, keys.all_of("share")):
             if share.get("state") == DELETING:
                 continue

@@ -23,7 +23,7 @@ LONGEST_STALENESS: Final = timedelta(days=3653)  # ten years
 
 
 class ViewSettings(TypedDict, total=False):
-    """Settings of a view except its SQL; None or a missing key keeps the current value."""
+    """Settings of a view except its SQL; None keeps the current value."""
 
     key: Sequence[str] | None
     refresh: str | None
@@ -31,7 +31,7 @@ class ViewSettings(TypedDict, total=False):
 
 
 class ViewAdmin:
-    """Create, get, list, update and delete views, and record the results of refreshes. Never run SQL."""
+    """Create, get, list, update and delete views, and record refreshes, without running SQL."""
 
     def __init__(
         self, records: Records, tables: TableAdmin, partitions: ViewPartitions, requests: ViewRequests
@@ -55,7 +55,7 @@ class ViewAdmin:
         table_id: str | None = None,
         **settings: Unpack[ViewSettings],
     ) -> View:
-        """Create a view, which has no rows before its first refresh; its schema counts it as a table.
+        """Create a view without rows; its schema counts it as a table.
 
         `properties` are the recipient properties that the SQL uses. Raises NotFound for the schema or the source,
         AlreadyExists, InvalidParameter.
@@ -176,7 +176,7 @@ class ViewAdmin:
         return self._requests.request(share, schema, name)
 
     def record_refresh(self, view: View, result: Mapping[str, Any], *, keep_request: bool) -> View:
-        """Record the result of a refresh; `view` is the view as the refresh read it at its start.
+        """Record the result of a refresh that read `view` at its start.
 
         Removes the request for the refresh, unless a newer request exists, the SQL changed, or `keep_request`.
         Raises NotFound if the view was deleted, Conflict if a new view has its name.
@@ -237,7 +237,7 @@ def checked_key(key: Sequence[str]) -> tuple[str, ...]:
 
 
 def checked_staleness(seconds: int) -> int:
-    """Return the maximal age of a view in seconds; raises InvalidParameter below 0 or above ten years."""
+    """Return the maximal age in seconds; raises InvalidParameter below 0 or above ten years."""
     if not 0 <= seconds <= LONGEST_STALENESS.total_seconds():
         raise InvalidParameter(
             f"a maximal staleness of {seconds} seconds is out of range: choose 0 seconds (none) to ten years "

@@ -1,4 +1,4 @@
-"""Partitions of views: for each audience with rows in a view, the first version that has them."""
+"""Partitions of views: audiences with rows in a view, and their first version."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar

@@ -28,7 +28,7 @@ class ViewRequests:
         return View.read(self._records.change(keys.asset("view", share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
-        """Request a refresh of the views of granted shares that have no rows for the recipient; raises NotFound.
+        """Request refreshes of views in granted shares without rows for the recipient; raises NotFound.
 
         Call it after the change. It reads the recipient again: if recipient and grant change at the same time, the
         later call sees both changes.
@@ -53,6 +53,6 @@ class ViewRequests:
 
 
 def refresh_request(item: Attributes) -> dict[str, Any]:
-    """Return the change that requests a refresh, with a time that no earlier request or refresh has."""
+    """Return the change that requests a refresh, with a time after all earlier ones."""
     earlier = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
     return {"requested_at": max([now(), *(datetime.fromtimestamp(seconds, UTC) + _TICK for seconds in earlier)])}

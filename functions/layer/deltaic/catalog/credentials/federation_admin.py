@@ -1,4 +1,4 @@
-"""Create and remove policies, which accept an issuer's JWTs with one audience and subject for one recipient."""
+"""Create and remove policies, which accept an issuer's JWTs as a recipient's."""
 
 import json
 from hashlib import sha256
@@ -22,14 +22,14 @@ Claim = Literal["sub", "oid", "azp", "groups"]
 
 
 def checked_name(text: str) -> str:
-    """Return an audience or a subject; raises InvalidParameter for a text that no policy can have."""
+    """Return an audience or a subject; raises InvalidParameter for any other text."""
     if not text or len(text) > LONGEST or not text.isprintable():
         raise InvalidParameter(f"must have 1 to {LONGEST} printable characters, as in the token")
     return text
 
 
 def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
-    """Return the id of the policy for this issuer, audience and subject, which is the same for every recipient."""
+    """Return the id of a policy, which does not depend on its recipient."""
     return sha256(json.dumps([issuer, _subject_key(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
 
 

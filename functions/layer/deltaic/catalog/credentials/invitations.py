@@ -1,4 +1,4 @@
-"""Invitations: links with which a recipient creates its own token, once, even if several people open them.
+"""Invitations: links with which a recipient creates its own token, exactly once.
 
 A link's secret contains the recipient's id and is not stored. The invitation's key in the recipient's list has the
 secret's hash. One transaction creates the token and marks the link as used. Until the first use of the token, the link
@@ -69,7 +69,7 @@ class Invitations(RecipientList[Invitation]):
         overlap: timedelta | None = None,
         comment: str = "",
     ) -> IssuedInvitation:
-        """Create a link for a token of `token_life`; the recipient's other tokens end `overlap` after it, if given.
+        """Create a link; other tokens of the recipient end `overlap` after its use, if given.
 
         Raises InvalidParameter, and NotFound if the recipient does not exist.
         """

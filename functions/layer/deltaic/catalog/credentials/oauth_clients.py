@@ -50,7 +50,7 @@ class ClientStore:
         return None if item is None else OAuthClient.read(item)
 
     def authenticate(self, client_id: str, secret: str) -> OAuthClient | None:
-        """Return the client with this id and secret; the comparison takes the same time for every secret."""
+        """Return the client with this id and secret, by a constant-time comparison."""
         item = self._item(client_id)
         is_valid = compare_digest(_digest(secret), _UNKNOWN if item is None else item["secret_hash"])
         return OAuthClient.read(item) if item is not None and is_valid else None
@@ -69,7 +69,7 @@ class OAuthClients(RecipientList[OAuthClient]):
         super().__init__(OAuthClient, tokens_table, dynamo, tokens)
 
     def create(self, recipient: Recipient, *, comment: str = "") -> IssuedClient:
-        """Create a client; raises Conflict if the recipient has five, NotFound if it does not exist."""
+        """Create a client; raises Conflict if the recipient has five, and NotFound."""
         client = OAuthClient(
             id=f"dlc_{secrets.token_hex(12)}",
             recipient_id=recipient.id,

@@ -1,4 +1,4 @@
-"""Read policies on the JWTs of issuers for the authorizer, with one key range per issuer."""
+"""Read policies on JWTs for the authorizer, with one key range per issuer."""
 
 from collections.abc import Sequence
 

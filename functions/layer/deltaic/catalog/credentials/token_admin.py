@@ -1,4 +1,4 @@
-"""Create, shorten and revoke tokens, at most two live ones per recipient, even with concurrent requests."""
+"""Create, shorten and revoke tokens, at most two live ones per recipient."""
 
 import hmac
 import secrets
@@ -77,7 +77,7 @@ class TokenAdmin:
         also: Callable[[Token], Write] | None = None,
         link_secret: str = "",
     ) -> IssuedToken:
-        """Issue a token; raises Conflict if the recipient has two live ones, NotFound if it does not exist.
+        """Issue a token; raises Conflict if the recipient has two live ones, and NotFound.
 
         With `overlap`, live tokens end after this time, or at their own expiry if that comes first. With an overlap of
         0, they are revoked at once. `also` returns a write for the same transaction; raises ConditionFailed if its
@@ -121,7 +121,7 @@ class TokenAdmin:
         return from_item(self._entry(recipient, token_id))
 
     def revoke(self, recipient: Recipient, token_id: str) -> Token:
-        """Revoke a token, for authorizers with a cache within a minute; a second call is not an error."""
+        """Revoke a token; authorizers with a cache need up to a minute."""
         skipped = 0
         for _ in range(_RACES):
             entry = self._entry(recipient, token_id)
@@ -144,7 +144,7 @@ class TokenAdmin:
 
     @contextmanager
     def for_checks(self, recipient: Recipient) -> Iterator[str]:
-        """Yield the secret of a token that exists during the block; raises NotFound for an unknown recipient.
+        """Yield the secret of a token that exists during the block; raises NotFound.
 
         The token is in no list and does not count as a live one. Its id marks it as a token for checks in every log.
         """
@@ -167,7 +167,7 @@ class TokenAdmin:
         self._dynamo.transact([delete(self._tokens, key, present=False)])
 
     def _end_live(self, recipient: Recipient, tokens: _TokenList, overlap: timedelta | None) -> Writes:
-        """Return the writes that end the live tokens after `overlap`; raises Conflict if there are too many."""
+        """Return the writes that end live tokens after `overlap`; raises Conflict for too many."""
         now = self._clock()
         live = [entry for entry in tokens.entries if not entry["revoked"] and expiry_of(entry) > now]
         if overlap != timedelta(0) and len(live) >= LIVE_TOKENS:
@@ -202,7 +202,7 @@ class TokenAdmin:
         return IssuedToken(token, secret)
 
     def transact(self, recipient: Recipient, writes: Sequence[Write]) -> None:
-        """Write all or nothing if the recipient exists; raises NotFound, and ConditionFailed with an index from 1."""
+        """Write all or nothing if the recipient exists; raises NotFound, ConditionFailed (from index 1)."""
         exists = check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
         try:
             self._dynamo.transact([exists, *writes])
@@ -219,7 +219,7 @@ class TokenAdmin:
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
     def _change(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
-        """Return the writes that change both items of a token, if neither has changed since it was read."""
+        """Return the writes that change both items of an unchanged token."""
         token, listed = ({"revoked": False, "expires": expires} for expires in (expiry_of(entry), entry["expires"]))
         in_list = {**assign, **_list_expiry(assign["expires"])} if "expires" in assign else assign
         return [
@@ -250,7 +250,7 @@ class TokenAdmin:
 
 
 def secret_of(link_secret: str, salt: str) -> str:
-    """Return the secret of a link's token, derived with the salt that is stored until the token's first use."""
+    """Return the secret of a link's token, derived from the link's secret and the salt."""
     digest = hmac.digest(link_secret.encode(), salt.encode(), "sha256")
     return PREFIX + urlsafe_b64encode(digest).rstrip(b"=").decode()
 

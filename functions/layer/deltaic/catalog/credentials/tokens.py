@@ -26,7 +26,7 @@ _REFUSAL: Final = "the bearer token is unknown, expired or revoked: ask your sha
 
 
 class TokenStore:
-    """Read tokens for the authorizer with GetItem, and record the first use of a link's token."""
+    """Read tokens for the authorizer, and record the first use of a link's token."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -58,7 +58,7 @@ def from_item(item: dict[str, Any]) -> Token:
 
 
 def expiry_of(item: dict[str, Any]) -> int:
-    """Return the end of a stored token; items in lists stay longer, so they store it separately."""
+    """Return the end of a stored token, which items in lists store separately."""
     return int(item.get("expires_at", item["expires"]))
 
 
