@@ -320,23 +320,23 @@ def test_ended_grant_looks_like_no_grant(catalog: Catalog, alice: str) -> None:
 
 
 def test_recipient_without_limits_needs_no_extra_requests(catalog: Catalog, alice: str) -> None:
-    request: list[str] = []
+    operations: list[str] = []
     events: Any = catalog.dynamo.client.meta.events
 
     def count(request: Any, **_: Any) -> None:
-        request.append(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
+        operations.append(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
 
     sharing, caller = sharing_at(catalog, _now), Caller(alice, "t", "alice", HERE)
     events.register("before-send.dynamodb", count)
     try:
         catalog_listing.list_shares(sharing, caller, PAGE)
-        assert request == ["Query", "BatchGetItem"]
-        request.clear()
+        assert operations == ["Query", "BatchGetItem"]
+        operations.clear()
         sharing.table(caller, RequestedTable("s1", "x", "t"))
-        assert request == ["BatchGetItem"]
-        request.clear()
+        assert operations == ["BatchGetItem"]
+        operations.clear()
         catalog_listing.list_shares(sharing, caller, ListRequest.parse({"maxResults": "0"}))
-        assert request == ["Query", "BatchGetItem"]
+        assert operations == ["Query", "BatchGetItem"]
     finally:
         events.unregister("before-send.dynamodb", count)
 
