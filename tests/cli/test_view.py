@@ -135,7 +135,7 @@ REFUSED = [
     (f"view create {VIEW} {FROM} --sql {RANDOM}", "line 1"),
     (f"view create {VIEW} {FROM} --sql {JOIN.format('a.b.c')}", "a.b.c"),
     (f"view create {VIEW} {FROM} --sql {JOIN.format('vaccine_share.acme.first')}", "a view"),
-    (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view itself"),
+    (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view cannot read another view"),
     (f"{CREATE} --refresh hourly", "--refresh: write cron("),
     (f"{CREATE} --location s3://bucket/patients/mine", "choose a separate folder"),
     (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "add --location"),
