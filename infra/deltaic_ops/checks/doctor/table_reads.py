@@ -43,7 +43,7 @@ def read_schemas(tables: Sequence[Table], read: Read) -> Schemas:
             return refusal
 
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip((each.title for each in tables), pool.map(read_schema, tables), strict=True))
+        return dict(zip((table.title for table in tables), pool.map(read_schema, tables), strict=True))
 
 
 def check_logs(schemas: Schemas) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ def cors(
     """
     from botocore.exceptions import ClientError
 
-    origins = [origin_of(each) for each in origin or [cli.sharing_endpoint(None)]]
+    origins = [origin_of(url) for url in origin or [cli.sharing_endpoint(None)]]
     s3 = cli.connection.client("s3")
     try:
         rules = allow_origins(s3, bucket, origins) if set_ else rules_of(s3, bucket)
@@ -39,7 +39,7 @@ def cors(
         reason = f"{error.response['Error']['Code']}, {error.response['Error'].get('Message', '')}"
         raise NotFound(f"cannot {'set' if set_ else 'read'} the CORS rules of bucket '{bucket}': {reason}") from None
     if cli.as_json:
-        cli.json({"bucket": bucket, "rules": rules, "lets": {each: allows_origin(rules, each) for each in origins}})
+        cli.json({"bucket": bucket, "rules": rules, "lets": {url: allows_origin(rules, url) for url in origins}})
         return
     columns = [
         ("ORIGINS", lambda rule: ", ".join(rule["AllowedOrigins"])),
@@ -48,9 +48,9 @@ def cors(
     ]
     if rules:
         cli.table(rules, columns)
-    for each in origins:
-        next_ = "" if allows_origin(rules, each) else f"; next: deltaic storage cors {bucket} --origin {each} --set"
-        cli.note(f"web pages of {each} {'can' if not next_ else 'cannot'} read bucket {bucket}{next_}")
+    for url in origins:
+        next_ = "" if allows_origin(rules, url) else f"; next: deltaic storage cors {bucket} --origin {url} --set"
+        cli.note(f"web pages of {url} {'can' if not next_ else 'cannot'} read bucket {bucket}{next_}")
 
 
 app = Commands()
