@@ -68,16 +68,14 @@ def read_tables(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callabl
         while page := reader.list_tables(alice.id, "sales", None, tables[-1].key_in_share if tables else None, 1):
             tables += page
         schemas = reader.list_schemas(alice.id, "sales", None, 100)
-        inner = [
-            list_table for each in schemas for list_table in reader.list_tables(alice.id, "sales", each.name, None, 2)
-        ]
-        assert {list_table.name for list_table in inner} <= {list_table.name for list_table in tables}
+        inner = [table for each in schemas for table in reader.list_tables(alice.id, "sales", each.name, None, 2)]
+        assert {table.name for table in inner} <= {table.name for table in tables}
         for schema in schemas:
             for entry in admin.tables.list("sales", schema.name):
-                if entry.name not in {list_table.name for list_table in tables}:
+                if entry.name not in {table.name for table in tables}:
                     with pytest.raises(NotFound, match="does not exist"):
                         reader.get_table(alice.id, "sales", schema.name, entry.name)
-        return [list_table.name for list_table in tables]
+        return [table.name for table in tables]
 
     return read
 
@@ -146,7 +144,7 @@ def test_excluded_tables_are_not_added_and_existing_ones_are_hidden(
     assert actions_of(deltaic.json("share follow sales --no-exclude --now")) == {"orders": "back"}
 
 
-@pytest.mark.usefixtures("seen")
+@pytest.mark.usefixtures("read_tables")
 def test_following_does_not_change_the_providers_own_tables(deltaic: Deltaic, lake: Lake, admin: CatalogAdmin) -> None:
     admin.schemas.create("sales", "sales")
     lake.commit("mine", folder="elsewhere")
@@ -183,7 +181,7 @@ def test_duplicate_names_and_broken_tables_are_reported(
     assert "--exclude" not in remedies["shares sales.sales.orders"], "which would hide both"
 
 
-@pytest.mark.usefixtures("seen")
+@pytest.mark.usefixtures("read_tables")
 def test_a_table_that_does_not_match_a_grants_filter_is_refused_and_stays_hidden(
     deltaic: Deltaic, lake: Lake, admin: CatalogAdmin
 ) -> None:

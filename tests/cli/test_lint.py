@@ -131,7 +131,7 @@ def test_an_unreadable_table_fails_and_exits_with_1(deltaic: Deltaic, lake: str)
     locations = {
         "nothing": "no Delta log",
         "wrong": "is not an interval",
-        "lost": "is gone (gone.parquet)",
+        "lost": "a data file of this table does not exist (gone.parquet)",
         "misspelled": "partitionColumns has 'P', which the schema spells 'p'",
         "orc": "are in the format 'orc'",
     }
@@ -202,7 +202,7 @@ def test_new_ways_of_sharing_a_table_print_the_matching_lint_warnings(filled: De
     [few] = filled.json(f"{new}.untold --location {lake}/untold")["warnings"]
     assert few.startswith("1 of 2 files have none: predicates cannot skip these files")
     [lost] = filled.json(f"{new}.lost --location {lake}/lost")["warnings"]
-    assert "is gone (gone.parquet): no client can read the file" in lost
+    assert "a data file of this table does not exist (gone.parquet): no client can read the file" in lost
     assert "warnings" not in filled.json(f"{new}.viewed --location {lake}/viewed")
     by_folder = filled.json(f"{new}.folder --location {lake}/viewed --history --access-mode dir")["warnings"]
     assert any(text.startswith("columns stored as Arrow views: p") for text in by_folder)
