@@ -1,4 +1,4 @@
-"""A server with a proxy before its embedded AWS that plays faults, and a fresh recipient or table for each case.
+"""A server whose AWS plays faults, with a fresh recipient or table for each case.
 
 The server caches tokens, sessions, keys and logs, so that only first reads meet a fault. Therefore each case has its
 own recipient and token or, if the store fails, its own copy of the table.

@@ -38,7 +38,7 @@ VICTIMS: Final = ([SERVER], [AWS], [GATEWAY], [SERVER, AWS, GATEWAY])
 
 @dataclass
 class SavedWork:
-    """Entries that the server has confirmed, each with the number of saves before its creation."""
+    """The confirmed entries, each with the number of saves before it."""
 
     shares: list[tuple[int, str]] = field(default_factory=list)
     tables: list[tuple[int, str]] = field(default_factory=list)

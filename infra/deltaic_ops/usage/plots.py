@@ -66,7 +66,7 @@ def by_day(  # noqa: PLR0913 -- data, dates and format of a plot
         values = sums_by_day.get(day, {})
         top_sums = {name: values.get(name, 0) for name in top_names}
         rest = sum(values.values()) - sum(top_sums.values())
-        left, height = LEFT + number * step, 0.0
+        bar_x, height = LEFT + number * step, 0.0
         for color, name, value in [
             *((COLORS[index], name, top_sums[name]) for index, name in enumerate(top_names)),
             (REST_COLOR, "others", rest),
@@ -76,11 +76,11 @@ def by_day(  # noqa: PLR0913 -- data, dates and format of a plot
                 height += bar_height
                 tooltip = escape(f"{day} {name}: {format_value(value)}")
                 parts.append(
-                    f'<rect x="{left + step * 0.1:.1f}" y="{bottom - height:.1f}" width="{step * 0.8:.1f}" '
+                    f'<rect x="{bar_x + step * 0.1:.1f}" y="{bottom - height:.1f}" width="{step * 0.8:.1f}" '
                     f'height="{bar_height:.1f}" fill="{color}"><title>{tooltip}</title></rect>'
                 )
         if number % max(1, -(-len(days) // 10)) == 0:
-            parts.append(text(left + step / 2, bottom + 18, f"{day:%m-%d}", "middle", FAINT))
+            parts.append(text(bar_x + step / 2, bottom + 18, f"{day:%m-%d}", "middle", FAINT))
     has_rest = any(values.keys() - {*top_names} for values in sums_by_day.values())
     legend_entries = [*zip(COLORS, top_names, strict=False), *([(REST_COLOR, "others")] if has_rest else [])]
     return svg(title, bottom + 40 + 20 * -(-len(legend_entries) // 3), [*parts, *legend(legend_entries, bottom + 44)])
