@@ -11,7 +11,7 @@ from deltaic.sharing.rights.table_rights import Rights
 if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
 
-_NONE: Final = ""
+_NO_AUDIENCE: Final = ""
 """Audience of a recipient without a required property; no view has rows for it."""
 
 
@@ -25,10 +25,10 @@ def filtered_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Righ
     filters = [table.partition_filter, granted.grant.partition_filter]
     start_version = table.start_version
     if table.view_properties is not None:
-        group = audience(table.view_properties, granted.properties) or _NONE
+        group = audience(table.view_properties, granted.properties) or _NO_AUDIENCE
         filters.append(f"{AUDIENCE_COLUMN} = '{group}'")
-        partition = catalog.get_view_partition(table.share, table.id, group) if group != _NONE else None
-        if partition is None and (group != _NONE or not catalog.is_refreshed(table)):
+        partition = catalog.get_view_partition(table.share, table.id, group) if group != _NO_AUDIENCE else None
+        if partition is None and (group != _NO_AUDIENCE or not catalog.is_refreshed(table)):
             raise UnsupportedOperation(
                 f"The view {table.title} has no rows for you yet: its next refresh creates them. Try again after the "
                 "refresh, or ask its provider when that is."
