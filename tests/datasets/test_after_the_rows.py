@@ -14,11 +14,11 @@ from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
-from deltaic_pipeline.job_command import Tell, conduct
-from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.job_command import Report, run_job
+from deltaic_pipeline.publish import PublishJob, publish
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, EntryName, JobCatalog
 from deltaic_pipeline.table.sources import Source
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import Progress, silent
@@ -90,7 +90,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("exists", [False, True], ids=["a new table", "a table that is there"])
 def test_unsupported_table_settings_are_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     place: Place,
     list_objects: Callable[[], list[str]],
     more: dict[str, Any],
@@ -148,7 +148,7 @@ def test_partitioned_table_cannot_be_clustered(
 def test_incompatible_quarantine_table_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
     spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]], kind: str, fits: bool
 ) -> None:
-    aside = Target(f"{place.location}_quarantine", "append")
+    aside = DeltaTarget(f"{place.location}_quarantine", "append")
     column = {"STRING": "label", "INT": "id", "ARRAY<INT>": "label"}[kind]
     write(spark, spark.sql(f"SELECT CAST(NULL AS {kind}) AS {column}"), aside, Transaction.of_run("other"))
     before = list_objects()
@@ -170,7 +170,7 @@ def test_missing_share_is_created_only_with_create_share(
     with pytest.raises(NotFound, match=r"target\.share: there is no share .*: did you mean careful_share\?"):
         build(spark, run_of(content(place, target={"share": name}), "one"), catalog, silent)
     rows = Source("json", [str(place.folder / "s.json")])
-    job = Job(rows, Target(place.location), entry=Entry(TableName.parse(name), place.location))
+    job = PublishJob(rows, DeltaTarget(place.location), entry=CatalogEntry(EntryName.parse(name), place.location))
     with pytest.raises(NotFound, match="--create-share"):
         publish(spark, job, catalog)
     assert list_objects() == []
@@ -182,7 +182,7 @@ def test_missing_share_is_created_only_with_create_share(
     admin.recipients.create("careful_reader")
     admin.grants.create("careful_reader", "careful_shar")
     again = build(spark, run_of(content(place, target={"share": name}), "three"), catalog, silent)
-    assert (list(again.made), catalog.next_step(TableName.parse(name))) == ([], "")
+    assert (list(again.made), catalog.next_step(EntryName.parse(name))) == ([], "")
 
 
 def test_unknown_storage_is_refused_before_the_first_commit(
@@ -199,7 +199,7 @@ class Failing(Catalog):
 
     attempts: ClassVar[Counter[str]] = Counter()
 
-    def register(self, entry: Entry) -> Sequence[str]:
+    def register(self, entry: CatalogEntry) -> Sequence[str]:
         self.attempts[entry.location] += 1
         if self.attempts[entry.location] == 1:
             raise Unavailable("the catalog is busy: try again later.")
@@ -216,7 +216,7 @@ def test_failed_step_after_the_commit_is_reported_and_completed_by_the_next_run(
         build(spark, run, failing, silent)
     assert unfinished.value.message == (
         "the rows are in version 0; not done: the catalog entry late.s.doses (the catalog is busy: try again later). "
-        "Put it right: the next run does it."
+        "To complete it, run the job again."
     )
     assert (unfinished.value.version, exit_code(unfinished.value)) == (0, 5)
     again = build(spark, replace(run, run_id="two"), failing, silent)
@@ -228,7 +228,7 @@ def test_json_output_has_the_version_and_the_missing_steps(capsys: pytest.Captur
     def job(_: Progress, __: Tell) -> None:
         raise Unfinished(7, ["the catalog entry a.b.c (busy)"])
 
-    assert conduct(job, as_json=True, stopped="") == 5
+    assert run_job(job, as_json=True, stopped="") == 5
     [event] = map(json.loads, capsys.readouterr().out.splitlines())
     assert (event["code"], event["exitCode"]) == ("UNFINISHED", 5)
     assert (event["version"], event["missing"]) == (7, ["the catalog entry a.b.c (busy)"])
@@ -254,8 +254,8 @@ def test_failed_catalog_entry_of_a_publication_is_completed_by_the_next_run(
 ) -> None:
     content(place)
     rows = Source("json", [str(place.folder / "s.json")])
-    entry = Entry(TableName("late", "s", "rows"), place.location, create_share=True)
-    job = Job(rows, Target(place.location), entry=entry, run_id="one")
+    entry = CatalogEntry(EntryName("late", "s", "rows"), place.location, create_share=True)
+    job = PublishJob(rows, DeltaTarget(place.location), entry=entry, run_id="one")
     failing = Failing(catalog.leases, catalog.admin)
     with pytest.raises(Unfinished, match=r"version 0; not done: the catalog entry late\.s\.rows"):
         publish(spark, job, failing)

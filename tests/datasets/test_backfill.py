@@ -16,7 +16,7 @@ from deltaic.errors import InvalidParameter
 from deltaic_datasets.run.step_execution import Detail, StepResult, run_steps
 from deltaic_datasets.run.time_steps import Backfill, BackfillStep, backfill_of
 from deltaic_pipeline.failures import StepsFailed, exit_code
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline.place import Place

@@ -11,12 +11,12 @@ from datasets.files import dataset, json_source, run_of
 from deltaic.errors import Conflict, DeltaicError
 from deltaic_datasets.run.batch import build
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
-from deltaic_pipeline.job_command import Tell, conduct
+from deltaic_pipeline.job_command import Report, run_job
 from deltaic_pipeline.spark.spark_errors import refusals
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.file_schemas import wrong_header
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.file_schemas import header_error
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place
@@ -36,7 +36,7 @@ TABLE = f"s3://{BUCKET}/bad-input"
 
 @pytest.fixture(scope="module")
 def table(
-    spark: "SparkSession", catalog: Catalog, s3: "S3Client", tmp_path_factory: pytest.TempPathFactory
+    spark: "SparkSession", catalog: JobCatalog, s3: "S3Client", tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], list[str]]:
     """Create a table and return a function that lists the log of it and of its quarantine table."""
     source = json_source(tmp_path_factory.mktemp("first"), "s", [{"id": 1, "name": "a"}], SCHEMA)
@@ -195,7 +195,7 @@ def test_header_check_without_spark_agrees_with_spark(spark: "SparkSession", tmp
     content, options, wrong = HEADERS[case]
     file = tmp_path / "a.csv"
     file.write_bytes(content)
-    begins = Places().beginning(str(file))
+    begins = LocationChecks().beginning(str(file))
     assert begins is not None
     expected = wrong_header(*begins, ["id", "name"], options)
     source = Source("csv", [str(file)], options, "id INT, name STRING", "drop")
@@ -214,7 +214,7 @@ def test_row_in_place_of_a_header_is_not_shown(
 ) -> None:
     source = files("csv", text(tmp_path, "a.csv", "7,Alice\n"))
 
-    def job(_: Progress, __: Tell) -> None:
+    def job(_: Progress, __: Report) -> None:
         build(spark, run_of(dataset(f"{TABLE}-headless", sources={"s": source})), catalog, silent)
 
     assert conduct(job, as_json=False, stopped="") == 1
@@ -344,7 +344,7 @@ def test_table_with_another_writer_is_refused(
 
 
 def refused(
-    spark: "SparkSession", catalog: Catalog, table: Callable[[], list[str]], content: dict[str, Any], message: str
+    spark: "SparkSession", catalog: JobCatalog, table: Callable[[], list[str]], content: dict[str, Any], message: str
 ) -> DeltaicError:
     before = table()
     with pytest.raises(DeltaicError, match=message) as refusal:

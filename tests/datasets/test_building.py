@@ -17,8 +17,8 @@ from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.job import summary_lines
 from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.spark.session import leave
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.spark.session import close_thread_connection
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import Step, silent
@@ -114,7 +114,9 @@ def test_environment_variables_are_not_substituted_in_texts(
     assert detail["description"] == placeholders
 
 
-def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_rows_are_counted_in_the_pass_that_writes_them(
+    spark: "SparkSession", catalog: JobCatalog, place: Place
+) -> None:
     source = json_source(place.folder, "s", [{"id": n} for n in range(10)], "id INT")
     expected = [
         {"expect": "range", "column": "id", "max": 7, "action": "drop"},
@@ -240,7 +242,7 @@ def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalog,
 
 
 def test_every_kind_of_source_is_read(
-    spark: "SparkSession", catalog: Catalog, place: Place, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", catalog: JobCatalog, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, driver = "jdbc:derby:memory:registry", "org.apache.derby.iapi.jdbc.AutoloadedDriver"
     rows = spark.range(10).selectExpr("id", "concat('row ', id) AS name")
@@ -318,7 +320,7 @@ def test_dry_run_reports_effects_and_changes_nothing(
 
 
 def test_two_writers_of_one_table_lose_nothing(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     def write(name: str, mode: Mapping[str, Any], first: int) -> list[int | None]:
         versions = []
@@ -327,7 +329,7 @@ def test_two_writers_of_one_table_lose_nothing(
             source = json_source(place.folder, f"{name}{number}", rows, "id INT, name STRING")
             run = run_of(dataset(place.location, sources={"s": source}, write=mode), f"{name}-{number}")
             versions.append(build(spark, replace(run, wait=timedelta(minutes=9)), catalog, silent).version)
-        leave(spark)
+        close_thread_connection(spark)
         return versions
 
     with ThreadPoolExecutor(2) as pool:
@@ -447,6 +449,6 @@ def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: 
         )
     current = next(row for row in expected if row[4])
     late = [(current[0], "late", BASE - timedelta(days=1))]
-    with pytest.raises(PipelineError, match="states come in their order"):
+    with pytest.raises(PipelineError, match="deliver states in the order of their time"):
         build(spark, run_of(content("late", late), "late"), catalog, silent)
     assert len(actual_rows()) == len(expected)

@@ -21,7 +21,7 @@ from deltaic_datasets.run.job import main, summary_lines
 from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.jobs.job_files import DatasetFile
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_terminal.document import Document, Unreadable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -229,7 +229,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "write: {mode: scd2, keys: [id], delete_missing: true}\n",
             8,
             "sources.inbox.options.ignoreMissingFiles",
-            "leaves out what is there",
+            "skips files or rows of the source",
             id="missing and missing files",
         ),
         pytest.param(
@@ -731,7 +731,7 @@ def test_beginning_is_read_from_the_first_file_of_a_source(tmp_path: Path) -> No
         (tmp_path / name).write_text(content)
     (tmp_path / "day=1").mkdir()
     (tmp_path / "day=1" / "c.csv").write_text("id\n")
-    places, first = Places(), (str(tmp_path / "c.csv"), b"id\n1\n")
+    places, first = LocationChecks(), (str(tmp_path / "c.csv"), b"id\n1\n")
     assert [places.beginning(f"{tmp_path}/{name}") for name in ("*.csv", "c.csv", "*c.*")] == [first] * 3
     assert places.beginning(f"file://{tmp_path}/c.csv") == first
     for name in ("none.csv", "{c,d}.csv", "day=1/c.csv", "*", "", "[c].csv", "b.csv.gz"):

@@ -9,7 +9,7 @@ from datasets.files import dataset, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.database import refuse_rounded
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
 from pyspark.sql import types

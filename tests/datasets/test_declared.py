@@ -54,7 +54,7 @@ def test_consistent_declarations_are_accepted() -> None:
         pytest.param("ok BOOLEAN", "DAY STRING", 8, "sources.inbox.schema", "column 'DAY' twice", id="column twice"),
         pytest.param("ok BOOLEAN", "ok", 8, "sources.inbox.schema", "'ok' no type", id="no type"),
         pytest.param("NOT NULL,", "NOT NULL", 8, "sources.inbox.schema", "'day' where a comma is", id="comma missing"),
-        pytest.param("dose INT,", "dose INT,,", 8, "sources.inbox.schema", "comma too many", id="comma"),
+        pytest.param("dose INT,", "dose INT,,", 8, "sources.inbox.schema", "extra comma", id="comma"),
         pytest.param("dose INT,", "dose DECIMAL(3,", 8, "sources.inbox.schema", "bracket", id="bracket"),
         pytest.param("sep: ", "seperator: ", 9, "sources.inbox.options.seperator", "reader of csv", id="option"),
         pytest.param("sep: ", "heeder: ", 9, "sources.inbox.options.heeder", "did you mean header", id="option typo"),

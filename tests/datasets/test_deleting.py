@@ -9,7 +9,7 @@ from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
@@ -30,7 +30,7 @@ def row(key: int | None, name: str | None = None, op: str | None = None, day: st
 class Arrivals:
     """A dataset that receives deliveries."""
 
-    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, write: Mapping[str, Any]) -> None:
+    def __init__(self, spark: "SparkSession", catalog: JobCatalog, place: Place, write: Mapping[str, Any]) -> None:
         self._spark, self._catalog, self._place, self._write = spark, catalog, place, write
         self._number = 0
 
@@ -67,7 +67,7 @@ class Arrivals:
 
 
 @pytest.fixture
-def merged(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def merged(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals:
     return Arrivals(spark, catalog, place, {"mode": "merge", "keys": ["id"], "delete_when": "op = 'D'"})
 
 
@@ -78,7 +78,7 @@ def scd2(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
 
 
 @pytest.fixture
-def full(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def full(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals:
     write = {"mode": "merge", "keys": ["id"], "delete_missing": True, "at_most": "50 %", "delete_when": "op = 'D'"}
     return Arrivals(spark, catalog, place, write)
 
@@ -173,7 +173,7 @@ def test_scd2_delete_ends_the_state_of_its_key(scd2: Arrivals) -> None:
     [
         ("nobody = 'D'", "write.delete_when: .*nobody"),
         ("id", "write.delete_when: .*BOOLEAN"),
-        ("id IN (SELECT id FROM s)", "write.delete_when: a condition is an expression"),
+        ("id IN (SELECT id FROM s)", "write.delete_when: a condition uses the columns of one row"),
         ("count(*) > 1", "write.delete_when"),
     ],
 )
@@ -279,7 +279,7 @@ def test_keys_of_rejected_rows_are_not_missing(full: Arrivals) -> None:
 )
 def test_keys_are_compared_by_the_types_of_the_table(  # noqa: PLR0917 -- fixtures and a case
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     place: Place,
     first: str,
     then: str,

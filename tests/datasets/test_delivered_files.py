@@ -11,8 +11,8 @@ import pytest
 from datasets.files import dataset, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
@@ -94,10 +94,14 @@ def test_nanoseconds_in_parquet_are_refused_with_a_remedy(
 
 
 EMPTY: dict[str, tuple[Sequence[str], dict[str, str], str]] = {
-    "no bytes": (["empty.csv"], {}, r"empty\.csv has 0 bytes, and a header is due"),
-    "one file of several": (["right.csv", "empty.csv"], {}, r"empty\.csv has 0 bytes"),
-    "names that are left out": (["_a.csv"], {"header": "false"}, "no file is read at .*names that begin with _"),
-    "a folder without files": (["folder"], {}, "no file is read at"),
+    "no bytes": (["empty.csv"], {}, r"empty\.csv is empty, but must have a header"),
+    "one file of several": (["right.csv", "empty.csv"], {}, r"empty\.csv is empty"),
+    "names that are left out": (
+        ["_a.csv"],
+        {"header": "false"},
+        "there are no files to read at .*names that start with an underscore",
+    ),
+    "a folder without files": (["folder"], {}, "there are no files to read at"),
 }
 
 
@@ -132,9 +136,9 @@ def test_unreadable_file_is_reported_before_spark_starts(tmp_path: Path) -> None
         "_landing": False,
         "_landing/a.csv": False,
     }.items():
-        message = Places().absent_source(f"{tmp_path}/{name}")
+        message = LocationChecks().missing_source(f"{tmp_path}/{name}")
         assert (message is not None) == refused, message
-        assert not message or "names begin with _ or ." in message
+        assert not message or "names start with an underscore or a period" in message
 
 
 TEXT = "id;name\r\n1;Zürich €\r\n2;x\r\n"
@@ -169,15 +173,15 @@ def test_json_is_decoded(spark: "SparkSession", tmp_path: Path, encoding: str, m
     with pytest.raises(Exception, match="a row does not fit"):
         reading.rows.collect()
     place = ":2" if encoding == "windows-1252" and not multiple else ", row 2"
-    assert str(reading.told()).endswith(f"the first is {tmp_path}/a.json{place}: id is not INT")
+    assert str(reading.misfit_message()).endswith(f"the first is {tmp_path}/a.json{place}: id is not INT")
 
 
 def test_invalid_bytes_of_an_encoding_are_malformed(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"id;name\n1;\x81\n2;x\n")
     options = {"encoding": "windows-1252", "sep": ";"}
     reading = read(spark, Source("csv", [str(tmp_path)], options, "id INT, name STRING"))
-    assert str(reading.told()).endswith(
-        "a.csv:2: name is not text in the files' encoding: name it in the option `encoding`"
+    assert str(reading.misfit_message()).endswith(
+        "a.csv:2: name is not text in the files' encoding: set the option `encoding`"
     )
 
 

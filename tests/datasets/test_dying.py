@@ -32,10 +32,10 @@ from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.maintenance.maintenance_job import Job, Means, maintain
-from deltaic_pipeline.maintenance.retention import StreamPosition, entries_of
+from deltaic_pipeline.maintenance.maintenance_job import MaintenanceContext, MaintenanceJob, maintain
+from deltaic_pipeline.maintenance.retention import StreamPosition, find_entries
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.catalog_entry import JobCatalog, connect
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
@@ -82,7 +82,7 @@ class World:
     s3: "S3Client"
     proxy: Proxy
     access: S3Access
-    catalog: Catalog
+    catalog: JobCatalog
     admin: CatalogAdmin
     leases: Leases
     folder: Path
@@ -201,13 +201,13 @@ def small_files() -> Kind:
         uri = f"s3://{BUCKET}/{location}"
         access = world.access
         through = S3Access(world.proxy.url, access.region, access.access_key_id, access.secret_access_key)
-        means = Means(
-            lambda: entries_of(world.admin, uri),
+        means = MaintenanceContext(
+            lambda: find_entries(world.admin, uri),
             S3Folder(uri, through),
             lambda path, _: StreamPosition(path, 0),
             lambda: time.time() + LATER,
         )
-        maintain(world.spark, Job(uri, "second"), world.catalog, means, silent)
+        maintain(world.spark, MaintenanceJob(uri, "second"), world.catalog, means, silent)
 
     def state(world: World, location: str) -> Any:
         operations = deltalake.DeltaTable(f"s3://{BUCKET}/{location}", storage_options=world.options).history()

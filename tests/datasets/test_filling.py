@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.file_sizing import BELIEVED, LARGE, SMALL, tasks_for
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.file_sizing import LARGE, MOST_PLAUSIBLE, SMALL, task_count
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         (LARGE, 2, 2),
         (9 * LARGE, 2, 9),
         (9 * LARGE + 1, 2, 10),
-        (BELIEVED + 1, 2, 2),
+        (MOST_PLAUSIBLE + 1, 2, 2),
         (2**63 - 1, 4, 4),
     ],
 )
@@ -37,7 +37,7 @@ def test_run_writes_few_files_of_limited_size(size: int, cores: int, tasks: int)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("write", [{"mode": "append"}, {"mode": "merge", "keys": ["id"]}], ids=["append", "merge"])
 def test_many_small_files_become_one(
-    spark: "SparkSession", catalog: Catalog, place: Place, write: dict[str, object]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, write: dict[str, object]
 ) -> None:
     for number in range(5):
         json_source(place.folder, f"{number}", [{"id": number}])

@@ -34,10 +34,10 @@ from delta.tables import DeltaTable, IdentityGenerator
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.dry_run import plan_run
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.merging import Validity, keyed
-from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.merging import Validity, count_key_changes
+from deltaic_pipeline.table.schema_diff import conform, differences, refuse_drift
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
@@ -69,7 +69,7 @@ class Story:
         self._spark, self._draw = spark, random.Random(f"{mode} {seed}")  # noqa: S311 -- the same rows every time
         self._states = mode == "scd2"
         self._evolve = self._draw.random() < 0.5
-        self._target = Target(
+        self._target = DeltaTarget(
             location,
             mode,
             keys=[*KEYS],
@@ -338,7 +338,7 @@ def test_new_or_missing_fields_need_evolve_schema(spark: "SparkSession", tmp_pat
             refuse_drift(actual_rows, target)
         refuse_drift(actual_rows, replace(target, evolve_schema=True))
     with pytest.raises(PipelineError, match=f"schema drift: {message}"):
-        write(spark, rows, Target(location, "merge", keys=["id"]), "run")
+        write(spark, rows, DeltaTarget(location, "merge", keys=["id"]), "run")
 
 
 def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int:
@@ -356,7 +356,7 @@ def test_missing_field_is_refused_and_missing_column_is_kept(
     stored = "SELECT 1 AS id, 7 AS n, named_struct('a', 1, 'b', 2) AS s, array(named_struct('a', 1, 'b', 2)) AS l"
     location = a_table(spark, f"{tmp_path}/t", columns, properties="'delta.columnMapping.mode' = 'name'")
     states = Validity() if write_as == "scd2" else None
-    target = Target(location, write_as, keys=["id"], evolve_schema=True, validity=states, change_data_feed=False)
+    target = DeltaTarget(location, write_as, keys=["id"], evolve_schema=True, validity=states, change_data_feed=False)
     write(spark, spark.sql(stored), target, "first")
     for rows, missing in (
         ("named_struct('a', 3) AS s", "s.b"),
@@ -386,7 +386,7 @@ def test_rows_need_no_generated_columns(
     builder = builder.addColumn("id", "INT").addColumn("n", "INT")
     builder.addColumn("twice", "INT", generatedAlwaysAs="n * 2").execute()
     keys = ["id"] if mode == "merge" else []
-    target = Target(location, mode, keys=keys, evolve_schema=evolve_schema, change_data_feed=False)
+    target = DeltaTarget(location, mode, keys=keys, evolve_schema=evolve_schema, change_data_feed=False)
     for number, rows in enumerate(["(1, 2), (2, 4)", "(1, 2), (2, 8), (3, 6)"]):
         frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, n)")  # noqa: S608
         refuse_drift(differences(spark, frame, target), target)
@@ -409,12 +409,12 @@ def test_duplicate_key_of_the_table_is_reported(
     columns = f"id INT, n INT{f', {VALID}' if write_as == 'scd2' else ''}"
     location = a_table(spark, f"{tmp_path}/t", columns, twice)
     states = Validity() if write_as == "scd2" else None
-    target = Target(location, write_as, keys=["id"], validity=states)
+    target = DeltaTarget(location, write_as, keys=["id"], validity=states)
     rows = spark.sql("SELECT * FROM VALUES (1, 1), (2, 9) AS t(id, n)")
     table = spark.read.format("delta").load(location)
     for attempt in (
         lambda: write(spark, rows, target, "run"),
-        lambda: keyed(conformed(spark, rows, target), table, ["id"]),
+        lambda: count_key_changes(conform(spark, rows, target), table, ["id"]),
     ):
         with pytest.raises(PipelineError, match=r"several rows of the table have the same key \(id = \.\.\.\): delete"):
             attempt()
@@ -445,7 +445,7 @@ def test_maps_and_variants_are_compared_by_content(spark: "SparkSession", tmp_pa
     def write_table(run: str, entries: str, text: str) -> int:
         rows = spark.sql(f"SELECT 1 AS id, map({entries}) AS bitmap, parse_json('{text}') AS v, {run} AS at")
         rows = rows.withColumn("at", rows["at"].cast("timestamp"))
-        target = Target(str(tmp_path), "merge" if mode == "merge" else "scd2", keys=["id"], validity=validity)
+        target = DeltaTarget(str(tmp_path), "merge" if mode == "merge" else "scd2", keys=["id"], validity=validity)
         return int(write(spark, rows.drop(*(() if validity else ("at",))), target, run).metrics.get(UPDATED, -1))
 
     validity = None if mode == "merge" else Validity("at")

@@ -20,7 +20,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic_datasets.run.batch import build
 from deltaic_pipeline import entry
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.column_names import THE_TABLE
 from deltaic_terminal.progress import silent
 from held_lease import held_lease
@@ -294,8 +294,8 @@ def test_another_writer_is_reported_before_spark_starts(
         ({"--key": "idd", "--mode": "merge"}, "--key: 'idd' is not a column of the table, which gets no other without"),
         ({"--partition-by": "dya"}, "--partition-by: 'dya' is not a column of the table, which gets no other without"),
         ({"--format": "delta", "--from": f"s3://{BUCKET}/none"}, f"there is no Delta table at s3://{BUCKET}/none"),
-        ({"--option": "seperator=;"}, "--option seperator is no option of Spark's reader of csv: did you mean sep?"),
-        ({"--property": "delta.appendOnli=true"}, "--property delta.appendOnli is no property of Delta's tables: "),
+        ({"--option": "seperator=;"}, "--option seperator is not an option of Spark's csv reader: did you mean sep?"),
+        ({"--property": "delta.appendOnli=true"}, "--property delta.appendOnli is not a property of Delta tables: "),
         ({"--schema": "id INTT"}, "--schema has the type 'INTT', which Spark does not know: did you mean int?"),
         ({"--from": "none/*.csv"}, "there is nothing at none/*.csv"),
         ({"--to": f"s3://{BUCKET}s/t"}, f"there is no bucket '{BUCKET}s': did you mean {BUCKET}?"),
@@ -344,14 +344,14 @@ def test_interrupted_run_shows_in_one_line_how_to_continue(  # noqa: PLR0917 -- 
 ) -> None:
     process = start(place, job_environment, content(place, "second", SECOND))
     assert interrupted(process, after, pause, number) == [
-        "stopped; go on with --run-id second: what was committed is not written twice"
+        "stopped; to continue, run it again with --run-id second: committed rows are not written twice"
     ]
     assert held_lease(Leases(CATALOG, dynamo), place.location) is None
 
 
 SESSION = """
 import os, signal, sys, threading, time
-from deltaic_pipeline.job_command import conduct
+from deltaic_pipeline.job_command import run_job
 from deltaic_pipeline.spark.session import session
 from pyspark import SparkContext
 
@@ -362,7 +362,7 @@ def meet():
     os.kill(os.getpid(), signal.SIGINT)
 
 threading.Thread(target=meet, daemon=True).start()
-sys.exit(conduct(lambda *_: (session("stopped"), time.sleep(60)), as_json=False, stopped="nothing was changed"))
+sys.exit(run_job(lambda *_: (session("stopped"), time.sleep(60)), as_json=False, stopped="nothing was changed"))
 """
 
 

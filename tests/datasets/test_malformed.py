@@ -16,11 +16,11 @@ from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.expectations import ExpectationVerdict
 from deltaic_datasets.run.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
-from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.publish import PublishJob, publish
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.malformed_rows import FILE, MISFIT, RAW
 from deltaic_pipeline.table.sources import Source, read
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import silent
@@ -62,7 +62,7 @@ LINES: dict[str, tuple[str, list[str] | None]] = {
     ),
     "another encoding": (
         "1,Z\udcfcrich,,",
-        ["name is not text in the files' encoding: name it in the option `encoding`"],
+        ["name is not text in the files' encoding: set the option `encoding`"],
     ),
 }
 
@@ -252,7 +252,7 @@ def test_malformed_rows_fail_a_run_with_their_position_by_default(
     assert exit_code(refusal.value) == 1
     with pytest.raises(PipelineError, match=r"3 of 8 rows .*a\.csv:3: dose is not"):
         plan_run(spark, run_of(content))
-    assert not exists(spark, Target(place.location))
+    assert not exists(spark, DeltaTarget(place.location))
 
 
 @pytest.mark.parametrize("mode", WRITES)

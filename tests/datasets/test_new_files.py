@@ -22,7 +22,7 @@ from deltaic_datasets.run.dry_run import plan_run
 from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.catalog_entry import JobCatalog, connect
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
 from held_lease import held_lease

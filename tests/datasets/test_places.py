@@ -7,7 +7,7 @@ from datasets.databases import Database
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_terminal.progress import silent
 from pipeline.place import BUCKET, Place
 
@@ -42,7 +42,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a key twice": (step("SELECT * FROM first UNION ALL SELECT * FROM first"), "write: several rows to merge"),
     "a key that the table has twice": (rows("3 AS id, n, s"), "write: several rows of the table"),
     "no key": (rows("CAST(NULL AS INT) AS id, n, s"), "write: a row to merge has no key"),
-    "a type to cut": (rows("id, CAST(n AS BIGINT) AS n, s"), "write: types that merge would have to cut"),
+    "a type to cut": (rows("id, CAST(n AS BIGINT) AS n, s"), "write: merge cannot convert types without loss"),
     "a field that is lacking": (
         {**rows("id, n, named_struct('a', 1) AS s"), "target": {"evolve_schema": True}},
         "write: the rows lack fields",

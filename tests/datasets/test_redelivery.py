@@ -10,8 +10,8 @@ from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.delivery import delivery_of
 from deltaic_datasets.run.run_state import RunSummary
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_terminal.progress import Progress, Step, silent
 from pipeline.place import BUCKET, Place
 
@@ -29,7 +29,7 @@ ASIDE = [{"expect": "range", "column": "id", "max": 8, "action": "quarantine"}]
 class Deliveries:
     """A folder of files that is delivered to a table repeatedly."""
 
-    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    def __init__(self, spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
         self.spark, self._catalog, self.place = spark, catalog, place
         self._number = 0
 
@@ -180,11 +180,11 @@ def test_objects_are_identified_by_their_etags(
         monkeypatch.setenv(name, value)
     for name, body in [("in/a.csv", "a"), ("in/b.csv", "bb"), ("inner.csv", "c")]:
         s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/{name}", Body=body.encode())
-    before = Places().files(f"{place.location}/in/*.csv")
+    before = LocationChecks().files(f"{place.location}/in/*.csv")
     assert before is not None
     assert [(name.rpartition("/")[2], size) for name, size, _ in before] == [("a.csv", 1), ("b.csv", 2)]
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/in/a.csv", Body=b"a")
-    assert Places().files(f"{place.location}/in/*.csv") == before
+    assert LocationChecks().files(f"{place.location}/in/*.csv") == before
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/in/a.csv", Body=b"x")
-    assert Places().files(f"{place.location}/in/*.csv") != before
-    assert Places().files("s3://no-such-bucket-here/a.csv") is None
+    assert LocationChecks().files(f"{place.location}/in/*.csv") != before
+    assert LocationChecks().files("s3://no-such-bucket-here/a.csv") is None

@@ -9,7 +9,7 @@ from datasets.files import dataset, json_source, run_of
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.watermark import Advance
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.run_log import append, rows, schema, transaction_of
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_terminal.progress import silent

@@ -19,8 +19,8 @@ from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import RunSummary
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.run_log import append, opened, refuse_same, rows, schema
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.run_log import append, open_table, refuse_overlap, rows, schema
 from deltaic_terminal.progress import silent
 from deltalake import DeltaTable, write_deltalake
 from pipeline.place import Place
@@ -100,7 +100,7 @@ def test_spark_writes_the_same_row_without_deltalake(
             append(f"{place.location}/with", full, catalog.leases, access, spark)
         append(f"{place.location}/without", row("b"), catalog.leases, access, spark)
         append(f"{place.location}/without", full, catalog.leases, access, spark)
-    assert opened(place.location, access) is None
+    assert open_table(place.location, access) is None
     assert rows(f"{place.location}/with", access) == rows(f"{place.location}/without", access, "d")[:1] == [full]
     assert [item["run"] for item in rows(f"{place.location}/without", access)] == ["a", "b"]
 
@@ -121,10 +121,10 @@ def test_table_of_runs_has_a_column_for_each_count() -> None:
 )
 def test_table_of_runs_must_be_outside_other_tables(runs: str, right: bool) -> None:
     if right:
-        refuse_same(runs, {"the target": "s3://b/t"})
+        refuse_overlap(runs, {"the target": "s3://b/t"})
     else:
-        with pytest.raises(PipelineError, match="a table of its own"):
-            refuse_same(runs, {"the target": "s3://b/t"})
+        with pytest.raises(PipelineError, match="overlaps the folder of"):
+            refuse_overlap(runs, {"the target": "s3://b/t"})
 
 
 def test_quarantine_must_not_be_the_table_of_runs() -> None:
@@ -155,7 +155,7 @@ class RecordedRuns:
 @pytest.fixture
 def recorded(  # noqa: PLR0917 -- fixtures are arguments
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     place: Place,
     access: S3Access,
     capsys: pytest.CaptureFixture[str],
@@ -246,7 +246,7 @@ def test_unwritable_table_of_runs_is_reported_and_the_rows_stay(recorded: Record
     assert "not done: " in failed["detail"]
     code, events = recorded.run("b", f"--runs={recorded.place.location}/runs")
     assert (code, events[-1]["event"]) == (1, "failed")
-    assert "a table of its own" in events[-1]["message"]
+    assert "overlaps the folder of" in events[-1]["message"]
 
 
 def step_with(value: str) -> dict[str, Any]:

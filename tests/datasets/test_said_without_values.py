@@ -13,9 +13,9 @@ from datasets.files import dataset, run_of
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.job_command import Tell, conduct
-from deltaic_pipeline.spark.spark_errors import TOLD, raised, refusals
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.job_command import Report, run_job
+from deltaic_pipeline.spark.spark_errors import SAFE_PARAMETERS, raise_sql, refusals
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place
 
@@ -159,10 +159,10 @@ def tells_values(*texts: str) -> bool:
 def printed(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], **how: bool) -> str:
     """Return the output of a job that fails with this error."""
 
-    def job(_: Progress, __: Tell) -> None:
+    def job(_: Progress, __: Report) -> None:
         raise refusal
 
-    assert conduct(job, stopped="", **{"as_json": False, **how}) == 1
+    assert run_job(job, stopped="", **{"as_json": False, **how}) == 1
     printed = capsys.readouterr()
     return printed.out + printed.err
 
@@ -195,7 +195,7 @@ def test_failed_step_shows_its_condition_without_values_by_default(
 @pytest.mark.parametrize("case", FAULTS)
 def test_failed_run_shows_file_or_column_without_values_by_default(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     tmp_path: Path,
     table: str,
     logged: Callable[[], str],
@@ -211,7 +211,7 @@ def test_failed_run_shows_file_or_column_without_values_by_default(  # noqa: PLR
 
 def test_failed_stream_shows_its_condition_without_values_by_default(
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     place: Place,
     logged: Callable[[], str],
     capsys: pytest.CaptureFixture[str],
@@ -230,7 +230,7 @@ def test_failed_stream_shows_its_condition_without_values_by_default(
 
 def test_messages_of_our_own_are_shown(one_row: "DataFrame") -> None:
     with pytest.raises(PipelineError, match=r"^a state is late$"), refusals():
-        one_row.selectExpr(f"CAST({raised('a state is late')} AS STRING)").collect()
+        one_row.selectExpr(f"CAST({raise_sql('a state is late')} AS STRING)").collect()
 
 
 def test_unexpected_error_shows_its_position_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +244,7 @@ def test_unexpected_error_shows_its_position_without_its_message(capsys: pytest.
         "error: ValueError: ...\n(... may be values of rows: --show-values shows all that was said)\n"
     )
     with pytest.raises(ValueError, match=NAME):
-        conduct(job, as_json=False, stopped="", show_values=True)
+        run_job(job, as_json=False, stopped="", show_values=True)
 
 
 def test_errors_of_spark_outside_a_run_have_no_values(one_row: "DataFrame", capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,9 +13,9 @@ from deltaic_datasets.run.expectations import Expectations
 from deltaic_datasets.run.sql_steps import read_dataset
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.publish import transform
-from deltaic_pipeline.spark.sql_rules import drop_reaching
+from deltaic_pipeline.spark.sql_rules import drop_external_functions
 from deltaic_pipeline.table.table_properties import check_new_properties
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.view_refresh.definition import Audience
 from deltaic_pipeline.view_refresh.evaluation import Evaluation
 from deltaic_pipeline.view_refresh.view_sql import read_sql
@@ -179,7 +179,7 @@ def folder(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def session(spark: "SparkSession") -> "SparkSession":
     session = spark.newSession()
-    drop_reaching(session)
+    drop_external_functions(session)
     return session
 
 
@@ -216,7 +216,7 @@ def test_queries_only_for_steps_are_refused_in_views(session: "SparkSession", tm
 def test_view_is_checked_by_spark_too(session: "SparkSession", folder: Path) -> None:
     assert folder.exists()
     forged = replace(read_sql("SELECT a FROM source"), parts=("SELECT a FROM default.kept",))
-    with pytest.raises(PipelineError, match="no source and no step"):
+    with pytest.raises(PipelineError, match="neither a source nor a step"):
         Evaluation(session, forged, {}).rows(session.range(1), [Audience("p", {})])
 
 
@@ -228,7 +228,7 @@ def test_conditions_cannot_contain_queries(session: "SparkSession", folder: Path
 
     def refused(**parts: Any) -> None:
         run = run_of(dataset(f"{tmp_path}/table", sources={"source": source}, **parts))
-        with pytest.raises(PipelineError, match=r"dataset\.yaml|a condition is an expression over one row's columns"):
+        with pytest.raises(PipelineError, match=r"dataset\.yaml|a condition uses the columns of one row"):
             plan_run(session, run)
 
     assert folder.exists()
@@ -242,4 +242,4 @@ def test_conditions_cannot_contain_queries(session: "SparkSession", folder: Path
     with pytest.raises(PipelineError, match="has no SELECT"):
         Expectations(expected.dataset.expectations).add_flags(rows)
     with pytest.raises(PipelineError, match="has no SELECT"):
-        check_new_properties(session, Target(f"{tmp_path}/new", properties={"delta.constraints.few": QUERY}))
+        check_new_properties(session, DeltaTarget(f"{tmp_path}/new", properties={"delta.constraints.few": QUERY}))

@@ -31,7 +31,7 @@ from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import RunSummary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.views import refresh_view
 from deltaic_terminal.progress import silent

@@ -7,8 +7,8 @@ from datasets.files import dataset, json_source, run_of
 from deltaic.errors import DeltaicError
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import RunSummary
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import exists
 from deltaic_terminal.progress import silent
 from pipeline.place import Place
@@ -31,7 +31,7 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 class Table:
     """A table, and runs that each deliver a newly written file."""
 
-    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    def __init__(self, spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
         self.spark, self._catalog, self.place = spark, catalog, place
         self._number = 0
 
@@ -51,7 +51,7 @@ class Table:
 
 
 @pytest.fixture
-def table(spark: "SparkSession", catalog: Catalog, place: Place) -> Table:
+def table(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Table:
     return Table(spark.newSession(), catalog, place)
 
 
@@ -120,7 +120,7 @@ def test_batch_without_changes_is_processed_once(
     assert (same.batches, same.written, same.unchanged, same.quarantined, same.committed) == (1, 0, 1, 1, False)
     assert (idle.batches, idle.rows) == (0, 0)
     assert (changed.batches, changed.written, changed.committed) == (1, 1, True)
-    assert exists(spark, Target(place.location, "append"))
+    assert exists(spark, DeltaTarget(place.location, "append"))
     history = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}`").where("operation = 'MERGE'")
     assert history.count() == 1
     aside = spark.read.format("delta").load(f"{place.spark_location}_quarantine")

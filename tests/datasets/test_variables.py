@@ -14,7 +14,7 @@ from deltaic_datasets.file.file_checks import WrongFile, check, dataset_of
 from deltaic_datasets.file.variable_values import literal, parse_value
 from deltaic_datasets.run.batch import build
 from deltaic_datasets.run.run_state import Run
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_terminal.progress import silent
 from hypothesis import given
 from hypothesis import strategies as st

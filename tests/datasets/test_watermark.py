@@ -28,8 +28,8 @@ from deltaic_datasets.run.watermark import Advance, advances
 from deltaic_datasets.run.windows import Window
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.table.catalog_entry import Catalog, connect
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.catalog_entry import JobCatalog, connect
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
 from held_lease import held_lease
@@ -302,7 +302,7 @@ def test_invalid_watermark_is_refused_before_a_commit(
     assert "9999" not in refusal.value.message
     with pytest.raises(PipelineError, match=message):
         plan_run(spark, run_of(content))
-    assert advances(spark, run_of(content), Target(place.location)) == []
+    assert advances(spark, run_of(content), DeltaTarget(place.location)) == []
 
 
 def test_other_watermark_column_and_forgetting_table_are_refused(
@@ -347,7 +347,7 @@ class Mortal:
 
     spark: "SparkSession"
     proxy: Proxy
-    catalog: Catalog
+    catalog: JobCatalog
     leases: Leases
 
     def run(self, content: dict[str, Any], run_id: str, changes_left: int | None = None) -> bool:

@@ -30,7 +30,7 @@ import pyspark
 from botocore.validate import ParamValidator
 from brief_spark import write_spark_defaults
 from deltaic_ops.deploy.emulated_account import ACCOUNT
-from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
+from deltaic_pipeline.spark.jars import DELTA, S3A, ensure_jars
 from deltaic_pipeline.spark.java import bundled_runtime, find_java
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_terminal.environment import machine

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from deltaic_pipeline.spark.jars import Jar, ensure
+from deltaic_pipeline.spark.jars import Jar, ensure_jars
 from deltaic_pipeline.spark.session import session, stop
 from deltaic_terminal.environment import machine
 
@@ -39,7 +39,7 @@ def spark_with(*jars: Jar) -> Iterator["SparkSession"]:
         active = SparkSession.getActiveSession()
         if active is not None:
             stop(active)
-        spark = session("iceberg", tests=True, jars=ensure(jars, machine(), print))
+        spark = session("iceberg", tests=True, jars=ensure_jars(jars, machine(), print))
         yield spark
         stop(spark)
         gc.collect()

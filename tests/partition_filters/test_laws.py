@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltaic.partition_filters import check, evaluate, parse
 from deltaic.partition_filters.masks import by_file
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -341,7 +341,7 @@ def test_bounds_of_a_group_keep_its_visible_files(
     values = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
     adds = pa.StructArray.from_arrays([values], names=["partitionValues_parsed"])
     for group in (slice(0, len(rows)), *(slice(index, index + 1) for index in range(len(rows)))):
-        bounds = statistics(adds[group], [Key((name,), is_partition=True) for name in columns])
+        bounds = statistics(adds[group], [SortKey((name,), is_partition=True) for name in columns])
         (may_show,) = bound.by_bounds(pa.array([bounds.decode()], pa.string())).to_pylist()
         assert may_show or not any(map(bound.sees, rows[group]))
 

@@ -1,4 +1,4 @@
-"""What every module of jobs' tests leaves is collected when it ends."""
+"""Garbage collection after each module of tests for jobs."""
 
 import gc
 from collections.abc import Iterator
@@ -8,6 +8,6 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def collected() -> Iterator[None]:
-    """Collect what a module's tests leave while their filter holds: pyspark closes no socket that rows came over."""
+    """Collect garbage while the module's warning filter applies: pyspark does not close sockets of collected rows."""
     yield
     gc.collect()

@@ -1,4 +1,4 @@
-"""What stands between a reader and the store, and counts the bytes that pass: a witness that writes no log."""
+"""Proxy between a client and the store that counts the transferred bytes, independently of any log."""
 
 import http.client
 from collections.abc import Iterator
@@ -12,34 +12,34 @@ from served import served
 
 
 @dataclass
-class Counted:
-    """Every request that passed: the key, the status and the bytes of the answer's body."""
+class CountedRequests:
+    """Forwarded requests: the key, the status and the size of the response body."""
 
     url: str
-    passed: list[tuple[str, int, int]] = field(default_factory=list)
+    requests: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
-        return sum(size for _, _, size in self.passed)
+        return sum(size for _, _, size in self.requests)
 
 
 @contextmanager
-def counting(upstream: str, bucket: str) -> Iterator[Counted]:
-    """Pass GET and HEAD on to the store; the Host that was signed stays."""
-    counted = Counted("")
-    place = urlsplit(upstream)
+def counting(upstream: str, bucket: str) -> Iterator[CountedRequests]:
+    """Forward GET and HEAD to the store, with the signed Host header."""
+    counter = CountedRequests("")
+    store = urlsplit(upstream)
 
-    class Passing(BaseHTTPRequestHandler):
+    class ForwardingHandler(BaseHTTPRequestHandler):
         protocol_version: ClassVar[str] = "HTTP/1.1"  # type: ignore[misc]
 
         def do_GET(self) -> None:
-            there = http.client.HTTPConnection(place.hostname or "", place.port)
-            there.request(self.command, self.path, headers=dict(self.headers.items()))
-            answer = there.getresponse()
+            connection = http.client.HTTPConnection(store.hostname or "", store.port)
+            connection.request(self.command, self.path, headers=dict(self.headers.items()))
+            answer = connection.getresponse()
             body = answer.read()
-            there.close()
+            connection.close()
             key = unquote(urlsplit(self.path).path).removeprefix(f"/{bucket}/")
-            counted.passed.append((key, answer.status, len(body)))
+            counter.requests.append((key, answer.status, len(body)))
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in {"connection", "transfer-encoding", "date", "server"}:
@@ -47,7 +47,7 @@ def counting(upstream: str, bucket: str) -> Iterator[Counted]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_HEAD = do_GET  # noqa: N815 -- its name is http.server's
+        do_HEAD = do_GET  # noqa: N815 -- http.server requires this name
 
-    with served(Passing) as counted.url:
-        yield counted
+    with served(ForwardingHandler) as counter.url:
+        yield counter

@@ -1,4 +1,4 @@
-"""Fixtures of the jobs' tests in whichever folder: one Spark session over the embedded AWS, and places in it."""
+"""Fixtures for tests of jobs in all folders: a Spark session on the embedded AWS, and locations in it."""
 
 import gc
 import os
@@ -16,7 +16,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.spark.session import session, stop
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.catalog_entry import JobCatalog, connect
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
 
 
 @pytest.fixture(scope="session")
-def catalog(dynamo: Dynamo) -> Catalog:
+def catalog(dynamo: Dynamo) -> JobCatalog:
     return connect(CATALOG, TOKENS, dynamo)
 
 
@@ -50,13 +50,13 @@ def admin(dynamo: Dynamo) -> CatalogAdmin:
 
 @pytest.fixture(scope="session")
 def spark(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    started = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
-    jvm: Any = started.sparkContext._jvm
-    jvm.java.lang.System.setProperty("derby.system.home", str(tmp_path_factory.mktemp("derby")))  # its log, too
-    yield started
+    spark_session = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
+    jvm: Any = spark_session.sparkContext._jvm
+    jvm.java.lang.System.setProperty("derby.system.home", str(tmp_path_factory.mktemp("derby")))  # also moves its log
+    yield spark_session
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # as in `collected`: sockets that rows came over
-        stop(started)
+        warnings.simplefilter("ignore", ResourceWarning)  # as in `collected`: sockets of collected rows
+        stop(spark_session)
         gc.collect()
 
 
@@ -69,7 +69,7 @@ def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Pla
 
 @pytest.fixture(scope="session")
 def spark_conf_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a configuration folder for jobs in a process of their own: interpret queries, as the session here does."""
+    """Return a configuration folder for jobs in separate processes, which interpret queries like this session."""
     folder = tmp_path_factory.mktemp("spark-conf")
     write_spark_defaults(folder, {})
     return folder
@@ -77,7 +77,7 @@ def spark_conf_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def job_environment(embedded_aws: EmbeddedAws, spark_conf_dir: Path) -> dict[str, str]:
-    """Return the environment of a job in a process of its own: the embedded AWS, and no Java of the machine's."""
-    kept = {name: os.environ[name] for name in ("HOME", "DELTAIC_CACHE", "TMPDIR") if name in os.environ}
+    """Return the environment of a job in a separate process: the embedded AWS, without the machine's Java."""
+    variables = {name: os.environ[name] for name in ("HOME", "DELTAIC_CACHE", "TMPDIR") if name in os.environ}
     tables = {"CATALOG_TABLE": CATALOG, "TOKENS_TABLE": TOKENS}
-    return {**kept, **embedded_aws.environment, **tables, "SPARK_CONF_DIR": str(spark_conf_dir)}
+    return {**variables, **embedded_aws.environment, **tables, "SPARK_CONF_DIR": str(spark_conf_dir)}

@@ -1,6 +1,6 @@
-"""A table in a folder whose writer is a test: any writer's commits by the protocol, in a time that the test lets pass.
+"""Table in a folder that a test writes: commits as by any writer, with a clock that the test controls.
 
-What is needed by whom is told by the plainest reading of the log, without any code of the job.
+The expected needed files are computed from the log directly, without the code of the job.
 """
 
 import os
@@ -15,10 +15,10 @@ from urllib.parse import unquote
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove
 from deltaic.catalog.items import Table
-from deltaic_pipeline.maintenance.maintenance_job import Job, Means, Retention, vacuum
-from deltaic_pipeline.maintenance.retention import Entries, StreamPosition
-from deltaic_pipeline.maintenance.vacuum import Sorted
-from deltaic_pipeline.table.s3_folder import S3Folder, Stored
+from deltaic_pipeline.maintenance.maintenance_job import MaintenanceContext, MaintenanceJob, Retention, vacuum
+from deltaic_pipeline.maintenance.retention import LocationEntries, StreamPosition
+from deltaic_pipeline.maintenance.vacuum import FileCounts
+from deltaic_pipeline.table.s3_folder import S3Folder, StoredObject
 from deltaic_terminal.progress import silent
 
 DAY = 86_400.0
@@ -28,11 +28,11 @@ Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&
 
 @dataclass
 class PlainFolder:
-    """What a job asks of an `S3Folder`, on disk; the times of its files are those that the test has set."""
+    """Substitute for `S3Folder` on disk, with file times that the test sets."""
 
     root: Path
     requests_left: int | None = None
-    """So many requests to delete are carried out before the job ends."""
+    """Number of delete requests until the job is killed."""
 
     @property
     def store(self) -> FolderStore:
@@ -40,13 +40,13 @@ class PlainFolder:
 
     @property
     def writer(self) -> NoReturn:
-        raise AssertionError("what is deleted is decided without writing to the log")
+        raise AssertionError("vacuum must not write to the log")
 
-    def objects(self) -> Iterator[Stored]:
+    def objects(self) -> Iterator[StoredObject]:
         for path in sorted(self.root.rglob("*")):
             if path.is_file():
-                found = path.stat()
-                yield Stored(path.relative_to(self.root).as_posix(), found.st_size, found.st_mtime_ns // 1_000_000)
+                stat = path.stat()
+                yield StoredObject(path.relative_to(self.root).as_posix(), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
@@ -58,7 +58,7 @@ class PlainFolder:
 
 
 @dataclass
-class KeptTable:
+class HandwrittenTable:
     """A table, its catalog entries, and the streams that read it."""
 
     root: Path
@@ -75,8 +75,8 @@ class KeptTable:
         self.folder = PlainFolder(self.root)
 
     @classmethod
-    def made(cls, root: Path, configuration: Mapping[str, str] | None = None) -> Self:
-        """Make a table without rows."""
+    def create(cls, root: Path, configuration: Mapping[str, str] | None = None) -> Self:
+        """Create a table without rows."""
         table = cls(root)
         table.commit(protocol(3, 7, "deletionVectors"), metadata(configuration))
         return table
@@ -95,7 +95,7 @@ class KeptTable:
         return self.log.commit(*actions, modified=int(self.now * 1000))
 
     def file(self, name: str) -> str:
-        """Put an object there, written now."""
+        """Write an object at the current time."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * 10)
@@ -109,86 +109,86 @@ class KeptTable:
         return self.commit(*(add(self.new()) for _ in range(count)))
 
     def overwrite(self) -> int:
-        return self.commit(*(gone(action) for action in self.live), add(self.new()))
+        return self.commit(*(remove_file(action) for action in self.live), add(self.new()))
 
     def optimize(self) -> int:
-        joined = add(self.new(), dataChange=False)
-        return self.commit(joined, *(gone(action, dataChange=False) for action in self.live))
+        compacted = add(self.new(), dataChange=False)
+        return self.commit(compacted, *(remove_file(action, dataChange=False) for action in self.live))
 
-    def rewrite(self, which: int) -> int:
-        """Change a row of a file: another file, and a file of changed rows."""
-        old = self.live[which % len(self.live)]
+    def rewrite(self, number: int) -> int:
+        """Change a row of a file: replace the file, and add a file of change data."""
+        old = self.live[number % len(self.live)]
         changed = self.file(f"_change_data/cdc-{uuid.uuid4()}.parquet")
         cdc = {"cdc": {"path": changed, "partitionValues": {"p": "a"}, "size": 10, "dataChange": False}}
-        return self.commit(gone(old), add(self.new()), cdc)
+        return self.commit(remove_file(old), add(self.new()), cdc)
 
-    def mark(self, which: int) -> int:
-        """Delete a row of a file by a deletion vector."""
-        old = self.live[which % len(self.live)]
+    def mark(self, number: int) -> int:
+        """Delete a row of a file with a deletion vector."""
+        old = self.live[number % len(self.live)]
         name = uuid.uuid4()
         self.file(f"ab/deletion_vector_{name}.bin")
         vector = {"storageType": "u", "pathOrInlineDv": f"ab{z85(name.bytes)}", "sizeInBytes": 34, "cardinality": 1}
-        return self.commit(gone(old), {"add": {**old, "deletionVector": {**vector, "offset": 1}}})
+        return self.commit(remove_file(old), {"add": {**old, "deletionVector": {**vector, "offset": 1}}})
 
     def restore(self, version: int) -> int | None:
-        """Go back to a version, if its files are there still, as a writer looks first."""
-        back = self.log.state(version).files
-        if not {name for action in back.values() for name in named(action)} <= self.names():
+        """Restore a version, if its files still exist."""
+        target = self.log.state(version).files
+        if not {name for action in target.values() for name in object_names(action)} <= self.names():
             return None
-        now = self.log.state().files
+        current = self.log.state().files
         return self.commit(
-            *(gone(action) for key, action in now.items() if key not in back),
-            *({"add": action} for key, action in back.items() if key not in now),
+            *(remove_file(action) for key, action in current.items() if key not in target),
+            *({"add": action} for key, action in target.items() if key not in current),
         )
 
     def names(self) -> set[str]:
-        """Return what lies beside the log."""
+        """Return the objects outside the log."""
         return {stored.name for stored in self.folder.objects() if not stored.name.startswith("_delta_log/")}
 
-    def vacuum(self, confirm: Any = lambda: None, **more: Any) -> tuple[Retention, Sorted | None]:
-        return vacuum(Job(LOCATION, "run", **more), self.means, silent, confirm)
+    def vacuum(self, confirm: Any = lambda: None, **more: Any) -> tuple[Retention, FileCounts | None]:
+        return vacuum(MaintenanceJob(LOCATION, "run", **more), self.context, silent, confirm)
 
     @property
-    def means(self) -> Means:
+    def context(self) -> MaintenanceContext:
         shared = [entry(history=True, start_version=start) for start in self.history_from]
-        return Means(
-            lambda: Entries(shared, self.clones),
+        return MaintenanceContext(
+            lambda: LocationEntries(shared, self.clones),
             cast("S3Folder", self.folder),
             lambda checkpoint, _: StreamPosition(checkpoint, int(checkpoint)),
             lambda: self.now,
         )
 
-    def wanted(self, days: float) -> set[str]:
-        """Return what somebody needs now: readers of the window, of shared history, and streams; and what is young."""
+    def needed(self, days: float) -> set[str]:
+        """Return the needed objects: for readers within the window, shared history and streams, and young ones."""
         begins = self.now - days * DAY
-        wanted: set[str] = set()
+        needed: set[str] = set()
         for version in range(self.latest + 1):
             current = version == self.latest or self.times[version + 1] > begins
             if current or any(version >= start for start in [*self.history_from, *self.streams_at]):
-                wanted |= {name for action in self.log.state(version).files.values() for name in named(action)}
-            # The first shared version's commit shows nothing of what was before it (decision 22); a stream sees all.
-            told = any(version > start or start == 0 for start in self.history_from)
-            if told or any(version >= at for at in self.streams_at):
+                needed |= {name for action in self.log.state(version).files.values() for name in object_names(action)}
+            # Changes of the first shared version are its added files only (decision 22); a stream needs all changes.
+            is_shared = any(version > start or start == 0 for start in self.history_from)
+            if is_shared or any(version >= position for position in self.streams_at):
                 actions = [action for line in self.log.commits[version] for action in line.values()]
-                wanted |= {name for action in actions for name in named(action)}
+                needed |= {name for action in actions for name in object_names(action)}
         young = {stored.name for stored in self.folder.objects() if stored.modified >= int(begins * 1000)}
-        return wanted | young
+        return needed | young
 
 
 def entry(**more: Any) -> Table:
-    made = datetime(2026, 1, 1, tzinfo=UTC)
+    created_at = datetime(2026, 1, 1, tzinfo=UTC)
     return Table(
-        name="t", schema_name="s", share="kept", id="1", share_id="2", location=LOCATION, created_at=made, **more
+        name="t", schema_name="s", share="kept", id="1", share_id="2", location=LOCATION, created_at=created_at, **more
     )
 
 
-def gone(action: Action, **more: Any) -> Action:
-    """Remove a logical file."""
+def remove_file(action: Action, **more: Any) -> Action:
+    """Return the action that removes a logical file."""
     return remove(action["path"], action.get("deletionVector"), **more)
 
 
-def named(action: Action) -> Iterator[str]:
-    """Name the objects of an add, remove or cdc."""
+def object_names(action: Action) -> Iterator[str]:
+    """Yield the names of the objects of an add, remove or cdc."""
     if "path" in action:
         yield unquote(action["path"])
     vector = action.get("deletionVector")
@@ -199,7 +199,7 @@ def named(action: Action) -> Iterator[str]:
 
 
 def z85(raw: bytes) -> str:
-    """Encode as ZeroMQ's RFC 32 says."""
+    """Encode bytes by ZeroMQ's RFC 32."""
     words = [int.from_bytes(raw[at : at + 4]) for at in range(0, len(raw), 4)]
     return "".join(Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
 

@@ -1,4 +1,4 @@
-"""Where the jobs' tests find their bucket and catalog, and where one of them writes to."""
+"""Names of the bucket and the catalog for tests of jobs, and the locations of one test."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ CATALOG, TOKENS = "pipeline-catalog", "pipeline-tokens"
 
 @dataclass(frozen=True)
 class Place:
-    """A folder of one test in the bucket, and one on disk."""
+    """A test's folder in the bucket, and its folder on disk."""
 
     location: str
     """`s3://bucket/test`."""

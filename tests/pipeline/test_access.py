@@ -1,4 +1,4 @@
-"""Spark reaches S3 as any AWS tool does: variables, then profile; keys never show in a representation."""
+"""Test that Spark's access to S3 comes from variables or a profile, without keys in representations."""
 
 from pathlib import Path
 
@@ -20,16 +20,16 @@ def test_variables_become_settings() -> None:
     }
 
 
-def test_the_endpoint_of_s3_alone_wins() -> None:
+def test_endpoint_of_s3_has_priority() -> None:
     variables = {**KEYS, "AWS_ENDPOINT_URL": "http://a", "AWS_ENDPOINT_URL_S3": "http://b"}
     assert S3Access.from_environment(variables).endpoint == "http://b"
 
 
-def test_aws_itself_needs_no_endpoint_and_no_path_style() -> None:
+def test_aws_needs_no_endpoint_and_no_path_style() -> None:
     assert S3Access(region="eu-central-1").hadoop() == {"fs.s3a.endpoint.region": "eu-central-1"}
 
 
-def test_a_profile_s_keys_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_of_a_profile_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "credentials"
     file.write_text("[lake]\naws_access_key_id = AKIDPROFILE\naws_secret_access_key = hidden\nregion = eu-north-1\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
@@ -41,13 +41,13 @@ def test_a_profile_s_keys_are_resolved(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_keys_are_not_shown() -> None:
-    shown = repr(S3Access.from_environment(KEYS))
-    assert not any(secret in shown for secret in KEYS.values())
+    text = repr(S3Access.from_environment(KEYS))
+    assert not any(secret in text for secret in KEYS.values())
 
 
 @pytest.mark.parametrize("setting", ["create.performance", "performance.flags", "enableFastS3AListFrom"])
-def test_settings_that_destroy_tables_are_never_made(setting: str) -> None:
+def test_settings_that_destroy_tables_are_never_set(setting: str) -> None:
     from deltaic_pipeline.spark import session
 
-    made = {**session.EVERYWHERE, **session.LOCAL, **session.TESTS, **S3Access("http://a", "r", "k", "s").hadoop()}
-    assert not [name for name in made if setting in name]
+    settings = {**session.EVERYWHERE, **session.LOCAL, **session.TESTS, **S3Access("http://a", "r", "k", "s").hadoop()}
+    assert not [name for name in settings if setting in name]

@@ -1,4 +1,4 @@
-"""Two Spark drivers, each a process of its own: no acknowledged commit is lost, whatever Java the machine has."""
+"""Test that two concurrent Spark drivers lose no confirmed commit, with any Java on the machine."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ import pytest
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.spark.jars import NEEDED, ensure
+from deltaic_pipeline.spark.jars import NEEDED, ensure_jars
 from deltaic_terminal.environment import machine
 from pipeline.place import BUCKET
 
@@ -27,32 +27,32 @@ TABLE = "drivers.s.people"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a driver ended."""
+class DriverResult:
+    """Exit status and output of a driver."""
 
     status: int
-    shown: str
+    output: str
 
 
 @pytest.fixture(scope="module")
-def outcomes(
+def results(
     s3: "S3Client",
     dynamo: Dynamo,
     job_environment: Mapping[str, str],
     tmp_path_factory: pytest.TempPathFactory,
-) -> list[Outcome]:
-    """Start two publishers of one table at once, neither with a usable Java of the machine nor with a network."""
+) -> list[DriverResult]:
+    """Start two publishers of one table at once, without a usable Java on the machine and without a network."""
     assert s3.head_bucket(Bucket=BUCKET)
     assert dynamo is not None
-    ensure(NEEDED, machine(), lambda _: None)
+    ensure_jars(NEEDED, machine(), lambda _: None)
     folder = tmp_path_factory.mktemp("drivers")
-    wrong = folder / "bin" / "java"
-    wrong.parent.mkdir()
-    wrong.write_text("#!/bin/sh\necho '    java.specification.version = 25' >&2\n")
-    wrong.chmod(0o755)
+    wrong_java = folder / "bin" / "java"
+    wrong_java.parent.mkdir()
+    wrong_java.write_text("#!/bin/sh\necho '    java.specification.version = 25' >&2\n")
+    wrong_java.chmod(0o755)
     no_java = _tools(folder / "tools")
-    nobody = f"http://127.0.0.1:{free_port()}"  # any jar that is not in the cache would be a failure
-    paths = [f"{no_java}", f"{wrong.parent}:{no_java}"]
+    closed_address = f"http://127.0.0.1:{free_port()}"  # a jar outside the cache would fail
+    paths = [f"{no_java}", f"{wrong_java.parent}:{no_java}"]
     processes = []
     for number, path in enumerate(paths):
         file = folder / f"{number}.json"
@@ -71,20 +71,20 @@ def outcomes(
             "--run-id",
             f"run-{number}",
         ]
-        environment = {**job_environment, "PATH": path, "DEFAULT_ARTIFACT_REPOSITORY": nobody}
+        environment = {**job_environment, "PATH": path, "DEFAULT_ARTIFACT_REPOSITORY": closed_address}
         processes.append(
             subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
     try:
-        shown = [process.communicate(timeout=500)[0] for process in processes]
+        outputs = [process.communicate(timeout=500)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
-    return [Outcome(process.returncode, text) for process, text in zip(processes, shown, strict=True)]
+    return [DriverResult(process.returncode, text) for process, text in zip(processes, outputs, strict=True)]
 
 
 def _tools(folder: Path) -> Path:
-    """Make a PATH that holds what Spark's start scripts call, and no Java."""
+    """Create a PATH with the programs that Spark's start scripts call, and without Java."""
     folder.mkdir()
     for name in ("bash", "sh", "dirname", "basename", "ps", "env", "uname", "cat", "rm", "mkdir", "tr", "sed", "nice"):
         program = shutil.which(name)
@@ -93,15 +93,15 @@ def _tools(folder: Path) -> Path:
     return folder
 
 
-def test_both_publish_without_a_java_of_the_machine_and_without_a_network(outcomes: list[Outcome]) -> None:
-    assert [outcome.status for outcome in outcomes] == [0, 0], "\n".join(outcome.shown for outcome in outcomes)
+def test_both_publish_without_java_on_the_machine_and_without_a_network(results: list[DriverResult]) -> None:
+    assert [result.status for result in results] == [0, 0], "\n".join(result.output for result in results)
 
 
-def test_no_acknowledged_commit_is_lost(outcomes: list[Outcome], s3: "S3Client") -> None:
+def test_no_confirmed_commit_is_lost(results: list[DriverResult], s3: "S3Client") -> None:
     log = s3.list_objects_v2(Bucket=BUCKET, Prefix="drivers/people/_delta_log/0")["Contents"]
     bodies = [s3.get_object(Bucket=BUCKET, Key=item["Key"])["Body"].read().decode() for item in log]
     actions = [json.loads(line) for body in bodies for line in body.split("\n") if line]
-    assert len(outcomes) == len(bodies) == 2
+    assert len(results) == len(bodies) == 2
     assert {action["txn"]["appId"] for action in actions if "txn" in action} == {
         "deltaic-publish/run-0",
         "deltaic-publish/run-1",
@@ -110,15 +110,15 @@ def test_no_acknowledged_commit_is_lost(outcomes: list[Outcome], s3: "S3Client")
     assert sum(entry["numRecords"] for entry in statistics) == 20
 
 
-def test_the_table_is_registered_once(outcomes: list[Outcome], admin: CatalogAdmin) -> None:
-    assert len(outcomes) == 2
+def test_the_table_is_registered_once(results: list[DriverResult], admin: CatalogAdmin) -> None:
+    assert len(results) == 2
     entries = list(admin.tables.list("drivers"))
     assert [(entry.name, entry.location) for entry in entries] == [("people", LOCATION)]
 
 
-def test_each_step_is_shown_with_its_time(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes:
-        shown = [line for line in outcome.shown.splitlines() if line.startswith("ok ")]
-        steps = ["Starting", "Taking", "Reading", "Writing", "Describing", "Registering"]
-        assert [line.split()[1] for line in shown] == steps
-        assert "Traceback" not in outcome.shown
+def test_each_step_is_reported_with_its_time(results: list[DriverResult]) -> None:
+    for result in results:
+        lines = [line for line in result.output.splitlines() if line.startswith("ok ")]
+        steps = ["Starting", "Acquiring", "Reading", "Writing", "Describing", "Registering"]
+        assert [line.split()[1] for line in lines] == steps
+        assert "Traceback" not in result.output

@@ -1,4 +1,4 @@
-"""Jars are fetched once, are the pinned bytes or nothing, and need no network afterwards."""
+"""Test that jars are downloaded once, must match their digest, and then need no network."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from deltaic_ops.local.embedded import free_port
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.jars import DELTA, S3A, Jar, ensure
+from deltaic_pipeline.spark.jars import DELTA, S3A, Jar, ensure_jars
 from deltaic_terminal.environment import MAVEN_CENTRAL, Machine, machine
 from served import served
 
@@ -24,88 +24,88 @@ JARS = [a_jar(artifact, content) for artifact, content in CONTENTS.items()]
 
 @dataclass
 class Repository:
-    """A Maven repository on loopback, and what was asked of it."""
+    """A Maven repository on loopback, with its requests."""
 
     url: str
     files: dict[str, bytes] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     failures: list[int] = field(default_factory=list)
-    """Statuses of the next answers, before the files are given."""
+    """Statuses of the next responses, before files are returned."""
 
 
 @pytest.fixture
 def repository() -> Iterator[Repository]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            known.asked.append(self.path)
-            content = known.files.get(self.path)
-            status = known.failures.pop(0) if known.failures else 200 if content is not None else 404
+            state.requests.append(self.path)
+            content = state.files.get(self.path)
+            status = state.failures.pop(0) if state.failures else 200 if content is not None else 404
             body = content if content is not None and status == 200 else b""
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-    with served(Handler) as where:
-        known = Repository(where)
-        known.files = {f"/{jar.path}": CONTENTS[jar.artifact] for jar in JARS}
-        yield known
+    with served(Handler) as url:
+        state = Repository(url)
+        state.files = {f"/{jar.path}": CONTENTS[jar.artifact] for jar in JARS}
+        yield state
 
 
 def here(tmp_path: Path, repository: str) -> Machine:
     return machine({"HOME": str(tmp_path), "DEFAULT_ARTIFACT_REPOSITORY": repository})
 
 
-def test_all_are_fetched_with_progress_and_then_never_again(tmp_path: Path, repository: Repository) -> None:
-    shown: list[str] = []
-    files = ensure(JARS, here(tmp_path, repository.url), shown.append)
+def test_jars_are_downloaded_with_progress_and_only_once(tmp_path: Path, repository: Repository) -> None:
+    messages: list[str] = []
+    files = ensure_jars(JARS, here(tmp_path, repository.url), messages.append)
     assert [file.read_bytes() for file in files] == list(CONTENTS.values())
-    assert sorted(repository.asked) == sorted(f"/{jar.path}" for jar in JARS)
-    assert len(shown) == 1 + len(JARS)
-    assert shown[-1].startswith("fetched 12 of 12 jars")
-    # Offline: the address answers nobody, and nobody is asked.
-    assert ensure(JARS, here(tmp_path, f"http://127.0.0.1:{free_port()}"), pytest.fail) == files
+    assert sorted(repository.requests) == sorted(f"/{jar.path}" for jar in JARS)
+    assert len(messages) == 1 + len(JARS)
+    assert messages[-1].startswith("downloaded 12 of 12 jars")
+    # Offline: a closed address is enough.
+    assert ensure_jars(JARS, here(tmp_path, f"http://127.0.0.1:{free_port()}"), pytest.fail) == files
     assert {file.name for file in files[0].parent.iterdir()} == {jar.name for jar in JARS}
 
 
-def test_a_damaged_jar_is_fetched_again(tmp_path: Path, repository: Repository) -> None:
-    files = ensure(JARS, here(tmp_path, repository.url), lambda _: None)
+def test_damaged_jar_is_downloaded_again(tmp_path: Path, repository: Repository) -> None:
+    files = ensure_jars(JARS, here(tmp_path, repository.url), lambda _: None)
     files[3].write_bytes(b"x" * JARS[3].size)
     files[4].write_bytes(b"short")
-    repository.asked.clear()
-    assert ensure(JARS, here(tmp_path, repository.url), lambda _: None) == files
-    assert sorted(repository.asked) == sorted([f"/{JARS[3].path}", f"/{JARS[4].path}"])
+    repository.requests.clear()
+    assert ensure_jars(JARS, here(tmp_path, repository.url), lambda _: None) == files
+    assert sorted(repository.requests) == sorted([f"/{JARS[3].path}", f"/{JARS[4].path}"])
     assert files[3].read_bytes() == CONTENTS["part-3"]
 
 
-def test_other_bytes_than_the_pinned_ones_are_refused_and_not_kept(tmp_path: Path, repository: Repository) -> None:
+def test_other_bytes_than_the_pinned_ones_are_refused_and_not_stored(tmp_path: Path, repository: Repository) -> None:
     repository.files[f"/{JARS[0].path}"] = b"y" * 1000
-    with pytest.raises(PipelineError, match=r"other bytes than the pinned part-0-1\.0\.jar") as refusal:
-        ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    with pytest.raises(PipelineError, match=r"returned another part-0-1\.0\.jar than the pinned one") as refusal:
+        ensure_jars(JARS[:1], here(tmp_path, repository.url), lambda _: None)
     assert "\n" not in refusal.value.message
     assert list((tmp_path / ".cache" / "deltaic" / "jars").iterdir()) == []
 
 
 @pytest.mark.slow
-def test_an_unreachable_repository_is_one_line_with_artifact_folder_and_variable(tmp_path: Path) -> None:
+def test_error_for_an_unreachable_repository_has_artifact_folder_and_variable(tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(PipelineError) as refusal:
-        ensure(JARS[:1], here(tmp_path, address), lambda _: None)
+        ensure_jars(JARS[:1], here(tmp_path, address), lambda _: None)
     for part in ("part-0-1.0.jar", address, str(tmp_path / ".cache/deltaic/jars"), "DEFAULT_ARTIFACT_REPOSITORY"):
         assert part in refusal.value.message
     assert "\n" not in refusal.value.message
 
 
-def test_a_repository_without_the_jar_is_asked_once(tmp_path: Path, repository: Repository) -> None:
+def test_repository_without_the_jar_gets_one_request(tmp_path: Path, repository: Repository) -> None:
     del repository.files[f"/{JARS[0].path}"]
     with pytest.raises(PipelineError, match=r"HTTP 404"):
-        ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
-    assert repository.asked == [f"/{JARS[0].path}"]
+        ensure_jars(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    assert repository.requests == [f"/{JARS[0].path}"]
 
 
 def test_a_passing_failure_is_tried_again(tmp_path: Path, repository: Repository) -> None:
     repository.failures = [503]
-    (file,) = ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    (file,) = ensure_jars(JARS[:1], here(tmp_path, repository.url), lambda _: None)
     assert file.read_bytes() == CONTENTS["part-0"]
 
 
@@ -114,8 +114,8 @@ def test_maven_s_own_repository_serves_what_it_has_whole(tmp_path: Path, reposit
     for file, content in ((whole, CONTENTS["part-0"]), (half, b"")):
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
-    ensure(JARS[:2], here(tmp_path, repository.url), lambda _: None)
-    assert repository.asked == [f"/{JARS[1].path}"]
+    ensure_jars(JARS[:2], here(tmp_path, repository.url), lambda _: None)
+    assert repository.requests == [f"/{JARS[1].path}"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One writer per table: others wait or are refused by name, and a job that lost its lease acknowledges nothing."""
+"""Test that each table has one writer, and that a job without its lease confirms no commit."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def leases(dynamo: Dynamo) -> Leases:
 
 
 class Unreachable(Leases):
-    """Leases whose renewals fail in passing from some moment on."""
+    """Lease store whose renewals fail when `failing` is set."""
 
     failing = False
 
@@ -41,7 +41,7 @@ class Unreachable(Leases):
         super().renew(location, holder, ttl)
 
 
-def test_a_second_writer_is_refused_and_told_by_whom(leases: Leases) -> None:
+def test_second_writer_is_refused_with_the_name_of_the_holder(leases: Leases) -> None:
     holder = holder_name("first")
     with acquire(leases, LOCATION, holder), pytest.raises(Conflict) as refusal, acquire(leases, LOCATION, "second"):
         pytest.fail("two writers hold one lease")
@@ -49,40 +49,40 @@ def test_a_second_writer_is_refused_and_told_by_whom(leases: Leases) -> None:
     assert LOCATION in refusal.value.message
 
 
-def test_another_spelling_of_the_location_is_the_same_table(leases: Leases) -> None:
+def test_other_spelling_of_the_location_is_the_same_table(leases: Leases) -> None:
     with acquire(leases, LOCATION, "first"), pytest.raises(Conflict), acquire(leases, "s3a://lake/patients/", "second"):
         pytest.fail("two writers hold one lease")
 
 
-def test_a_second_writer_waits_until_the_first_is_done(leases: Leases) -> None:
+def test_second_writer_waits_until_the_first_finishes(leases: Leases) -> None:
     order: list[str] = []
-    waited: list[str] = []
-    taken = threading.Event()
+    messages: list[str] = []
+    acquired = threading.Event()
 
     def first() -> None:
         with acquire(leases, LOCATION, "first"):
-            taken.set()
+            acquired.set()
             time.sleep(0.5)
             order.append("first done")
 
     thread = threading.Thread(target=first)
     thread.start()
-    taken.wait(5)
-    with acquire(leases, LOCATION, "second", wait=timedelta(seconds=20), waiting=waited.append):
-        order.append("second in")
+    acquired.wait(5)
+    with acquire(leases, LOCATION, "second", wait=timedelta(seconds=20), waiting=messages.append):
+        order.append("second starts")
     thread.join()
-    assert order == ["first done", "second in"]
-    assert "first" in waited[0]
+    assert order == ["first done", "second starts"]
+    assert "first" in messages[0]
 
 
-def test_the_lease_of_a_dead_writer_passes_on_when_its_time_is_over(leases: Leases) -> None:
+def test_lease_of_a_dead_writer_expires(leases: Leases) -> None:
     leases.acquire(LOCATION, "dead", SHORT)
     began = time.monotonic()
     with acquire(leases, LOCATION, "next", wait=timedelta(seconds=20)):
         assert time.monotonic() - began > 0.5
 
 
-def test_a_lease_is_renewed_for_as_long_as_the_job_runs(leases: Leases) -> None:
+def test_lease_is_renewed_while_the_job_runs(leases: Leases) -> None:
     with acquire(leases, LOCATION, "long", ttl=SHORT) as lease:
         time.sleep(2 * SHORT.total_seconds())
         with pytest.raises(Conflict):
@@ -92,9 +92,7 @@ def test_a_lease_is_renewed_for_as_long_as_the_job_runs(leases: Leases) -> None:
     leases.release(LOCATION, "other")
 
 
-def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it(
-    leases: Leases, dynamo: Dynamo
-) -> None:
+def test_job_stops_before_a_lease_that_it_cannot_renew_expires(leases: Leases, dynamo: Dynamo) -> None:
     unreachable = Unreachable("lease-catalog", dynamo)
     ttl = timedelta(seconds=3)
     stopped = threading.Event()
@@ -102,13 +100,13 @@ def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it
         lease.on_loss(stopped.set)
         unreachable.failing = True
         assert stopped.wait(10)
-        with pytest.raises(Conflict, match="cut off"):  # nobody else can write yet
+        with pytest.raises(Conflict, match="cut off"):  # no other job can write yet
             leases.acquire(LOCATION, "eager", ttl)
         with pytest.raises(LeaseLost, match="could not be renewed in time"):
             lease.confirm()
 
 
-def test_a_stolen_lease_stops_the_job_and_acknowledges_nothing(leases: Leases) -> None:
+def test_job_with_a_stolen_lease_stops_and_confirms_no_commit(leases: Leases) -> None:
     stopped = threading.Event()
     with acquire(leases, LOCATION, "robbed", ttl=timedelta(seconds=3)) as lease:
         lease.on_loss(stopped.set)
@@ -117,12 +115,12 @@ def test_a_stolen_lease_stops_the_job_and_acknowledges_nothing(leases: Leases) -
         with pytest.raises(LeaseLost, match="thief"):
             lease.confirm()
         assert stopped.is_set()
-    with pytest.raises(Conflict, match="thief"):  # letting go did not take it from the new holder
+    with pytest.raises(Conflict, match="thief"):  # the release did not affect the new holder
         leases.acquire(LOCATION, "other", SHORT)
     leases.release(LOCATION, "thief")
 
 
-def test_an_action_given_after_the_loss_is_called_at_once(leases: Leases) -> None:
+def test_action_added_after_the_loss_is_called_immediately(leases: Leases) -> None:
     with acquire(leases, LOCATION, "late") as lease:
         leases.release(LOCATION, "late")
         with pytest.raises(LeaseLost):

@@ -1,4 +1,4 @@
-"""What maintenance deletes: all that nobody needs, and nothing that somebody may still read."""
+"""Test that maintenance deletes all unneeded files, and no file that a reader can still need."""
 
 import json
 import shutil
@@ -13,18 +13,18 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.delta.property_intervals import format_interval, parse_interval
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.maintenance.maintenance_job import Job, plan
+from deltaic_pipeline.maintenance.maintenance_job import MaintenanceJob, plan
 from deltaic_pipeline.maintenance.optimize import protection
-from deltaic_pipeline.maintenance.retention import Reader, entries_of, position
+from deltaic_pipeline.maintenance.retention import Reader, find_entries, stream_position
 from deltaic_pipeline.spark.storage_access import S3Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
-from pipeline.kept_table import DAY, LOCATION, KeptTable, entry, named
+from pipeline.kept_table import DAY, LOCATION, HandwrittenTable, entry, object_names
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 DAYS = 7.0
-"""Delta's default for files that were deleted; longer than page tokens (3 days) and URLs (an hour) live."""
+"""Delta's default retention of deleted files; longer than the lifetime of page tokens (3 days) and URLs (an hour)."""
 
 COMMITS = st.tuples(
     st.sampled_from(["write", "overwrite", "optimize", "rewrite", "mark", "restore", "checkpoint", "stray"]),
@@ -37,79 +37,79 @@ ROUNDS = st.tuples(
     st.sampled_from([0.01, 3.0, 6.99, 7.01, 15.0, 31.0]),
     st.sampled_from([None, 0.0, 20.0]),
 )
-"""What writers do, who reads from then on, days that pass, and a vacuum that keeps so many days at least, or none."""
+"""Commits, a change of readers, days that pass, and the days that a vacuum keeps at least (None: no vacuum)."""
 
 
-def act(table: KeptTable, action: str, which: int) -> None:
+def act(table: HandwrittenTable, action: str, number: int) -> None:
     match action:
         case "write":
-            table.write(which)
+            table.write(number)
         case "rewrite" | "mark" if table.live:
-            getattr(table, action)(which)
+            getattr(table, action)(number)
         case "overwrite" | "optimize":
             getattr(table, action)()
         case "restore":
-            table.restore(which % (table.latest + 1))
+            table.restore(number % (table.latest + 1))
         case "checkpoint":
             table.log.classic(table.latest)
         case "stray":
             table.new()
         case "share":
-            table.history_from = [min(which, table.latest + 1)]
+            table.history_from = [min(number, table.latest + 1)]
         case "stream":
-            table.streams_at = [max(table.latest - which, 0)]
+            table.streams_at = [max(table.latest - number, 0)]
         case "unshare":
             table.history_from, table.streams_at = [], []
 
 
-def vacuum(table: KeptTable, keep: float) -> None:
-    before, wanted = table.names(), table.wanted(max(DAYS, keep))
-    kept = timedelta(days=keep) if keep else None
-    _, found = table.vacuum(keep=kept, streams=[str(at) for at in table.streams_at])
-    assert table.names() == before & wanted
-    assert found is not None
-    assert found.unneeded.files == len(before - wanted)
+def vacuum(table: HandwrittenTable, keep: float) -> None:
+    before, needed = table.names(), table.needed(max(DAYS, keep))
+    keep_at_least = timedelta(days=keep) if keep else None
+    _, counts = table.vacuum(keep=keep_at_least, streams=[str(at) for at in table.streams_at])
+    assert table.names() == before & needed
+    assert counts is not None
+    assert counts.unneeded.files == len(before - needed)
 
 
 @given(st.lists(ROUNDS, min_size=1, max_size=5))
 @settings(max_examples=tries(100), deadline=None)
-def test_whatever_happens_to_a_table_exactly_what_nobody_needs_is_deleted(rounds: list[Any]) -> None:
+def test_exactly_the_unneeded_files_are_deleted_after_random_changes(rounds: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        table = KeptTable.made(Path(folder))
+        table = HandwrittenTable.create(Path(folder))
         table.write(2)
         for commits, reader, days, keep in rounds:
-            for action, which in [*commits, reader]:
+            for action, number in [*commits, reader]:
                 table.now += 1
-                act(table, action, which)
+                act(table, action, number)
             table.now += days * DAY
             if keep is not None:
                 vacuum(table, keep)
 
 
-class Grown:
-    """A table whose versions came on days 0, 2, 4 and 6: files a and b, file c, a rewritten, all joined."""
+class AgedTable:
+    """Table with versions of days 0, 2, 4 and 6: files a and b, file c, a rewritten, all compacted."""
 
     def __init__(self, root: Path, configuration: dict[str, str] | None = None) -> None:
-        self.table = table = KeptTable.made(root, configuration)
+        self.table = table = HandwrittenTable.create(root, configuration)
         self.begun = table.now
         self.names: dict[str, str] = {}
-        self._named(lambda: table.write(2), "a", "b")
+        self._write(lambda: table.write(2), "a", "b")
         self.day(2)
-        self._named(lambda: table.write(1), "c")
+        self._write(lambda: table.write(1), "c")
         self.day(4)
         old = [action["path"] for action in table.live].index(self.names["a"])
-        self._named(lambda: table.rewrite(old), "_change_data", "A")
+        self._write(lambda: table.rewrite(old), "_change_data", "A")
         self.day(6)
-        self._named(table.optimize, "all")
+        self._write(table.optimize, "all")
 
     def day(self, day: float) -> None:
         self.table.now = self.begun + day * DAY
 
-    def left(self) -> set[str]:
-        found = self.table.names()
-        return {short for short, name in self.names.items() if name in found}
+    def remaining(self) -> set[str]:
+        existing = self.table.names()
+        return {short for short, name in self.names.items() if name in existing}
 
-    def _named(self, write: Any, *names: str) -> None:
+    def _write(self, write: Any, *names: str) -> None:
         before = self.table.names()
         write()
         self.names |= dict(zip(names, sorted(self.table.names() - before), strict=True))
@@ -119,7 +119,7 @@ ALL = {"a", "b", "c", "A", "_change_data", "all"}
 
 
 @pytest.mark.parametrize(
-    ("day", "who", "gone"),
+    ("day", "case", "deleted"),
     [
         pytest.param(10.9, {}, set(), id="version 2 was current within the week"),
         pytest.param(11.5, {}, {"a", "_change_data"}, id="version 3 was current within the week"),
@@ -133,51 +133,53 @@ ALL = {"a", "b", "c", "A", "_change_data", "all"}
         pytest.param(400, {"stream": 3}, set(), id="a stream before commit 3"),
         pytest.param(400, {"stream": 4}, {"a", "_change_data"}, id="a stream before commit 4"),
         pytest.param(400, {"stream": 4, "history": 2}, set(), id="the one that reaches back furthest counts"),
-        pytest.param(9.0, {"said": "interval 1 hours"}, {"a", "_change_data"}, id="page tokens outlive the property"),
-        pytest.param(9.2, {"said": "interval 1 hours"}, ALL - {"all"}, id="three days, and two hours"),
-        pytest.param(14, {"said": "interval 2 weeks"}, set(), id="the property says more"),
+        pytest.param(
+            9.0, {"retention": "interval 1 hours"}, {"a", "_change_data"}, id="page tokens outlive the property"
+        ),
+        pytest.param(9.2, {"retention": "interval 1 hours"}, ALL - {"all"}, id="three days, and two hours"),
+        pytest.param(14, {"retention": "interval 2 weeks"}, set(), id="the property says more"),
         pytest.param(400, {"clone": True}, set(), id="another table's log may name these files"),
     ],
 )
-def test_what_is_deleted_on_a_day(tmp_path: Path, day: float, who: dict[str, Any], gone: set[str]) -> None:
-    retention = {"delta.deletedFileRetentionDuration": who["said"]} if "said" in who else {}
-    grown = Grown(tmp_path, retention)
-    table = grown.table
-    table.history_from = [who["history"]] if "history" in who else []
-    table.clones = [entry(auxiliary_locations=(LOCATION,))] if "clone" in who else []
-    grown.day(day)
-    more: dict[str, Any] = {name: who[name] for name in ("keep", "url_ttl") if name in who}
-    more["streams"] = [str(who["stream"])] if "stream" in who else []
-    planned = plan(Job(LOCATION, "run", **more), table.means)
-    assert grown.left() == ALL
-    kept, found = table.vacuum(**more)
-    assert grown.left() == ALL - gone
-    if "clone" in who:
-        assert (planned.files, found) == (None, None)
-        assert "nothing is deleted: kept.s.t may read files of this folder" in list(kept.lines())
+def test_unneeded_files_are_deleted_by_day(tmp_path: Path, day: float, case: dict[str, Any], deleted: set[str]) -> None:
+    retention = {"delta.deletedFileRetentionDuration": case["retention"]} if "retention" in case else {}
+    aged = AgedTable(tmp_path, retention)
+    table = aged.table
+    table.history_from = [case["history"]] if "history" in case else []
+    table.clones = [entry(auxiliary_locations=(LOCATION,))] if "clone" in case else []
+    aged.day(day)
+    more: dict[str, Any] = {name: case[name] for name in ("keep", "url_ttl") if name in case}
+    more["streams"] = [str(case["stream"])] if "stream" in case else []
+    planned = plan(MaintenanceJob(LOCATION, "run", **more), table.context)
+    assert aged.remaining() == ALL
+    result, counts = table.vacuum(**more)
+    assert aged.remaining() == ALL - deleted
+    if "clone" in case:
+        assert (planned.files, counts) == (None, None)
+        assert "nothing is deleted: kept.s.t can read files of this folder" in list(result.lines())
     else:
-        assert planned.files == found
-        assert found is not None
-        assert found.unneeded.files == len(gone)
-        assert found.kept.files + found.young.files == len(ALL - gone) - 1
+        assert planned.files == counts
+        assert counts is not None
+        assert counts.unneeded.files == len(deleted)
+        assert counts.kept.files + counts.young.files == len(ALL - deleted) - 1
 
 
-def test_it_says_what_is_kept_and_for_whom(tmp_path: Path) -> None:
-    grown = Grown(tmp_path)
-    grown.table.history_from = [2]
-    grown.day(30)
-    kept, _ = grown.table.vacuum(streams=["3"])
-    assert list(kept.lines()) == [
+def test_retention_is_reported_with_its_readers(tmp_path: Path) -> None:
+    aged = AgedTable(tmp_path)
+    aged.table.history_from = [2]
+    aged.day(30)
+    retention, _ = aged.table.vacuum(streams=["3"])
+    assert list(retention.lines()) == [
         "window: 7 days (delta.deletedFileRetentionDuration)",
-        "kept: version 4, the oldest that was current in the last 7 days",
+        "kept: version 4, the oldest that was the latest within the last 7 days",
         "kept: the history is shared from version 2 on as kept.s.t",
-        "kept: the stream of 3 goes on at version 3",
+        "kept: the stream of 3 continues at version 3",
     ]
 
 
-def test_what_is_not_the_tables_stays(tmp_path: Path) -> None:
-    grown = Grown(tmp_path)
-    others = {
+def test_foreign_files_stay(tmp_path: Path) -> None:
+    aged = AgedTable(tmp_path)
+    foreign = {
         "readme.txt",
         "nested/part-1.parquet",
         "nested/_delta_log/00000000000000000000.json",
@@ -186,19 +188,19 @@ def test_what_is_not_the_tables_stays(tmp_path: Path) -> None:
         ".hidden/part-1.parquet",
         "p=a/_temporary.parquet/notes.csv",
     }
-    for name in others:
-        grown.table.file(name)
+    for name in foreign:
+        aged.table.file(name)
     for name in ("p=a/part-7.parquet", "_p=a/part-8.parquet", "neste/part-9.parquet"):
-        grown.table.file(name)
-    grown.day(100)
-    _, found = grown.table.vacuum()
-    assert grown.table.names() == others | {grown.names["all"]}
-    assert found is not None
-    assert found.unneeded.files == len(ALL) - 1 + 3
+        aged.table.file(name)
+    aged.day(100)
+    _, counts = aged.table.vacuum()
+    assert aged.table.names() == foreign | {aged.names["all"]}
+    assert counts is not None
+    assert counts.unneeded.files == len(ALL) - 1 + 3
 
 
-def test_paths_are_compared_as_objects_and_not_as_they_are_spelled(tmp_path: Path) -> None:
-    table = KeptTable.made(tmp_path)
+def test_paths_are_compared_decoded(tmp_path: Path) -> None:
+    table = HandwrittenTable.create(tmp_path)
     for name in ("p=a b/100%.parquet", "p=ü/x.parquet", "absolute.parquet", "p=a%20b/100%25.parquet"):
         table.file(name)
     table.commit(
@@ -209,34 +211,34 @@ def test_paths_are_compared_as_objects_and_not_as_they_are_spelled(tmp_path: Pat
     assert table.names() == {"p=a b/100%.parquet", "p=ü/x.parquet", "absolute.parquet"}
 
 
-def test_a_run_that_is_killed_while_it_deletes_is_finished_by_the_next(tmp_path: Path) -> None:
-    grown = Grown(tmp_path)
-    grown.day(100)
-    grown.table.folder.requests_left = 2
+def test_run_killed_while_it_deletes_is_completed_by_the_next(tmp_path: Path) -> None:
+    aged = AgedTable(tmp_path)
+    aged.day(100)
+    aged.table.folder.requests_left = 2
     with pytest.raises(KeyboardInterrupt):
-        grown.table.vacuum()
-    assert len(grown.left()) == len(ALL) - 2
-    grown.table.folder.requests_left = None
-    grown.table.vacuum()
-    assert grown.left() == {"all"}
+        aged.table.vacuum()
+    assert len(aged.remaining()) == len(ALL) - 2
+    aged.table.folder.requests_left = None
+    aged.table.vacuum()
+    assert aged.remaining() == {"all"}
 
 
 def test_nothing_is_deleted_without_the_lease(tmp_path: Path) -> None:
-    grown = Grown(tmp_path)
-    grown.day(100)
+    aged = AgedTable(tmp_path)
+    aged.day(100)
 
     def lost() -> None:
-        raise LeaseLost("it is somebody else's")
+        raise LeaseLost("another job has it")
 
     with pytest.raises(LeaseLost):
-        grown.table.vacuum(confirm=lost)
-    assert grown.left() == ALL
+        aged.table.vacuum(confirm=lost)
+    assert aged.remaining() == ALL
 
 
 @pytest.mark.parametrize("damage", ["gap", "torn", "unknown feature"])
-def test_nothing_is_deleted_where_the_log_cannot_be_read(tmp_path: Path, damage: str) -> None:
-    grown = Grown(tmp_path)
-    table = grown.table
+def test_nothing_is_deleted_if_the_log_is_unreadable(tmp_path: Path, damage: str) -> None:
+    aged = AgedTable(tmp_path)
+    table = aged.table
     table.history_from = [2]
     match damage:
         case "gap":
@@ -245,43 +247,45 @@ def test_nothing_is_deleted_where_the_log_cannot_be_read(tmp_path: Path, damage:
             (tmp_path / f"_delta_log/{3:020d}.json").write_text('{"add":{"path"')
         case "unknown feature":
             table.commit(protocol(3, 7, "catalogManaged"))
-    grown.day(100)
+    aged.day(100)
     with pytest.raises(DeltaicError):
         table.vacuum()
-    assert grown.left() == ALL
+    assert aged.remaining() == ALL
 
 
-def test_a_log_whose_first_commits_are_gone_keeps_what_can_still_be_made(tmp_path: Path) -> None:
-    grown = Grown(tmp_path)
-    grown.table.log.classic(3)
-    grown.table.log.forget(0, 1, 2)
-    grown.table.history_from = [0]
-    grown.day(100)
-    grown.table.vacuum()
-    # Version 3 can be made by its checkpoint, and commit 3, which names a and the change data, can be followed.
-    assert grown.left() == ALL
-    grown.table.history_from = []
-    grown.table.vacuum()
-    assert grown.left() == {"all"}
+def test_log_without_its_first_commits_keeps_readable_versions(tmp_path: Path) -> None:
+    aged = AgedTable(tmp_path)
+    aged.table.log.classic(3)
+    aged.table.log.forget(0, 1, 2)
+    aged.table.history_from = [0]
+    aged.day(100)
+    aged.table.vacuum()
+    # Version 3 is readable from its checkpoint, and commit 3, which names a and the change data, can be followed.
+    assert aged.remaining() == ALL
+    aged.table.history_from = []
+    aged.table.vacuum()
+    assert aged.remaining() == {"all"}
 
 
 def golden_tables() -> list[str]:
-    """Name the tables whose logs can be replayed plainly: from the first commit on, with no file elsewhere."""
+    """Return the tables with complete logs and without files in other locations."""
     logs = sorted(GOLDEN.glob(f"*/delta/_delta_log/{0:020d}.json"))
     return [log.parts[-4] for log in logs if "clone" not in log.parts[-4]]
 
 
 @pytest.mark.parametrize("name", golden_tables())
-def test_tables_of_spark_keep_what_is_live_and_what_is_shared(tmp_path: Path, name: str) -> None:
+def test_tables_of_spark_keep_live_and_shared_files(tmp_path: Path, name: str) -> None:
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "t")
     commits = sorted((tmp_path / "t" / "_delta_log").glob("0*[0-9].json"))
     log = [[json.loads(line) for line in commit.read_text("utf-8").split("\n") if line] for commit in commits]
     state = State()
     for actions in log:
         state.apply(actions)
-    live = {file for action in state.files.values() for file in named(action)}
-    all_named = {file for actions in log for line in actions for action in line.values() for file in named(action)}
-    table = KeptTable(tmp_path / "t", now=4_000_000_000.0)
+    live = {file for action in state.files.values() for file in object_names(action)}
+    all_named = {
+        file for actions in log for line in actions for action in line.values() for file in object_names(action)
+    }
+    table = HandwrittenTable(tmp_path / "t", now=4_000_000_000.0)
     before = table.names()
     table.history_from = [0]
     table.vacuum()
@@ -296,11 +300,11 @@ HISTORY = Reader(0, changes=True, lasting=True, why="")
 
 
 @pytest.mark.parametrize(
-    ("configuration", "readers", "lacking"),
+    ("configuration", "readers", "missing"),
     [
         pytest.param({}, [WINDOW], {}, id="30 days are enough"),
         pytest.param({}, [WINDOW, HISTORY], {"delta.enableExpiredLogCleanup": "false"}, id="history"),
-        pytest.param({"delta.enableExpiredLogCleanup": "false"}, [WINDOW, HISTORY], {}, id="said already"),
+        pytest.param({"delta.enableExpiredLogCleanup": "false"}, [WINDOW, HISTORY], {}, id="set already"),
         pytest.param(
             {"delta.logRetentionDuration": "interval 1 day"},
             [WINDOW],
@@ -310,13 +314,13 @@ HISTORY = Reader(0, changes=True, lasting=True, why="")
     ],
 )
 def test_commits_are_kept_for_their_readers(
-    configuration: dict[str, str], readers: list[Reader], lacking: dict[str, str]
+    configuration: dict[str, str], readers: list[Reader], missing: dict[str, str]
 ) -> None:
-    assert protection(configuration, readers, timedelta(days=7, minutes=1)) == lacking
+    assert protection(configuration, readers, timedelta(days=7, minutes=1)) == missing
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "expected"),
     [
         ("interval 7 days", timedelta(days=7)),
         ("INTERVAL 1 week 12 hours", timedelta(days=7, hours=12)),
@@ -324,17 +328,17 @@ def test_commits_are_kept_for_their_readers(
         (None, timedelta(days=5)),
     ],
 )
-def test_intervals_are_read_as_delta_reads_them(text: str | None, meant: timedelta) -> None:
-    assert parse_interval(text, timedelta(days=5)) == meant
-    assert parse_interval(format_interval(meant), timedelta(0)) >= meant
+def test_intervals_are_parsed_as_in_delta(text: str | None, expected: timedelta) -> None:
+    assert parse_interval(text, timedelta(days=5)) == expected
+    assert parse_interval(format_interval(expected), timedelta(0)) >= expected
 
 
-def test_an_interval_that_is_none_is_refused() -> None:
+def test_invalid_interval_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="interval 7 days"):
         parse_interval("seven days", timedelta(0))
 
 
-def test_a_table_is_found_in_the_whole_catalog(admin: CatalogAdmin) -> None:
+def test_entries_of_a_table_are_found_in_all_shares(admin: CatalogAdmin) -> None:
     for share in ("needed_one", "needed_two"):
         admin.shares.create(share)
         admin.schemas.create(share, "s")
@@ -343,9 +347,9 @@ def test_a_table_is_found_in_the_whole_catalog(admin: CatalogAdmin) -> None:
     admin.tables.create("needed_two", "s", "sibling", "s3://needed/t2", history=True)
     admin.tables.create("needed_two", "s", "clone", "s3://needed/c", auxiliary_locations=["s3://needed"])
     admin.tables.create("needed_two", "s", "other", "s3://needed/o", auxiliary_locations=["s3://needed/t2"])
-    found = entries_of(admin, "s3://needed/t")
-    assert [(table.share, table.name) for table in found.shared] == [("needed_one", "same"), ("needed_two", "Same")]
-    assert [table.name for table in found.clones] == ["clone"]
+    entries = find_entries(admin, "s3://needed/t")
+    assert [(table.share, table.name) for table in entries.shared] == [("needed_one", "same"), ("needed_two", "Same")]
+    assert [table.name for table in entries.clones] == ["clone"]
 
 
 def checkpoint(root: Path, offsets: dict[int, int], commits: list[int]) -> str:
@@ -368,10 +372,10 @@ def checkpoint(root: Path, offsets: dict[int, int], commits: list[int]) -> str:
         pytest.param({0: 3}, [], 0, id="nothing done yet"),
     ],
 )
-def test_a_streams_position(tmp_path: Path, offsets: dict[int, int], commits: list[int], version: int) -> None:
-    place = checkpoint(tmp_path / "stream", offsets, commits)
-    assert position(place, "mine", S3Access()).version == version
+def test_position_of_a_stream(tmp_path: Path, offsets: dict[int, int], commits: list[int], version: int) -> None:
+    folder = checkpoint(tmp_path / "stream", offsets, commits)
+    assert stream_position(folder, "mine", S3Access()).version == version
     with pytest.raises(PipelineError, match="does not read this table"):
-        position(place, "another's", S3Access())
-    with pytest.raises(PipelineError, match="no checkpoint of a stream"):
-        position(str(tmp_path), "mine", S3Access())
+        stream_position(folder, "another's", S3Access())
+    with pytest.raises(PipelineError, match="is not the checkpoint of a stream"):
+        stream_position(str(tmp_path), "mine", S3Access())

@@ -1,4 +1,4 @@
-"""Publishing: every mode, any partition value, once a run, and in the catalog last of all."""
+"""Test publishing: all modes, any partition values, one commit for each run, and the catalog entry last."""
 
 import json
 import threading
@@ -13,12 +13,12 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, NotFound
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.spark.session import leave
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.publish import PublishJob, publish
+from deltaic_pipeline.spark.session import close_thread_connection
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, EntryName, JobCatalog
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.table_properties import check_properties, describe
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import write
 from deltaic_terminal.progress import Step
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    # pyspark leaves the socket over which rows are collected to the garbage collector.
+    # pyspark leaves the socket for collected rows to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-NASTY = [
+SPECIAL_TEXTS = [
     "plain",
     "a b",
     "50%",
@@ -64,8 +64,8 @@ def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[A
 
 def versions(s3: "S3Client", place: Place) -> list[list[dict[str, Any]]]:
     bucket = place.location.split("/")[2]
-    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/_delta_log/0").get("Contents", [])
-    bodies = [s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read() for item in listed]
+    items = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/_delta_log/0").get("Contents", [])
+    bodies = [s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read() for item in items]
     return [[json.loads(line) for line in body.decode().split("\n") if line] for body in bodies]
 
 
@@ -77,15 +77,15 @@ def versions(s3: "S3Client", place: Place) -> list[list[dict[str, Any]]]:
         pytest.param("json", '{"id":1,"day":"2026-01-02"}\n{"id":2,"day":"2026-01-03"}\n', {}, id="json"),
     ],
 )
-def test_files_become_a_table_by_sql(  # noqa: PLR0917 -- pytest passes by name
-    spark: "SparkSession", catalog: Catalog, place: Place, source_format: Any, content: str, options: dict[str, str]
+def test_files_are_published_with_sql(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: JobCatalog, place: Place, source_format: Any, content: str, options: dict[str, str]
 ) -> None:
     file = place.folder / "in put+1.txt"
     file.write_text(content)
     schema = "id int, day date" if options else None
-    job = Job(
+    job = PublishJob(
         Source(source_format, [str(file)], options, schema),
-        Target(place.location),
+        DeltaTarget(place.location),
         sql="SELECT id * 10 AS number, CAST(day AS DATE) AS day FROM source WHERE id < 2",
     )
     publish(spark, job, catalog)
@@ -94,51 +94,59 @@ def test_files_become_a_table_by_sql(  # noqa: PLR0917 -- pytest passes by name
     ]
 
 
-def test_parquet_and_tables_are_sources_too(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_parquet_and_tables_are_sources_too(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     spark.range(3).coalesce(1).write.parquet(str(place.folder / "files"))
-    publish(spark, Job(Source("parquet", [str(place.folder / "files")]), Target(f"{place.location}/one")), catalog)
-    publish(spark, Job(Source("delta", [f"{place.location}/one"]), Target(f"{place.location}/two")), catalog)
+    publish(
+        spark,
+        PublishJob(Source("parquet", [str(place.folder / "files")]), DeltaTarget(f"{place.location}/one")),
+        catalog,
+    )
+    publish(
+        spark, PublishJob(Source("delta", [f"{place.location}/one"]), DeltaTarget(f"{place.location}/two")), catalog
+    )
     assert rows_of(spark, f"{place.location}/two", "id") == [(0,), (1,), (2,)]
 
 
-def test_every_partition_value_survives(
-    spark: "SparkSession", catalog: Catalog, s3: "S3Client", place: Place, admin: CatalogAdmin
+def test_special_partition_values_are_preserved(
+    spark: "SparkSession", catalog: JobCatalog, s3: "S3Client", place: Place, admin: CatalogAdmin
 ) -> None:
-    rows = [{"id": number, "label": label} for number, label in enumerate(NASTY)]
-    target = Target(f"{place.location}/odd name+1", partition_by=["label"])
-    entry = Entry(TableName.parse("nasty.share.values.labels"), target.location, create_share=True)
-    publish(spark, Job(a_file(place.folder, "rows", rows), target, entry=entry), catalog)
-    assert rows_of(spark, target.location, "id", "label") == list(enumerate(NASTY))
+    rows = [{"id": number, "label": label} for number, label in enumerate(SPECIAL_TEXTS)]
+    target = DeltaTarget(f"{place.location}/odd name+1", partition_by=["label"])
+    entry = CatalogEntry(EntryName.parse("nasty.share.values.labels"), target.location, create_share=True)
+    publish(spark, PublishJob(a_file(place.folder, "rows", rows), target, entry=entry), catalog)
+    assert rows_of(spark, target.location, "id", "label") == list(enumerate(SPECIAL_TEXTS))
     bucket = place.location.split("/")[2]
-    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/odd name+1/label=")
-    assert len(listed["Contents"]) == len(NASTY)
+    objects = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/odd name+1/label=")
+    assert len(objects["Contents"]) == len(SPECIAL_TEXTS)
     log = s3.get_object(Bucket=bucket, Key=f"{place.prefix}/odd name+1/_delta_log/{0:020}.json")["Body"].read()
     adds = [json.loads(line)["add"] for line in log.decode().split("\n") if '"add":' in line]
     # Delta protocol, "Add File": the path is URI-encoded once; the object's name is the decoded path.
     assert {f"{place.prefix}/odd name+1/{unquote(add['path'])}" for add in adds} == {
-        item["Key"] for item in listed["Contents"]
+        item["Key"] for item in objects["Contents"]
     }
-    assert {add["partitionValues"]["label"] for add in adds} == set(NASTY)
+    assert {add["partitionValues"]["label"] for add in adds} == set(SPECIAL_TEXTS)
     assert admin.tables.get("nasty.share", "values", "labels").location == target.location
 
 
-def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
+def test_overwrite_append_and_merge_write_one_version_each_with_a_change_feed(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client", admin: CatalogAdmin
 ) -> None:
-    entry = Entry(TableName("modes", "s", "people"), place.location, create_share=True)
+    entry = CatalogEntry(EntryName("modes", "s", "people"), place.location, create_share=True)
 
     def run(mode: Any, rows: list[dict[str, Any]], **more: Any) -> int:
         source = a_file(place.folder, f"{mode}-{len(rows)}", rows)
-        return publish(spark, Job(source, Target(place.location, mode, **more), entry=entry), catalog).version
+        return publish(
+            spark, PublishJob(source, DeltaTarget(place.location, mode, **more), entry=entry), catalog
+        ).version
 
     assert run("overwrite", [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]) == 0
     assert run("append", [{"id": 3, "name": "c"}]) == 1
-    merged = [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}, {"id": 4, "name": "d"}]
-    assert run("merge", merged, keys=["id"]) == 2
+    merge_rows = [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}, {"id": 4, "name": "d"}]
+    assert run("merge", merge_rows, keys=["id"]) == 2
     assert rows_of(spark, place.location, "id", "name") == [(1, "a"), (2, "B"), (3, "c"), (4, "d")]
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2)
     changes = feed.load(place.spark_location).select("id", "name", "_change_type").collect()
-    # Row 3 says what the table said before: it is not a change.
+    # Row 3 is unchanged, so it is not in the feed.
     assert sorted(tuple(row) for row in changes) == [
         (2, "B", "update_postimage"),
         (2, "b", "update_preimage"),
@@ -147,74 +155,75 @@ def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
     assert run("overwrite", [{"id": 9, "name": "z"}]) == 3
     assert rows_of(spark, place.location, "id", "name") == [(9, "z")]
     assert len(versions(s3, place)) == 4
-    shared = admin.tables.get("modes", "s", "people")
-    assert (shared.location, shared.history) == (place.location, True)
+    table = admin.tables.get("modes", "s", "people")
+    assert (table.location, table.history) == (place.location, True)
 
 
-def test_a_run_that_is_repeated_commits_nothing(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
-) -> None:
+def test_repeated_run_commits_nothing(spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client") -> None:
     source = a_file(place.folder, "day", [{"id": 1}])
-    job = Job(source, Target(place.location, "append"), run_id="2026-11-21")
+    job = PublishJob(source, DeltaTarget(place.location, "append"), run_id="2026-11-21")
     first = publish(spark, job, catalog)
     again = publish(spark, job, catalog)
-    other = publish(spark, Job(source, job.target, run_id="2026-11-22"), catalog)
+    other = publish(spark, PublishJob(source, job.target, run_id="2026-11-22"), catalog)
     assert [(run.version, run.repeated) for run in (first, again, other)] == [(0, False), (0, True), (1, False)]
     assert rows_of(spark, place.location, "id") == [(1,), (1,)]
     assert len(versions(s3, place)) == 2
 
 
-def test_new_columns_need_permission(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
-    publish(spark, Job(a_file(place.folder, "one", [{"id": 1}]), Target(place.location)), catalog)
+def test_new_columns_need_evolve_schema(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
+    publish(spark, PublishJob(a_file(place.folder, "one", [{"id": 1}]), DeltaTarget(place.location)), catalog)
     wider = a_file(place.folder, "two", [{"id": 2, "more": "x"}])
     with pytest.raises(PipelineError) as refusal:
-        publish(spark, Job(wider, Target(place.location, "append")), catalog)
+        publish(spark, PublishJob(wider, DeltaTarget(place.location, "append")), catalog)
     assert "\n" not in refusal.value.message
-    publish(spark, Job(wider, Target(place.location, "append", evolve_schema=True)), catalog)
+    publish(spark, PublishJob(wider, DeltaTarget(place.location, "append", evolve_schema=True)), catalog)
     widest = a_file(place.folder, "three", [{"id": 2, "more": "y", "most": 1.5}])
-    publish(spark, Job(widest, Target(place.location, "merge", keys=["id"], evolve_schema=True)), catalog)
-    found = spark.read.format("delta").load(place.spark_location).orderBy("id").collect()
-    assert [tuple(row) for row in found] == [(1, None, None), (2, "y", 1.5)]
+    publish(spark, PublishJob(widest, DeltaTarget(place.location, "merge", keys=["id"], evolve_schema=True)), catalog)
+    rows = spark.read.format("delta").load(place.spark_location).orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, None, None), (2, "y", 1.5)]
 
 
-def test_properties_reach_new_and_existing_tables(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+def test_properties_are_set_on_new_and_existing_tables(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     source = a_file(place.folder, "one", [{"id": 1}])
-    publish(spark, Job(source, Target(place.location, change_data_feed=False)), catalog)
-    kept = {"delta.deletedFileRetentionDuration": "interval 30 days", "note": "it's 100%"}
-    publish(spark, Job(source, Target(place.location, "append", properties=kept)), catalog)
-    publish(spark, Job(source, Target(place.location, "append", properties=kept)), catalog)
+    publish(spark, PublishJob(source, DeltaTarget(place.location, change_data_feed=False)), catalog)
+    properties = {"delta.deletedFileRetentionDuration": "interval 30 days", "note": "it's 100%"}
+    publish(spark, PublishJob(source, DeltaTarget(place.location, "append", properties=properties)), catalog)
+    publish(spark, PublishJob(source, DeltaTarget(place.location, "append", properties=properties)), catalog)
     log = versions(s3, place)
     configurations = [line["metaData"]["configuration"] for commit in log for line in commit if "metaData" in line]
-    assert configurations == [{}, {**kept, "delta.enableChangeDataFeed": "true"}]
-    # The properties are set once, as a version of their own, when the rows are in.
+    assert configurations == [{}, {**properties, "delta.enableChangeDataFeed": "true"}]
+    # The properties are set once, as a separate version after the rows.
     assert [sum("add" in line for line in commit) for commit in log] == [1, 1, 0, 1]
 
 
-def test_history_without_change_data_is_told(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_history_without_change_data_is_reported(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     source, steps = a_file(place.folder, "one", [{"id": 1}]), list[Step]()
-    entry = Entry(TableName("history", "s", place.prefix), place.location, create_share=True)
-    for target in (Target(place.location, change_data_feed=False), Target(place.location, "append")):
-        publish(spark, Job(source, target, entry=entry), catalog, steps.append)
+    entry = CatalogEntry(EntryName("history", "s", place.prefix), place.location, create_share=True)
+    for target in (DeltaTarget(place.location, change_data_feed=False), DeltaTarget(place.location, "append")):
+        publish(spark, PublishJob(source, target, entry=entry), catalog, steps.append)
     publish(
-        spark, Job(source, Target(place.location, "append", change_data_feed=False), entry=entry), catalog, steps.append
+        spark,
+        PublishJob(source, DeltaTarget(place.location, "append", change_data_feed=False), entry=entry),
+        catalog,
+        steps.append,
     )
-    told = [step.detail for step in steps if step.text.startswith("Registering") and step.seconds is not None]
-    assert ["the table lacks delta.enableChangeDataFeed=true" in detail for detail in told] == [True, False, False]
+    details = [step.detail for step in steps if step.text.startswith("Registering") and step.seconds is not None]
+    assert ["the table lacks delta.enableChangeDataFeed=true" in detail for detail in details] == [True, False, False]
 
 
-KEPT = {"id": 1, "small": 1}
+ROW = {"id": 1, "small": 1}
 
 
 @pytest.fixture(scope="module")
-def guarded(spark: "SparkSession", s3: "S3Client") -> str:
-    """Return the location of a table with a constraint and no properties yet; what is refused leaves it as it is."""
+def constrained(spark: "SparkSession", s3: "S3Client") -> str:
+    """Return the location of a table with a constraint and without properties; refused writes do not change it."""
     assert s3.head_bucket(Bucket=BUCKET)
-    location = f"s3://{BUCKET}/guarded"
+    location = f"s3://{BUCKET}/constrained"
     rows = spark.sql("SELECT 1 AS id, CAST(1 AS TINYINT) AS small")
-    write(spark, rows, Target(location, change_data_feed=False), "first")
-    spark.sql(f"ALTER TABLE delta.`s3a://{BUCKET}/guarded` ADD CONSTRAINT positive CHECK (id > 0)")
+    write(spark, rows, DeltaTarget(location, change_data_feed=False), "first")
+    spark.sql(f"ALTER TABLE delta.`s3a://{BUCKET}/constrained` ADD CONSTRAINT positive CHECK (id > 0)")
     return location
 
 
@@ -251,22 +260,24 @@ OK = "SELECT 2 AS id, CAST(1 AS TINYINT) AS small"
         ),
     ],
 )
-def test_whatever_is_refused_leaves_the_tables_log_as_it_was(  # noqa: PLR0917 -- pytest passes by name
+def test_refused_writes_leave_the_log_unchanged(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     s3: "S3Client",
     place: Place,
-    guarded: str,
+    constrained: str,
     sql: str,
     target: dict[str, Any],
     message: str,
 ) -> None:
     def log() -> dict[str, str]:
-        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="guarded/_delta_log/0").get("Contents", [])
-        return {item["Key"]: item["ETag"] for item in listed}
+        items = s3.list_objects_v2(Bucket=BUCKET, Prefix="constrained/_delta_log/0").get("Contents", [])
+        return {item["Key"]: item["ETag"] for item in items}
 
     before = log()
-    job = Job(a_file(place.folder, "rows", [KEPT]), Target(guarded, **{"mode": "append", **target}), sql=sql)
+    job = PublishJob(
+        a_file(place.folder, "rows", [ROW]), DeltaTarget(constrained, **{"mode": "append", **target}), sql=sql
+    )
     with pytest.raises(PipelineError, match=message) as refusal:
         publish(spark, job, catalog)
     assert "\n" not in refusal.value.message
@@ -274,13 +285,13 @@ def test_whatever_is_refused_leaves_the_tables_log_as_it_was(  # noqa: PLR0917 -
     assert len(before) == 2
 
 
-def test_a_run_that_was_killed_after_its_rows_ends_with_rows_once_and_properties_set(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+def test_repetition_of_a_run_killed_after_its_rows_sets_properties_only(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     source = a_file(place.folder, "one", [{"id": 1}])
-    publish(spark, Job(source, Target(place.location, change_data_feed=False)), catalog)
-    job = Job(source, Target(place.location, "append", properties={"note": "x"}), run_id="killed")
-    # What the run had done when it ended: its rows, and not yet its properties.
+    publish(spark, PublishJob(source, DeltaTarget(place.location, change_data_feed=False)), catalog)
+    job = PublishJob(source, DeltaTarget(place.location, "append", properties={"note": "x"}), run_id="killed")
+    # The killed run had written its rows, but not its properties.
     assert write(spark, read(spark, job.source).rows, job.target, job.run_id).version == 1
     assert len(versions(s3, place)) == 2
     again = publish(spark, job, catalog)
@@ -299,10 +310,10 @@ def test_a_run_that_was_killed_after_its_rows_ends_with_rows_once_and_properties
         pytest.param([{"id": 1}], ["nr"], "--key: .nr. is not a column", id="no such column"),
     ],
 )
-def test_a_merge_that_cannot_be_decided_is_refused(  # noqa: PLR0917 -- pytest passes by name
-    spark: "SparkSession", catalog: Catalog, place: Place, rows: list[dict[str, Any]], keys: list[str], message: str
+def test_merge_with_ambiguous_keys_is_refused(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: JobCatalog, place: Place, rows: list[dict[str, Any]], keys: list[str], message: str
 ) -> None:
-    job = Job(a_file(place.folder, "rows", rows), Target(place.location, "merge", keys=keys))
+    job = PublishJob(a_file(place.folder, "rows", rows), DeltaTarget(place.location, "merge", keys=keys))
     with pytest.raises(PipelineError, match=message):
         publish(spark, job, catalog)
 
@@ -319,11 +330,11 @@ def test_a_merge_that_cannot_be_decided_is_refused(  # noqa: PLR0917 -- pytest p
         ),
     ],
 )
-def test_a_write_that_fails_registers_nothing(  # noqa: PLR0917 -- pytest passes by name
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, sql: str, message: str
+def test_failed_write_registers_nothing(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: JobCatalog, place: Place, admin: CatalogAdmin, sql: str, message: str
 ) -> None:
-    entry = Entry(TableName("failing", "s", "t"), place.location, create_share=True)
-    job = Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location), sql=sql, entry=entry)
+    entry = CatalogEntry(EntryName("failing", "s", "t"), place.location, create_share=True)
+    job = PublishJob(a_file(place.folder, "rows", [{"id": 1}]), DeltaTarget(place.location), sql=sql, entry=entry)
     steps: list[Step] = []
     with pytest.raises(PipelineError, match=message) as refusal:
         publish(spark, job, catalog, steps.append)
@@ -331,18 +342,18 @@ def test_a_write_that_fails_registers_nothing(  # noqa: PLR0917 -- pytest passes
     assert steps[-1].failed
     with pytest.raises(NotFound):
         list(admin.schemas.list("failing"))
-    catalog.leases.acquire(place.location, "next", timedelta(seconds=5))  # the lease was given back
+    catalog.leases.acquire(place.location, "next", timedelta(seconds=5))  # the lease was released
     catalog.leases.release(place.location, "next")
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_written(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+def test_used_name_is_refused_before_anything_is_written(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
-    source, name = a_file(place.folder, "rows", [{"id": 1}]), TableName("taken", "s", "t")
-    one, two = (Entry(name, f"{place.location}/{which}", create_share=True) for which in ("one", "two"))
-    publish(spark, Job(source, Target(one.location), entry=one), catalog)
-    with pytest.raises(Conflict, match=r"taken\.s\.t is shared from"):
-        publish(spark, Job(source, Target(two.location), entry=two), catalog)
+    source, name = a_file(place.folder, "rows", [{"id": 1}]), EntryName("taken", "s", "t")
+    first, second = (CatalogEntry(name, f"{place.location}/{folder}", create_share=True) for folder in ("one", "two"))
+    publish(spark, PublishJob(source, DeltaTarget(first.location), entry=first), catalog)
+    with pytest.raises(Conflict, match=r"taken\.s\.t is already shared from"):
+        publish(spark, PublishJob(source, DeltaTarget(second.location), entry=second), catalog)
     bucket = place.location.split("/")[2]
     assert s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/two")["KeyCount"] == 0
 
@@ -354,84 +365,84 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_written(
         ({"partition_by": ["dya"]}, r"--partition-by: 'dya' .*: did you mean day\?"),
     ],
 )
-def test_columns_that_the_rows_lack_are_told(  # noqa: PLR0917 -- pytest passes by name
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", target: dict[str, Any], message: str
+def test_missing_columns_are_reported(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client", target: dict[str, Any], message: str
 ) -> None:
-    job = Job(a_file(place.folder, "rows", [{"id": 1, "day": "x"}]), Target(place.location, **target))
+    job = PublishJob(a_file(place.folder, "rows", [{"id": 1, "day": "x"}]), DeltaTarget(place.location, **target))
     with pytest.raises(PipelineError, match=message):
         publish(spark, job, catalog)
     assert versions(s3, place) == []
 
 
-def test_what_a_table_says_of_itself_is_read_without_a_job_of_spark(
-    spark: "SparkSession", catalog: Catalog, place: Place
+def test_description_of_a_table_is_read_without_a_spark_job(
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
-    target = Target(place.location, "append", properties={"delta.appendOnly": "true"})
-    publish(spark, Job(a_file(place.folder, "rows", [{"id": 1}]), target), catalog)
+    target = DeltaTarget(place.location, "append", properties={"delta.appendOnly": "true"})
+    publish(spark, PublishJob(a_file(place.folder, "rows", [{"id": 1}]), target), catalog)
     jvm: Any = spark.sparkContext._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # as another process finds it
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # as in another process
     assert exists(spark, target)
-    spark.sparkContext.setJobGroup("described", "what the table says")
+    spark.sparkContext.setJobGroup("described", "description of the table")
     check_properties(spark, target)
     assert describe(spark, target) is False
     assert spark.sparkContext.statusTracker().getJobIdsForGroup("described") == []
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
-def test_steps_are_shown_with_their_time(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_steps_are_reported_with_their_time(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     steps: list[Step] = []
-    job = Job(
+    job = PublishJob(
         a_file(place.folder, "rows", [{"id": 1}]),
-        Target(place.location),
-        entry=Entry(TableName("steps", "s", "t"), place.location, create_share=True),
+        DeltaTarget(place.location),
+        entry=CatalogEntry(EntryName("steps", "s", "t"), place.location, create_share=True),
     )
     publish(spark, job, catalog, steps.append)
     ended = [step for step in steps if step.seconds is not None]
-    assert [step.text.split()[0] for step in ended] == ["Taking", "Reading", "Writing", "Describing", "Registering"]
+    assert [step.text.split()[0] for step in ended] == ["Acquiring", "Reading", "Writing", "Describing", "Registering"]
     assert ended[2].detail == "version 0, 1 rows"
 
 
-def test_a_job_that_loses_its_lease_stops_before_it_commits(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", dynamo: Dynamo
+def test_job_that_loses_its_lease_stops_before_its_commit(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client", dynamo: Dynamo
 ) -> None:
-    publish(spark, Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location)), catalog)
+    publish(spark, PublishJob(a_file(place.folder, "rows", [{"id": 1}]), DeltaTarget(place.location)), catalog)
     leases = catalog.leases
 
-    class Stolen(Leases):
-        """Passes the lease on to somebody else as soon as the job holds it."""
+    class StolenLeases(Leases):
+        """Lease store in which another job steals each lease immediately."""
 
         def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
             leases.acquire(location, holder, ttl)
             leases.release(location, holder)
             leases.acquire(location, "thief", timedelta(seconds=60))
 
-    # Each of 40 tasks adds up some millions of numbers: the job outlasts the first renewal by far.
+    # Each of 40 tasks adds some millions of numbers, so the job takes much longer than the first renewal.
     slow = (
         "SELECT /*+ REPARTITION(40, id) */ id, "
-        "aggregate(sequence(id, id + 4000000), 0L, (sum, one) -> sum + one) AS x FROM source"
+        "aggregate(sequence(id, id + 4000000), 0L, (sum, number) -> sum + number) AS x FROM source"
     )
     slow_source = a_file(place.folder, "many", [{"id": number} for number in range(40)])
-    job = Job(
+    job = PublishJob(
         slow_source,
-        Target(place.location, "append", evolve_schema=True),
+        DeltaTarget(place.location, "append", evolve_schema=True),
         sql=slow,
-        entry=Entry(TableName("lost", "s", "t"), place.location, create_share=True),
+        entry=CatalogEntry(EntryName("lost", "s", "t"), place.location, create_share=True),
     )
     with pytest.raises(LeaseLost, match="thief"):
-        publish(spark, job, Catalog(Stolen(CATALOG, dynamo), catalog.admin, timedelta(seconds=1.5)))
+        publish(spark, job, JobCatalog(StolenLeases(CATALOG, dynamo), catalog.admin, timedelta(seconds=1.5)))
     assert len(versions(s3, place)) == 1
     with pytest.raises(NotFound):
         catalog.admin.tables.get("lost", "s", "t")
     leases.release(place.location, "thief")
 
 
-def test_publishers_of_one_process_take_turns(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_publishers_of_one_process_take_turns(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     failures: list[BaseException] = []
 
     def append(number: int) -> None:
-        job = Job(
+        job = PublishJob(
             a_file(place.folder, f"writer-{number}", [{"id": number}]),
-            Target(place.location, "append"),
+            DeltaTarget(place.location, "append"),
             wait=timedelta(seconds=60),
         )
         try:
@@ -439,7 +450,7 @@ def test_publishers_of_one_process_take_turns(spark: "SparkSession", catalog: Ca
         except BaseException as failure:  # noqa: BLE001 -- shown by the assertion below
             failures.append(failure)
         finally:
-            leave(spark)
+            close_thread_connection(spark)
 
     threads = [threading.Thread(target=append, args=(number,)) for number in range(3)]
     for thread in threads:

@@ -1,4 +1,4 @@
-"""A checkpoint in order says what the one beside it says, to every reader; ours opens of it what a query needs."""
+"""Test that a sorted checkpoint equals the original for all readers, and saves reads of Deltaic's queries."""
 
 import itertools
 import json
@@ -24,8 +24,12 @@ from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, parse_hints
 from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import NotSorted, Sorted, sort_checkpoint
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import (
+    NotSorted,
+    SortedCheckpoint,
+    sort_checkpoint,
+)
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import Layout, statistics
 from deltalake import DeltaTable
 from hypothesis import given, settings
@@ -48,7 +52,7 @@ MANY = Layout(row_group=10, sidecar=30)
 
 @dataclass
 class Folder:
-    """A log that is written in a folder; `most` objects, and then the writer dies."""
+    """Log writer in a folder that dies after `most` objects."""
 
     root: Path
     most: int = 1_000
@@ -68,7 +72,7 @@ class Folder:
 
 
 def table(root: Path, *, clustered: bool = True, partitions: tuple[str, ...] = ("p",), **options: Any) -> HandmadeLog:
-    """Return a table whose v2 checkpoint has its files in no order, in three sidecars, and a commit after it."""
+    """Return a table with an unsorted v2 checkpoint of three sidecars, and a commit after it."""
     log = HandmadeLog(root)
     log.commit(metadata(partitions=partitions), protocol(3, 7, "v2Checkpoint", "deletionVectors"))
     numbers = list(range(FILES))
@@ -87,12 +91,12 @@ def table(root: Path, *, clustered: bool = True, partitions: tuple[str, ...] = (
     return log
 
 
-def sort(root: Path, **more: Any) -> Sorted | None:
+def sort(root: Path, **more: Any) -> SortedCheckpoint | None:
     store = FolderStore(root)
     checkpoint = find_segment(store).checkpoint
     assert checkpoint is not None
-    given_: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "layout": SMALL}
-    return sort_checkpoint(store, checkpoint=checkpoint, **{"writer": Folder(root), **given_, **more})
+    defaults: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "layout": SMALL}
+    return sort_checkpoint(store, checkpoint=checkpoint, **{"writer": Folder(root), **defaults, **more})
 
 
 def manifests(root: Path) -> list[Path]:
@@ -100,15 +104,12 @@ def manifests(root: Path) -> list[Path]:
 
 
 def actions_of(root: Path, manifest: Path, *, untyped: bool = False) -> list[str]:
-    """Return everything that a v2 checkpoint says, field by field, in no order; only how it is laid out is left out.
-
-    With `untyped` typed statistics are left out, too.
-    """
-    found = []
+    """Return the sorted content of a v2 checkpoint; with `untyped`, without typed statistics."""
+    content = []
     for line in manifest.read_text().splitlines():
         action = json.loads(line)
         if "sidecar" not in action:
-            found.append(line)
+            content.append(line)
             continue
         file = root / LOG / "_sidecars" / action["sidecar"]["path"]
         assert file.stat().st_size == action["sidecar"]["sizeInBytes"]
@@ -116,59 +117,59 @@ def actions_of(root: Path, manifest: Path, *, untyped: bool = False) -> list[str
         for row in rows if untyped else ():
             if row["add"]:
                 row["add"].pop("stats_parsed", None)
-        found += [repr({kind: value for kind, value in row.items() if value is not None}) for row in rows]
-    return sorted(found)
+        content += [repr({kind: value for kind, value in row.items() if value is not None}) for row in rows]
+    return sorted(content)
 
 
-def theirs(root: Path) -> tuple[Any, ...]:
+def deltalake_state(root: Path) -> tuple[Any, ...]:
     read = DeltaTable(str(root))
     files = sorted(map(repr, pa.table(read.get_add_actions(flatten=True)).to_pylist()))
     return read.version(), read.protocol(), read.metadata().configuration, files
 
 
-def ours(root: Path) -> tuple[Any, ...]:
+def deltaic_state(root: Path) -> tuple[Any, ...]:
     snapshot = DeltaLog(FolderStore(root)).snapshot()
     return snapshot.protocol, snapshot.metadata, snapshot.totals(), found_files(snapshot.files())
 
 
 JSON_ONLY: dict[str, Any] = {"statistics": "json", "typed_partitions": False}
-"""What most writers leave."""
+"""Statistics as most writers leave them."""
 
 
 @pytest.mark.parametrize("kind", ["json", "struct", "both"])
-def test_both_checkpoints_say_the_same(tmp_path: Path, kind: str) -> None:
+def test_both_checkpoints_have_the_same_content(tmp_path: Path, kind: str) -> None:
     table(tmp_path, **(JSON_ONLY if kind == "json" else {"statistics": kind}))
     (first,) = manifests(tmp_path)
-    before = ours(tmp_path), theirs(tmp_path)
-    made = sort(tmp_path)
-    assert made is not None
-    assert manifests(tmp_path) == [first, tmp_path / LOG / made.manifest]
-    said, untyped = actions_of(tmp_path, first), kind == "json"
-    assert said == actions_of(tmp_path, tmp_path / LOG / made.manifest, untyped=untyped)
+    before = deltaic_state(tmp_path), deltalake_state(tmp_path)
+    sorted_copy = sort(tmp_path)
+    assert sorted_copy is not None
+    assert manifests(tmp_path) == [first, tmp_path / LOG / sorted_copy.manifest]
+    content, untyped = actions_of(tmp_path, first), kind == "json"
+    assert content == actions_of(tmp_path, tmp_path / LOG / sorted_copy.manifest, untyped=untyped)
     first.unlink()
-    assert (ours(tmp_path), theirs(tmp_path)) == before
-    # By the sorted checkpoint, of which ours knows these without opening a sidecar.
+    assert (deltaic_state(tmp_path), deltalake_state(tmp_path)) == before
+    # Deltaic's reader gets these from the sorted checkpoint without opening a sidecar.
     snapshot = DeltaLog(store := FolderStore(tmp_path)).snapshot()
     assert snapshot.has_deletion_vectors
     assert not [call for call in store.calls if "_sidecars" in call]
 
 
-def test_readers_find_the_sorted_one_of_two(tmp_path: Path) -> None:
+def test_readers_use_the_sorted_checkpoint(tmp_path: Path) -> None:
     table(tmp_path)
-    made = sort(tmp_path)
-    assert made is not None
+    sorted_copy = sort(tmp_path)
+    assert sorted_copy is not None
     checkpoint = find_segment(FolderStore(tmp_path)).checkpoint
     assert checkpoint is not None
-    assert [file.name for file in checkpoint.files] == [made.manifest]
+    assert [file.name for file in checkpoint.files] == [sorted_copy.manifest]
     hint = json.loads((tmp_path / LAST_CHECKPOINT).read_text())
-    assert hint["v2Checkpoint"]["path"] == made.manifest
-    assert hint["v2Checkpoint"]["sizeInBytes"] == (tmp_path / LOG / made.manifest).stat().st_size
-    assert "nonFileActions" not in hint["v2Checkpoint"], "they may be those of another version"
+    assert hint["v2Checkpoint"]["path"] == sorted_copy.manifest
+    assert hint["v2Checkpoint"]["sizeInBytes"] == (tmp_path / LOG / sorted_copy.manifest).stat().st_size
+    assert "nonFileActions" not in hint["v2Checkpoint"], "they can belong to another version"
     assert "sidecarFiles" not in hint["v2Checkpoint"]
     assert "checksum" not in hint
 
 
-def test_the_hint_of_a_later_checkpoint_stays(tmp_path: Path) -> None:
+def test_hint_of_a_later_checkpoint_stays(tmp_path: Path) -> None:
     log = table(tmp_path)
     log.hint(7)
     before = (tmp_path / LAST_CHECKPOINT).read_bytes()
@@ -176,16 +177,16 @@ def test_the_hint_of_a_later_checkpoint_stays(tmp_path: Path) -> None:
     assert (tmp_path / LAST_CHECKPOINT).read_bytes() == before
 
 
-def test_a_checkpoint_in_order_is_left_alone(tmp_path: Path) -> None:
+def test_sorted_checkpoint_stays_unchanged(tmp_path: Path) -> None:
     table(tmp_path)
     assert sort(tmp_path) is not None
-    kept = manifests(tmp_path)
+    before = manifests(tmp_path)
     assert sort(tmp_path) is None
-    assert manifests(tmp_path) == kept
+    assert manifests(tmp_path) == before
 
 
-def test_a_bound_beyond_the_year_9999_is_a_bound() -> None:
-    """The last second of that year, written west of UTC."""
+def test_bound_beyond_the_year_9999_is_kept() -> None:
+    """The last second of 9999 in a zone west of UTC is in the year 10000."""
     stamp = pa.timestamp("us", "UTC")
     adds = pa.StructArray.from_arrays(
         [
@@ -196,27 +197,27 @@ def test_a_bound_beyond_the_year_9999_is_a_bound() -> None:
         ],
         ["stats_parsed"],
     )
-    told = json.loads(statistics(adds, (Key(("t",), is_partition=False),)))
-    assert told["maxValues"] == {"t": "10000-01-01T04:59:59.000Z"}
+    result = json.loads(statistics(adds, (SortKey(("t",), is_partition=False),)))
+    assert result["maxValues"] == {"t": "10000-01-01T04:59:59.000Z"}
 
 
-def test_files_lie_by_partition_then_by_clustering_and_removes_apart(tmp_path: Path) -> None:
+def test_files_are_sorted_by_partition_then_by_clustering_without_removes(tmp_path: Path) -> None:
     table(tmp_path)
-    made = sort(tmp_path)
-    assert made is not None
+    sorted_copy = sort(tmp_path)
+    assert sorted_copy is not None
     files = [
         tmp_path / LOG / "_sidecars" / json.loads(line)["sidecar"]["path"]
-        for line in (tmp_path / LOG / made.manifest).read_text().splitlines()
+        for line in (tmp_path / LOG / sorted_copy.manifest).read_text().splitlines()
         if "sidecar" in line
     ]
-    read = [pq.ParquetFile(file) for file in files]
-    rows = [row for file in read for row in file.read().to_pylist()]
+    parquet_files = [pq.ParquetFile(file) for file in files]
+    rows = [row for file in parquet_files for row in file.read().to_pylist()]
     adds = [row["add"] for row in rows if row["add"]]
-    keys = [(one["partitionValues_parsed"]["p"], one["stats_parsed"]["minValues"]["x"]) for one in adds]
+    keys = [(add["partitionValues_parsed"]["p"], add["stats_parsed"]["minValues"]["x"]) for add in adds]
     assert keys == sorted(keys)
     assert [row["add"] is None for row in rows] == [False] * len(adds) + [True] * (len(rows) - len(adds))
-    assert {file.metadata.row_group(0).column(0).compression for file in read} == {"ZSTD"}
-    assert [file.metadata.num_rows for file in read] == [100, 100, 67, 34]
+    assert {file.metadata.row_group(0).column(0).compression for file in parquet_files} == {"ZSTD"}
+    assert [file.metadata.num_rows for file in parquet_files] == [100, 100, 67, 34]
 
 
 HINTS = ["p = 'a'", "p > 'c' AND x < 20", "x = 17", "x < 5 OR x > 290", "p IN ('b', 'e') AND x >= 250", "p IS NULL"]
@@ -224,110 +225,112 @@ HINTS = ["p = 'a'", "p > 'c' AND x < 20", "x = 17", "x < 5 OR x > 290", "p IN ('
 
 @pytest.mark.parametrize("options", [{}, JSON_ONLY], ids=["typed", "json"])
 @pytest.mark.parametrize("hint", HINTS)
-def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str, options: dict[str, Any]) -> None:
+def test_query_gets_the_same_files_from_both(tmp_path: Path, hint: str, options: dict[str, Any]) -> None:
     table(tmp_path, **options)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
-    wanted = file_filter(parse_hints([hint], None), snapshot.metadata)
-    expected = found_files(snapshot.files(wanted))
+    query_filter = file_filter(parse_hints([hint], None), snapshot.metadata)
+    expected = found_files(snapshot.files(query_filter))
     sort(tmp_path, layout=MANY)
     store = FolderStore(tmp_path)
     snapshot = DeltaLog(store).snapshot()
-    wanted = file_filter(parse_hints([hint], None), snapshot.metadata)
-    assert found_files(snapshot.files(wanted)) == expected
-    opened = {call.split()[1] for call in store.calls if "_sidecars" in call}
-    partitions = {one["partitionValues"]["p"] for one in expected if not one["path"].startswith("g")}
-    # A partition has 54 files, which lie in two or three sidecars of ten.
-    assert len(opened) <= 3 * len(partitions)
-    fetched = [call for call in store.calls if call.startswith("range") and "_sidecars" in call]
-    assert len(fetched) <= len(opened)
+    query_filter = file_filter(parse_hints([hint], None), snapshot.metadata)
+    assert found_files(snapshot.files(query_filter)) == expected
+    opened_sidecars = {call.split()[1] for call in store.calls if "_sidecars" in call}
+    partitions = {action["partitionValues"]["p"] for action in expected if not action["path"].startswith("g")}
+    # The 54 files of a partition are in two or three sidecars of 30.
+    assert len(opened_sidecars) <= 3 * len(partitions)
+    reads = [call for call in store.calls if call.startswith("range") and "_sidecars" in call]
+    assert len(reads) <= len(opened_sidecars)
 
 
 @pytest.mark.parametrize("hint", [None, "x < 100", "p = 'c'", "p = 'a' OR x > 200"])
 @pytest.mark.parametrize(("text", "sidecars"), [("p = 'b'", 3), ("p <> 'c' AND p > 'a'", 9), ("p IS NULL", 0)])
-def test_who_sees_some_partitions_sees_the_same_of_both(
+def test_row_filter_selects_the_same_files_from_both(
     tmp_path: Path, text: str, sidecars: int, hint: str | None
 ) -> None:
     def row_filtered(snapshot: Snapshot) -> tuple[Any, list[Action], list[Action]]:
         visibility = TableVisibility(snapshot.metadata, evaluate([parse(text)], {}, snapshot.metadata))
-        asked = None if hint is None else file_filter(parse_hints([hint], None), snapshot.metadata)
-        files, all_files = (list(found_files(snapshot.files(visibility.row_filter(one)))) for one in (asked, None))
+        query_filter = None if hint is None else file_filter(parse_hints([hint], None), snapshot.metadata)
+        files, all_files = (
+            list(found_files(snapshot.files(visibility.row_filter(item)))) for item in (query_filter, None)
+        )
         return visibility.totals(snapshot), files, all_files
 
     table(tmp_path)
     expected = row_filtered(DeltaLog(FolderStore(tmp_path)).snapshot())
     sort(tmp_path, layout=MANY)
     store = FolderStore(tmp_path)
-    found = row_filtered(DeltaLog(store, SnapshotCache(1 << 20), "t").snapshot())
-    assert found == expected
-    totals, files, all_files = found
-    assert totals == (len(all_files), sum(one["size"] for one in all_files))
-    assert all(one["partitionValues"]["p"] in {"b", "d", "e"} for one in (*files, *all_files))
-    opened = {call.split()[1] for call in store.calls if "_sidecars" in call}
-    assert len(opened) <= sidecars
+    result = row_filtered(DeltaLog(store, SnapshotCache(1 << 20), "t").snapshot())
+    assert result == expected
+    totals, files, all_files = result
+    assert totals == (len(all_files), sum(item["size"] for item in all_files))
+    assert all(item["partitionValues"]["p"] in {"b", "d", "e"} for item in (*files, *all_files))
+    opened_sidecars = {call.split()[1] for call in store.calls if "_sidecars" in call}
+    assert len(opened_sidecars) <= sidecars
 
 
-def test_pages_of_a_filtered_query_are_the_whole(tmp_path: Path) -> None:
+def test_pages_of_a_filtered_query_are_complete(tmp_path: Path) -> None:
     table(tmp_path)
     sort(tmp_path)
     log = DeltaLog(FolderStore(tmp_path))
-    wanted = file_filter(parse_hints(["x < 150"], None), log.snapshot().metadata)
-    whole = [path for batch in log.snapshot().files(wanted) for path in batch["path"].to_pylist()]
+    query_filter = file_filter(parse_hints(["x < 150"], None), log.snapshot().metadata)
+    expected = [path for batch in log.snapshot().files(query_filter) for path in batch["path"].to_pylist()]
     paged, position = [], None
-    while (batch := next(log.snapshot(3, at=position).scan(wanted, 4, position), None)) is not None:
+    while (batch := next(log.snapshot(3, at=position).scan(query_filter, 4, position), None)) is not None:
         paged.append(batch.files["path"][0].as_py())
         position = batch.position(1)
-    assert paged == whole
+    assert paged == expected
 
 
-def test_a_summary_of_another_file_is_not_believed(tmp_path: Path) -> None:
+def test_summary_of_another_file_is_ignored(tmp_path: Path) -> None:
     table(tmp_path)
-    made = sort(tmp_path)
-    assert made is not None
-    manifest = tmp_path / LOG / made.manifest
+    sorted_copy = sort(tmp_path)
+    assert sorted_copy is not None
+    manifest = tmp_path / LOG / sorted_copy.manifest
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
-    tagged = [line["sidecar"] for line in lines if "sidecar" in line]
-    # Another writer copies the tags, and mixes them up.
-    tags = [one["tags"] for one in tagged]
-    for one, other in zip(tagged, [*tags[1:], tags[0]], strict=True):
-        one["tags"] = other
-    expected = ours(tmp_path)
-    wanted = file_filter(parse_hints(["x = 17"], None), expected[1])
-    files = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
+    sidecars = [line["sidecar"] for line in lines if "sidecar" in line]
+    # Another writer copies the tags, and assigns them to the wrong sidecars.
+    tags = [sidecar["tags"] for sidecar in sidecars]
+    for sidecar, tag in zip(sidecars, [*tags[1:], tags[0]], strict=True):
+        sidecar["tags"] = tag
+    expected = deltaic_state(tmp_path)
+    query_filter = file_filter(parse_hints(["x = 17"], None), expected[1])
+    files = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(query_filter))
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert ours(tmp_path) == expected
-    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted)) == files
+    assert deltaic_state(tmp_path) == expected
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(query_filter)) == files
     assert [path["path"] for path in files if path["path"].startswith("f")] != []
 
 
-@pytest.mark.parametrize("said", [None, "{", "[]", 7, json.dumps({"path": "f"})])
-def test_a_summary_that_says_nothing_is_no_mistake(tmp_path: Path, said: Any) -> None:
+@pytest.mark.parametrize("summary", [None, "{", "[]", 7, json.dumps({"path": "f"})])
+def test_invalid_summary_is_ignored(tmp_path: Path, summary: Any) -> None:
     log = table(tmp_path)
     (manifest,) = manifests(tmp_path)
-    content = manifest.read_text().replace('"tags": null', '"tags": ' + json.dumps({SUMMARY: said}))
-    expected = ours(tmp_path)
+    content = manifest.read_text().replace('"tags": null', '"tags": ' + json.dumps({SUMMARY: summary}))
+    expected = deltaic_state(tmp_path)
     manifest.write_text(content)
-    assert ours(tmp_path) == expected
+    assert deltaic_state(tmp_path) == expected
     assert len(expected[3]) == len(log.state().files)
 
 
-def test_a_line_that_says_it_names_no_sidecar_is_kept(tmp_path: Path) -> None:
+def test_line_with_a_null_sidecar_is_kept(tmp_path: Path) -> None:
     table(tmp_path)
     (manifest,) = manifests(tmp_path)
     lines = [{"sidecar": None, **json.loads(line)} for line in manifest.read_text().splitlines()]
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    expected = ours(tmp_path)
+    expected = deltaic_state(tmp_path)
     assert sort(tmp_path) is not None
-    assert ours(tmp_path) == expected
+    assert deltaic_state(tmp_path) == expected
 
 
 def with_types(root: Path, change: Callable[[pa.Field], pa.Field]) -> Path:
-    """Write the sidecars anew with the fields of their adds changed; return the manifest."""
+    """Rewrite the sidecars with changed fields of their adds; return the manifest."""
     for file in (root / LOG / "_sidecars").iterdir():
         rows = pq.read_table(file)
         adds = cast("pa.StructType", rows.schema.field("add").type)
-        kind = pa.struct([change(one) for one in adds])
-        at = rows.schema.get_field_index("add")
-        changed = rows.set_column(at, pa.field("add", kind), pa.array(rows["add"].to_pylist(), kind))
+        kind = pa.struct([change(add_field) for add_field in adds])
+        index = rows.schema.get_field_index("add")
+        changed = rows.set_column(index, pa.field("add", kind), pa.array(rows["add"].to_pylist(), kind))
         pq.write_table(changed, file)
     (manifest,) = manifests(root)
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
@@ -337,42 +340,46 @@ def with_types(root: Path, change: Callable[[pa.Field], pa.Field]) -> Path:
     return manifest
 
 
-def test_fields_that_no_add_lacks_may_be_declared_so(tmp_path: Path) -> None:
+def test_fields_of_all_adds_can_be_declared_not_null(tmp_path: Path) -> None:
     table(tmp_path)
-    expected = ours(tmp_path)
+    expected = deltaic_state(tmp_path)
     required = {"path", "size", "modificationTime"}
-    with_types(tmp_path, lambda one: pa.field(one.name, one.type, one.name not in required))
-    assert ours(tmp_path) == expected
+    with_types(tmp_path, lambda add_field: pa.field(add_field.name, add_field.type, add_field.name not in required))
+    assert deltaic_state(tmp_path) == expected
     assert sort(tmp_path) is not None
-    assert ours(tmp_path) == expected
+    assert deltaic_state(tmp_path) == expected
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
-def test_types_that_cannot_be_sorted_leave_the_checkpoint_as_it_is(tmp_path: Path, kind: pa.DataType) -> None:
+def test_checkpoint_with_types_that_cannot_be_sorted_stays_unchanged(tmp_path: Path, kind: pa.DataType) -> None:
     table(tmp_path)
     manifest = with_types(
         tmp_path,
-        lambda one: pa.field(one.name, pa.struct([("p", kind)])) if one.name == "partitionValues_parsed" else one,
+        lambda add_field: (
+            pa.field(add_field.name, pa.struct([("p", kind)]))
+            if add_field.name == "partitionValues_parsed"
+            else add_field
+        ),
     )
-    with pytest.raises(NotSorted, match="stays as it is"):
+    with pytest.raises(NotSorted, match="stays unchanged"):
         sort(tmp_path)
     assert manifests(tmp_path) == [manifest]
 
 
 @pytest.mark.parametrize("most", range(6))
-def test_who_dies_on_the_way_leaves_the_log_as_it_was(tmp_path: Path, most: int) -> None:
+def test_killed_writer_leaves_the_log_unchanged(tmp_path: Path, most: int) -> None:
     table(tmp_path)
-    expected = ours(tmp_path), theirs(tmp_path)
+    expected = deltaic_state(tmp_path), deltalake_state(tmp_path)
     writer = Folder(tmp_path, most)
     with pytest.raises(KeyboardInterrupt):
         sort(tmp_path, writer=writer)
     assert len(writer.written) == most
-    assert (ours(tmp_path), theirs(tmp_path)) == expected
-    assert (sort(tmp_path) is None) is (most == 5), "once the manifest is there all is in order"
-    assert (ours(tmp_path), theirs(tmp_path)) == expected
+    assert (deltaic_state(tmp_path), deltalake_state(tmp_path)) == expected
+    assert (sort(tmp_path) is None) is (most == 5), "with the manifest, the checkpoint is sorted"
+    assert (deltaic_state(tmp_path), deltalake_state(tmp_path)) == expected
 
 
-def test_who_loses_the_lease_writes_nothing_more(tmp_path: Path) -> None:
+def test_writer_without_the_lease_writes_no_more_objects(tmp_path: Path) -> None:
     table(tmp_path)
     turns = itertools.count()
 
@@ -394,27 +401,27 @@ def test_who_loses_the_lease_writes_nothing_more(tmp_path: Path) -> None:
         pytest.param({"partitions": (), "clustered": False}, id="no_order"),
     ],
 )
-def test_what_has_no_order_stays_as_it_is(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_checkpoint_without_an_order_stays_unchanged(tmp_path: Path, options: dict[str, Any]) -> None:
     table(tmp_path, **options)
     assert sort(tmp_path) is None
     assert len(manifests(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
-    "told", ["", "[]", "null", '{"clusteringColumns": null}', '{"clusteringColumns": [["x"], 7]}', 5]
+    "configuration", ["", "[]", "null", '{"clusteringColumns": null}', '{"clusteringColumns": [["x"], 7]}', 5]
 )
-def test_clustering_that_cannot_be_read_is_no_order(tmp_path: Path, told: Any) -> None:
+def test_invalid_clustering_is_ignored(tmp_path: Path, configuration: Any) -> None:
     table(tmp_path)
     (manifest,) = manifests(tmp_path)
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
-    lines[-1]["domainMetadata"]["configuration"] = told
+    lines[-1]["domainMetadata"]["configuration"] = configuration
     manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    expected = ours(tmp_path)
-    assert sort(tmp_path) is not None, "by its partitions alone"
-    assert ours(tmp_path) == expected
+    expected = deltaic_state(tmp_path)
+    assert sort(tmp_path) is not None, "by its partitions only"
+    assert deltaic_state(tmp_path) == expected
 
 
-def test_a_small_one_and_a_classic_one_stay_as_they_are(tmp_path: Path) -> None:
+def test_small_and_classic_checkpoints_stay_unchanged(tmp_path: Path) -> None:
     log = table(tmp_path)
     assert sort(tmp_path, least_files=FILES + 1) is None
     log.clear_checkpoints()
@@ -422,16 +429,16 @@ def test_a_small_one_and_a_classic_one_stay_as_they_are(tmp_path: Path) -> None:
     assert sort(tmp_path) is None
 
 
-def test_z_order_is_an_order_too(tmp_path: Path) -> None:
+def test_checkpoint_is_sorted_by_z_order(tmp_path: Path) -> None:
     table(tmp_path, partitions=(), clustered=False)
     assert sort(tmp_path, zorder_by=("X",)) is not None
     snapshot = DeltaLog(store := FolderStore(tmp_path)).snapshot()
-    wanted = file_filter(parse_hints(["x = 17"], None), snapshot.metadata)
-    assert len(found_files(snapshot.files(wanted))) == 10
+    query_filter = file_filter(parse_hints(["x = 17"], None), snapshot.metadata)
+    assert len(found_files(snapshot.files(query_filter))) == 10
     assert len({call.split()[1] for call in store.calls if "_sidecars" in call}) == 1
 
 
-# What statistics of many files say must hold for each: texts that writers cut, numbers without a bound, NaN.
+# Common statistics of files must be valid for each: with truncated texts, numbers without a bound, and NaN.
 TEXTS = st.text("ab?\ufffd\U0010ffff", max_size=34)
 BOUNDS: dict[str, tuple[pa.DataType, Callable[[], st.SearchStrategy[Any]]]] = {
     "string": (pa.string(), lambda: st.none() | TEXTS),
@@ -444,7 +451,7 @@ BOUNDS: dict[str, tuple[pa.DataType, Callable[[], st.SearchStrategy[Any]]]] = {
 @pytest.mark.parametrize("kind", BOUNDS)
 @settings(max_examples=tries(60))
 @given(data=st.data())
-def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, data: st.DataObject) -> None:
+def test_common_bounds_select_all_files_that_single_bounds_select(kind: str, data: st.DataObject) -> None:
     arrow, values = BOUNDS[kind]
     kind = kind.removeprefix("large_")
     rows = data.draw(st.lists(st.tuples(values(), values()), min_size=1, max_size=4))
@@ -463,40 +470,43 @@ def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, d
             {"op": "literal", "value": str(literal), "valueType": kind},
         ],
     }
-    told: Action = metadata(schema=schema, partitions=())["metaData"]
-    wanted = file_filter(parse_hints([], json.dumps(hint)), parse_metadata(told, "here"))
-    if wanted is None:
+    action: Action = metadata(schema=schema, partitions=())["metaData"]
+    query_filter = file_filter(parse_hints([], json.dumps(hint)), parse_metadata(action, "here"))
+    if query_filter is None:
         return
     maps = pa.array([[]] * len(rows), pa.map_(pa.string(), pa.string()))
-    kept = wanted.by_typed_statistics(maps, typed).to_pylist()
+    selected = query_filter.by_typed_statistics(maps, typed).to_pylist()
     adds = pa.StructArray.from_arrays([typed], names=["stats_parsed"])
-    said = statistics(adds, [Key(("c",), is_partition=False)])
-    (keeps,) = wanted.by_bounds(pa.array([said.decode()], pa.string())).to_pylist()
-    assert keeps or not any(kept)
+    common = statistics(adds, [SortKey(("c",), is_partition=False)])
+    (selects,) = query_filter.by_bounds(pa.array([common.decode()], pa.string())).to_pylist()
+    assert selects or not any(selected)
 
 
 ENDS = ("minValues", "maxValues")
 
 
-def test_a_maximum_of_any_width_may_have_been_cut() -> None:
-    cut = "x" * 32
+def test_maximum_of_any_string_type_can_be_truncated() -> None:
+    truncated = "x" * 32
     for kind in (pa.string(), pa.large_string()):
         adds = pa.array(
-            [{"stats_parsed": {"minValues": {"c": "a"}, "maxValues": {"c": high}}} for high in (cut, f"{cut}a")],
+            [
+                {"stats_parsed": {"minValues": {"c": "a"}, "maxValues": {"c": high}}}
+                for high in (truncated, f"{truncated}a")
+            ],
             pa.struct([("stats_parsed", pa.struct([(name, pa.struct([("c", kind)])) for name in ENDS]))]),
         )
-        assert json.loads(statistics(adds, [Key(("c",), is_partition=False)]))["maxValues"] == {"c": "x" * 31 + "y"}
+        assert json.loads(statistics(adds, [SortKey(("c",), is_partition=False)]))["maxValues"] == {"c": "x" * 31 + "y"}
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
 @pytest.mark.parametrize("value", [None, "", "__HIVE_DEFAULT_PARTITION__"])
-def test_nothing_is_said_of_partitions_that_may_be_null(value: str | None, kind: pa.DataType) -> None:
-    def said(*partitions: str | None) -> Any:
+def test_partitions_that_can_be_null_have_no_bounds(value: str | None, kind: pa.DataType) -> None:
+    def bounds_of(*partitions: str | None) -> Any:
         values = pa.array(partitions, pa.string()).cast(kind)
         parsed = pa.StructArray.from_arrays([values], names=["p"])
         adds = pa.StructArray.from_arrays([parsed], names=["partitionValues_parsed"])
-        return json.loads(statistics(adds, [Key(("p",), is_partition=True)]))
+        return json.loads(statistics(adds, [SortKey(("p",), is_partition=True)]))
 
-    assert not any(said("a", value).values())
+    assert not any(bounds_of("a", value).values())
     bounds = {} if kind == pa.binary() else {"minValues": {"p": "a"}, "maxValues": {"p": "b"}}
-    assert said("a", "b") == bounds | {"nullCount": {"p": 0}}
+    assert bounds_of("a", "b") == bounds | {"nullCount": {"p": 0}}

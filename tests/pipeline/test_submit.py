@@ -1,4 +1,4 @@
-"""A request becomes exactly one StartJobRun, or is refused with everything that is wrong with it."""
+"""Test that a request becomes exactly one StartJobRun, or is refused with all its errors."""
 
 import importlib.util
 import io
@@ -18,7 +18,7 @@ from deltaic.errors import InvalidParameter, NotFound
 from deltaic_ops.cli.jobs.jobs import request
 from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.publish import job_of
+from deltaic_pipeline.publish import job_from
 from deploy.emr import violations
 
 APP = Path(__file__).parents[2] / "functions" / "pipeline" / "submit" / "app.py"
@@ -50,17 +50,17 @@ def client(service: Any) -> Any:
     return boto3.client(service, region_name="eu-west-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key="x")
 
 
-def started(job_run_id: str) -> dict[str, Any]:
-    """Return what StartJobRun answers."""
+def start_response(job_run_id: str) -> dict[str, Any]:
+    """Return a response of StartJobRun."""
     arn = f"arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00abc123/jobruns/{job_run_id}"
     return {"applicationId": "00abc123", "jobRunId": job_run_id, "arn": arn}
 
 
-def known(job_run_id: str, state: str) -> dict[str, Any]:
-    """Return what GetJobRun answers."""
+def job_run_response(job_run_id: str, state: str) -> dict[str, Any]:
+    """Return a response of GetJobRun."""
     at = datetime(2026, 11, 22, 6, tzinfo=UTC)
     run = {
-        **started(job_run_id),
+        **start_response(job_run_id),
         "createdBy": "arn:aws:iam::123456789012:role/submit",
         "createdAt": at,
         "updatedAt": at,
@@ -73,18 +73,18 @@ def known(job_run_id: str, state: str) -> dict[str, Any]:
     return {"jobRun": run}
 
 
-def told_of(app: ModuleType, states: Sequence[str]) -> dict[str, str]:
-    """Start the event's job where EMR has had a job run in each of these states, and expect it to look at all."""
+def submit_with_states(app: ModuleType, states: Sequence[str]) -> dict[str, str]:
+    """Start the event's job after job runs in these states, and expect calls for each of them."""
     emr, request, token = client("emr-serverless"), app.JobRequest.model_validate(EVENT), ""
     with Stubber(emr) as stub:
         for number, state in enumerate(states, 1):
             token = sha256(f"{request.title} after job-{number - 1}".encode()).hexdigest() if token else TOKEN
-            named = {"applicationId": "00abc123", "jobRunId": f"job-{number}"}
+            run_parameters = {"applicationId": "00abc123", "jobRunId": f"job-{number}"}
             rest = dict.fromkeys(("name", "executionRoleArn", "jobDriver", "configurationOverrides"), ANY)
             rest |= dict.fromkeys(("executionTimeoutMinutes", "retryPolicy"), ANY)
-            asked = {"applicationId": "00abc123", "clientToken": token, **rest}
-            stub.add_response("start_job_run", started(f"job-{number}"), asked)
-            stub.add_response("get_job_run", known(f"job-{number}", state), named)
+            start_parameters = {"applicationId": "00abc123", "clientToken": token, **rest}
+            stub.add_response("start_job_run", start_response(f"job-{number}"), start_parameters)
+            stub.add_response("get_job_run", job_run_response(f"job-{number}", state), run_parameters)
         try:
             return dict(app.start(emr, app.JobSettings.model_validate(ENVIRONMENT), PACKAGE, request))
         finally:
@@ -103,7 +103,7 @@ def app() -> ModuleType:
     return module
 
 
-def test_an_event_becomes_exactly_this_request(app: ModuleType) -> None:
+def test_event_becomes_exactly_this_request(app: ModuleType) -> None:
     emr = client("emr-serverless")
     request = app.JobRequest.model_validate(EVENT)
     expected = {
@@ -149,38 +149,38 @@ def test_an_event_becomes_exactly_this_request(app: ModuleType) -> None:
     }
     assert violations(expected) == []
     with Stubber(emr) as stub:
-        stub.add_response("start_job_run", started("job-1"), expected)
-        stub.add_response("get_job_run", known("job-1", "SUBMITTED"))
+        stub.add_response("start_job_run", start_response("job-1"), expected)
+        stub.add_response("get_job_run", job_run_response("job-1", "SUBMITTED"))
         ids = app.start(emr, app.JobSettings.model_validate(ENVIRONMENT), PACKAGE, request)
         stub.assert_no_pending_responses()
     assert ids == {"applicationId": "00abc123", "jobRunId": "job-1", "runId": "2026-11-22T06:00:00Z"}
 
 
 @pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "CANCELLING", "SUCCESS"])
-def test_a_run_id_gives_back_its_job_run_while_that_has_not_died(app: ModuleType, state: str) -> None:
-    assert told_of(app, [state])["jobRunId"] == "job-1"
+def test_run_id_returns_its_job_run_until_that_dies(app: ModuleType, state: str) -> None:
+    assert submit_with_states(app, [state])["jobRunId"] == "job-1"
 
 
 @pytest.mark.parametrize("dead", [["FAILED"], ["CANCELLED"], ["FAILED", "CANCELLED", "FAILED"]])
-def test_a_run_id_whose_job_runs_died_goes_on_in_the_next_one(app: ModuleType, dead: list[str]) -> None:
-    ids = told_of(app, [*dead, "PENDING"])
+def test_run_id_with_dead_job_runs_continues_in_another(app: ModuleType, dead: list[str]) -> None:
+    ids = submit_with_states(app, [*dead, "PENDING"])
     assert (ids["jobRunId"], ids["runId"]) == (f"job-{len(dead) + 1}", "2026-11-22T06:00:00Z")
 
 
-def test_a_run_id_that_died_too_often_is_refused_with_the_last_job_run(app: ModuleType) -> None:
+def test_run_id_that_died_too_often_is_refused_with_the_last_job_run(app: ModuleType) -> None:
     with pytest.raises(InvalidParameter, match=f"deltaic pipeline logs job-{app.MOST_DEATHS}`"):
-        told_of(app, ["FAILED"] * app.MOST_DEATHS)
+        submit_with_states(app, ["FAILED"] * app.MOST_DEATHS)
 
 
-def test_what_the_command_line_asks_for_is_understood(app: ModuleType) -> None:
-    asked = request("run", "patients", ["--json"], run_id="r", memory="8g", jars=["s3://code/a.jar"], minutes=300)
-    told = app.JobRequest.model_validate(asked)
-    assert (told.timeout_minutes, told.jars) == (300, ["s3://code/a.jar"])
-    assert told.spark == {"spark.driver.memory": "8g", "spark.executor.memory": "8g"}
+def test_request_of_the_command_line_is_accepted(app: ModuleType) -> None:
+    event = request("run", "patients", ["--json"], run_id="r", memory="8g", jars=["s3://code/a.jar"], minutes=300)
+    job_request = app.JobRequest.model_validate(event)
+    assert (job_request.timeout_minutes, job_request.jars) == (300, ["s3://code/a.jar"])
+    assert job_request.spark == {"spark.driver.memory": "8g", "spark.executor.memory": "8g"}
     assert app.JobRequest.model_validate(request("run", "doses", [], run_id="r")).timeout_minutes == 120
 
 
-def test_two_datasets_of_one_time_are_two_jobs(app: ModuleType) -> None:
+def test_two_datasets_with_one_run_id_are_two_jobs(app: ModuleType) -> None:
     tokens = {
         app.JobRequest.model_validate({**EVENT, **change}).client_token
         for change in ({}, {"name": "sites"}, {"job": "maintain"}, {"runId": "2026-11-23T06:00:00Z"})
@@ -190,26 +190,26 @@ def test_two_datasets_of_one_time_are_two_jobs(app: ModuleType) -> None:
 
 
 def test_jobs_run_with_the_current_package(app: ModuleType) -> None:
-    s3, where = client("s3"), app.JobSettings.model_validate(ENVIRONMENT)
+    s3, settings = client("s3"), app.JobSettings.model_validate(ENVIRONMENT)
     with Stubber(s3) as stub:
         stub.add_response(
             "get_object", {"Body": StreamingBody(io.BytesIO(b"c0ffee\n"), 7)}, {"Bucket": "code", "Key": "jobs/current"}
         )
-        assert app.package(s3, where) == PACKAGE
+        assert app.package(s3, settings) == PACKAGE
 
 
 @pytest.mark.parametrize("code", ["NoSuchKey", "AccessDenied"])
-def test_without_a_package_it_says_how_to_make_one(app: ModuleType, code: str) -> None:
-    s3, where = client("s3"), app.JobSettings.model_validate(ENVIRONMENT)
+def test_error_without_a_package_says_how_to_create_one(app: ModuleType, code: str) -> None:
+    s3, settings = client("s3"), app.JobSettings.model_validate(ENVIRONMENT)
     with Stubber(s3) as stub:
         stub.add_client_error("get_object", code)
         with pytest.raises(NotFound, match="deltaic pipeline package"):
-            app.package(s3, where)
+            app.package(s3, settings)
 
 
-def test_publish_understands_its_arguments_there_too() -> None:
+def test_publish_parses_its_arguments_on_emr_too() -> None:
     arguments = ["--from", "s3://inbox/day/", "--format=json", "--to=s3://lake/t", "--table=a.b.c", "--run-id=r"]
-    job = job_of(parser("publish").parse_args(arguments))
+    job = job_from(parser("publish").parse_args(arguments))
     assert (job.source.format, job.target.location, job.run_id) == ("json", "s3://lake/t", "r")
 
 
@@ -229,26 +229,26 @@ def test_publish_understands_its_arguments_there_too() -> None:
         pytest.param({"timeoutMinutes": 0}, "timeoutMinutes", id="no time"),
     ],
 )
-def test_a_wrong_event_starts_nothing(app: ModuleType, change: dict[str, Any], message: str) -> None:
+def test_invalid_event_starts_no_job(app: ModuleType, change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         app.handler({**EVENT, **change}, SimpleNamespace(aws_request_id="7a1c"))
 
 
-def test_what_an_emulator_of_scheduler_leaves_is_left_out(app: ModuleType) -> None:
+def test_placeholders_that_an_emulator_of_scheduler_leaves_are_removed(app: ModuleType) -> None:
     when = "<aws.scheduler.scheduled-time>"
     event = {"job": "run", "arguments": ["f.yaml", f"--set=run_date={when}", "--set=site=<b>"], "runId": when}
-    assert app.filled(event, "7a1c") == {"job": "run", "arguments": ["f.yaml", "--set=site=<b>"], "runId": "7a1c"}
-    assert app.filled({"arguments": "x"}, "7a1c") == {"arguments": "x", "runId": "7a1c"}
+    assert app.fill_event(event, "7a1c") == {"job": "run", "arguments": ["f.yaml", "--set=site=<b>"], "runId": "7a1c"}
+    assert app.fill_event({"arguments": "x"}, "7a1c") == {"arguments": "x", "runId": "7a1c"}
 
 
-def test_everything_wrong_is_said_at_once(app: ModuleType) -> None:
+def test_all_errors_are_reported_at_once(app: ModuleType) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         app.handler({**EVENT, "job": "x", "attempts": 9}, SimpleNamespace(aws_request_id="7a1c"))
     assert all(word in refusal.value.message for word in ("job", "attempts"))
 
 
 @pytest.mark.parametrize("job", entry.JOBS)
-def test_every_job_can_be_entered(app: ModuleType, job: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_job_can_be_started_by_name(app: ModuleType, job: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.JobRequest.model_validate({**EVENT, "job": job}).job == job
     with pytest.raises(SystemExit) as ended:
         entry.main([job, "--help"])
@@ -257,6 +257,6 @@ def test_every_job_can_be_entered(app: ModuleType, job: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("arguments", [[], ["os"], ["../run"]])
-def test_nothing_else_can_be_entered(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_names_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.main(arguments) == 2
     assert "is not a job" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Typed statistics made of JSON are those that Spark writes beside it, and lead to the same files."""
+"""Test that typed statistics parsed from JSON equal those of Spark, and select the same files."""
 
 import json
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from deltaic.delta.actions import Metadata, parse_metadata
 from deltaic.delta.log import DeltaLog
 from deltaic.pruning import file_filter, parse_hints
 from deltaic.pruning.columns import Columns
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey
 from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import statistics
-from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds, TypedStatistics, indexed
+from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds, TypedStatistics, indexed_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
@@ -38,18 +38,18 @@ def table(*columns: Action | tuple[str, Any], partitions: tuple[str, ...] = (), 
     return parse_metadata(metadata(configuration, schema=schema, partitions=partitions)["metaData"], "here")
 
 
-def typed(told: Metadata, *texts: str | None) -> list[Any]:
-    found = TypedStatistics(indexed(told)).of(pa.array(texts, pa.string()))
-    assert len(found) == len(texts)
-    return list(found.to_pylist())
+def typed(table_metadata: Metadata, *texts: str | None) -> list[Any]:
+    parsed = TypedStatistics(indexed_columns(table_metadata)).parse(pa.array(texts, pa.string()))
+    assert len(parsed) == len(texts)
+    return list(parsed.to_pylist())
 
 
 def without_nulls(value: Any) -> Any:
-    """Leave out of a struct what says nothing: null, and NaN as a bound, which Spark writes."""
+    """Return a struct without null, and without NaN as a bound, which Spark writes."""
     if not isinstance(value, dict):
         return value
-    found = {name: without_nulls(inner) for name, inner in value.items()}
-    return {name: inner for name, inner in found.items() if inner not in (None, {}) and repr(inner) != "nan"}
+    members = {name: without_nulls(inner) for name, inner in value.items()}
+    return {name: inner for name, inner in members.items() if inner not in (None, {}) and repr(inner) != "nan"}
 
 
 def checkpoints_with_types() -> Iterator[Path]:
@@ -66,9 +66,9 @@ def checkpoints_with_types() -> Iterator[Path]:
         for at, file in enumerate(checkpoints_with_types())
     ],
 )
-def test_spark_wrote_the_same_types(file: Path) -> None:
+def test_typed_statistics_equal_those_of_spark(file: Path) -> None:
     log = next(folder for folder in file.parents if folder.name == "_delta_log")
-    told = DeltaLog(FolderStore(log.parent)).snapshot().metadata
+    table_metadata = DeltaLog(FolderStore(log.parent)).snapshot().metadata
     in_commits = {}
     for commit in sorted(log.glob("[0-9]*.json")):
         for line in commit.read_text().splitlines() if ".checkpoint." not in commit.name else ():
@@ -81,8 +81,8 @@ def test_spark_wrote_the_same_types(file: Path) -> None:
         text = row.get("stats") or in_commits.get(row["path"])
         if text is None:
             continue
-        (made,) = typed(told, text)
-        ours, sparks = without_nulls(made), without_nulls(row["stats_parsed"])
+        (parsed,) = typed(table_metadata, text)
+        ours, sparks = without_nulls(parsed), without_nulls(row["stats_parsed"])
         assert json.dumps(ours, default=str).replace("+00:00", "") == json.dumps(sparks, default=str)
         compared += 1
     assert compared or not adds or "truncated" in str(file)
@@ -136,62 +136,64 @@ BOUNDS: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), BOUNDS)
-def test_a_bound_is_what_its_text_says_or_null(kind: str, text: str, expected: Any) -> None:
-    said = f'{{"numRecords": 3, "minValues": {{"c": {text}, "d": 4}}, "maxValues": {{"c": {text}, "d": 5}}}}'
-    plain = '{"numRecords": 1, "minValues": {"d": 8}, "maxValues": {"d": 9}, "nullCount": {"c": 1, "d": 0}}'
-    found, other = typed(table(("c", kind), ("d", "integer")), said, plain)
-    for part, beside in (("minValues", 4), ("maxValues", 5)):
-        assert str(found[part].get("c")) == str(expected)
-        assert found[part]["d"] == beside, "a column that nobody can read takes nothing from the others"
-    assert found["numRecords"] == 3
+def test_bound_is_the_value_of_its_text_or_null(kind: str, text: str, expected: Any) -> None:
+    text_with_bounds = (
+        f'{{"numRecords": 3, "minValues": {{"c": {text}, "d": 4}}, "maxValues": {{"c": {text}, "d": 5}}}}'
+    )
+    other_text = '{"numRecords": 1, "minValues": {"d": 8}, "maxValues": {"d": 9}, "nullCount": {"c": 1, "d": 0}}'
+    parsed, other = typed(table(("c", kind), ("d", "integer")), text_with_bounds, other_text)
+    for part, other_bound in (("minValues", 4), ("maxValues", 5)):
+        assert str(parsed[part].get("c")) == str(expected)
+        assert parsed[part]["d"] == other_bound, "an unreadable column does not affect the others"
+    assert parsed["numRecords"] == 3
     assert other["nullCount"] == {"c": 1, "d": 0}
 
 
 @pytest.mark.parametrize(
     "text", [None, "", "{", "[]", "NaN", '{"numRecords": NaN}', '{"numRecords": "3"}', '{"tightBounds": 1}', "\ud800"]
 )
-def test_a_text_that_cannot_be_read_says_nothing(text: str | None) -> None:
+def test_unreadable_text_has_no_statistics(text: str | None) -> None:
     if text == "\ud800":
         text = '{"numRecords": 3, "minValues": {"c": "\\ud800"}}'
-    told = table(("c", "string"))
-    found, other = typed(told, text, '{"numRecords": 3, "nullCount": {"c": 2}, "tightBounds": false}')
-    assert without_nulls(found) in (None, {}, {"numRecords": 3})
+    table_metadata = table(("c", "string"))
+    parsed, other = typed(table_metadata, text, '{"numRecords": 3, "nullCount": {"c": 2}, "tightBounds": false}')
+    assert without_nulls(parsed) in (None, {}, {"numRecords": 3})
     assert without_nulls(other) == {"numRecords": 3, "nullCount": {"c": 2}, "tightBounds": False}
 
 
-def test_of_a_key_that_stands_twice_the_last_holds() -> None:
-    (found,) = typed(table(("c", "long")), '{"numRecords": 1, "numRecords": 2, "minValues": {"c": 1, "c": 0}}')
-    assert (found["numRecords"], found["minValues"]["c"]) == (2, 0)
+def test_last_value_of_a_repeated_key_is_used() -> None:
+    (parsed,) = typed(table(("c", "long")), '{"numRecords": 1, "numRecords": 2, "minValues": {"c": 1, "c": 0}}')
+    assert (parsed["numRecords"], parsed["minValues"]["c"]) == (2, 0)
 
 
-def test_columns_are_physical_nested_and_those_that_the_table_indexes() -> None:
+def test_columns_are_physical_nested_and_indexed_by_the_table() -> None:
     def field(name: str, kind: Any, physical: str) -> Action:
-        told = {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": 1}
-        return {"name": name, "type": kind, "nullable": True, "metadata": told}
+        mapping = {"delta.columnMapping.physicalName": physical, "delta.columnMapping.id": 1}
+        return {"name": name, "type": kind, "nullable": True, "metadata": mapping}
 
     nested = {"type": "struct", "fields": [field("x", "long", "col-x"), field("l", {"type": "array"}, "col-l")]}
     mode = {"delta.columnMapping.mode": "name"}
     columns = [field("day", "date", "col-d"), field("n", nested, "col-n"), field("b", "boolean", "col-b")]
 
     def paths(**more: str) -> list[tuple[str, ...]]:
-        return [column.path for column in indexed(table(*columns, partitions=("day",), **mode, **more))]
+        return [column.path for column in indexed_columns(table(*columns, partitions=("day",), **mode, **more))]
 
     assert paths() == [("col-n", "col-x"), ("col-n", "col-l"), ("col-b",)]
     assert paths(**{"delta.dataSkippingNumIndexedCols": "1"}) == [("col-n", "col-x")]
     assert paths(**{"delta.dataSkippingNumIndexedCols": "-1"}) == paths()
     assert paths(**{"delta.dataSkippingStatsColumns": "b, `n`.x"}) == [("col-n", "col-x"), ("col-b",)]
     text = '{"numRecords":1,"minValues":{"col-n":{"col-x":1},"col-b":true},"nullCount":{"col-n":{"col-x":0,"col-l":1}}}'
-    (found,) = typed(table(*columns, partitions=("day",), **mode), text)
-    assert without_nulls(found) == {
+    (parsed,) = typed(table(*columns, partitions=("day",), **mode), text)
+    assert without_nulls(parsed) == {
         "numRecords": 1,
         "minValues": {"col-n": {"col-x": 1}},
         "nullCount": {"col-n": {"col-x": 0, "col-l": 1}},
     }
 
 
-def test_a_table_of_partition_columns_alone_gets_what_there_is() -> None:
-    (found,) = typed(table(("p", "string"), partitions=("p",)), '{"numRecords": 4}')
-    assert found == {"numRecords": 4, "tightBounds": None}
+def test_table_with_only_partition_columns_gets_row_counts() -> None:
+    (parsed,) = typed(table(("p", "string"), partitions=("p",)), '{"numRecords": 4}')
+    assert parsed == {"numRecords": 4, "tightBounds": None}
 
 
 PARTITIONS: list[tuple[str, list[str | None], Any]] = [
@@ -212,21 +214,21 @@ PARTITIONS: list[tuple[str, list[str | None], Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "values", "expected"), PARTITIONS)
-def test_bounds_of_partition_values_that_are_text(kind: str, values: list[str | None], expected: Any) -> None:
+def test_bounds_of_partition_values_stored_as_text(kind: str, values: list[str | None], expected: Any) -> None:
     adds = pa.array(
         [add("f", p=value)["add"] | {"partitionValues": [("p", value)]} for value in values] + [None],
         pa.struct([("path", pa.string()), ("partitionValues", STRING_MAP)]),
     )
-    key = Key(("p",), is_partition=True)
-    lacking = TypedAdds(adds.type, table(("p", kind), partitions=("p",)), [key])
-    said = json.loads(statistics(lacking.for_order(adds).slice(0, len(values)), [key]))
-    assert lacking.source(key) == "add.partitionValues"
-    assert "partitionValues_parsed" not in [field.name for field in lacking.for_rows(adds).type]
-    found = None if not said else (said["minValues"]["p"], said["maxValues"]["p"])
-    assert found == expected
+    key = SortKey(("p",), is_partition=True)
+    typed_adds = TypedAdds(adds.type, table(("p", kind), partitions=("p",)), [key])
+    common = json.loads(statistics(typed_adds.for_order(adds).slice(0, len(values)), [key]))
+    assert typed_adds.source(key) == "add.partitionValues"
+    assert "partitionValues_parsed" not in [field.name for field in typed_adds.for_rows(adds).type]
+    bounds = None if not common else (common["minValues"]["p"], common["maxValues"]["p"])
+    assert bounds == expected
 
 
-# The law: of files that typed statistics drop, JSON keeps none; and where every bound has a type, both keep the same.
+# Law: JSON drops all files that typed statistics drop; if every bound has a type, both drop the same files.
 STAMPS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)).map(lambda at: at.isoformat(timespec="milliseconds"))  # noqa: DTZ001 -- a wall clock
 EXACT: dict[str, st.SearchStrategy[Any]] = {
     "long": st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
@@ -251,8 +253,8 @@ def rendered(value: Any) -> str:
 @st.composite
 def texts_of(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> str:
     def part(inner: st.SearchStrategy[Any]) -> str:
-        named = [f'"c":{rendered(draw(inner))}'] if draw(st.integers(0, 4)) else []
-        return "{" + ",".join([*named, f'"d":{draw(st.integers(0, 9))}']) + "}"
+        members = [f'"c":{rendered(draw(inner))}'] if draw(st.integers(0, 4)) else []
+        return "{" + ",".join([*members, f'"d":{draw(st.integers(0, 9))}']) + "}"
 
     rows = draw(st.integers(0, 3))
     nulls = part(st.integers(0, rows))
@@ -261,9 +263,9 @@ def texts_of(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> str:
 
 def hints(kind: str, literal: Any) -> Iterator[str]:
     column = {"op": "column", "name": "c", "valueType": kind}
-    beside = {"op": "literal", "value": str(literal), "valueType": kind}
+    bound = {"op": "literal", "value": str(literal), "valueType": kind}
     for operator in ("equal", "lessThan", "greaterThan", "lessThanOrEqual", "greaterThanOrEqual"):
-        yield json.dumps({"op": operator, "children": [column, beside]})
+        yield json.dumps({"op": operator, "children": [column, bound]})
     null = {"op": "isNull", "children": [column]}
     yield json.dumps(null)
     yield json.dumps({"op": "not", "children": [null]})
@@ -275,27 +277,30 @@ def hints(kind: str, literal: Any) -> Iterator[str]:
 @pytest.mark.parametrize("kind", [*EXACT, "boolean"])
 @settings(max_examples=tries(60))
 @given(data=st.data())
-def test_files_that_types_drop_are_dropped_by_json(kind: str, data: st.DataObject) -> None:
+def test_files_that_typed_statistics_drop_are_dropped_by_json(kind: str, data: st.DataObject) -> None:
     exact = EXACT.get(kind, st.booleans())
     odd = data.draw(st.booleans())
-    strange = st.none() | st.sampled_from(["", "{", "{}", '{"minValues": 1}', '{"tightBounds": 7}'])
-    files = texts_of(exact | ODD) | strange if odd else st.none() | texts_of(exact)
+    invalid = st.none() | st.sampled_from(["", "{", "{}", '{"minValues": 1}', '{"tightBounds": 7}'])
+    files = texts_of(exact | ODD) | invalid if odd else st.none() | texts_of(exact)
     texts = pa.array(data.draw(st.lists(files, min_size=1, max_size=5)), pa.string())
-    told = table(("c", kind), ("d", "long"))
-    parsed = TypedStatistics(indexed(told)).of(texts)
+    table_metadata = table(("c", kind), ("d", "long"))
+    parsed = TypedStatistics(indexed_columns(table_metadata)).parse(texts)
     maps = pa.array([[]] * len(texts), STRING_MAP)
     for hint in hints("decimal" if kind.startswith("decimal") else kind, data.draw(exact)):
-        wanted = file_filter(parse_hints([], hint), told)
-        if wanted is None:
+        query_filter = file_filter(parse_hints([], hint), table_metadata)
+        if query_filter is None:
             continue
-        by_types = wanted.by_typed_statistics(maps, parsed).to_pylist()
-        alone = [wanted.by_json_statistics(maps.slice(at, 1), texts.slice(at, 1)) for at in range(len(texts))]
-        by_json = pa.concat_arrays(alone).to_pylist()
+        by_types = query_filter.by_typed_statistics(maps, parsed).to_pylist()
+        parts = [
+            query_filter.by_json_statistics(maps.slice(number, 1), texts.slice(number, 1))
+            for number in range(len(texts))
+        ]
+        by_json = pa.concat_arrays(parts).to_pylist()
         assert not [hint for types, text in zip(by_types, by_json, strict=True) if text and not types]
         assert odd or kind == "boolean" or by_types == by_json
 
 
-def test_leaves_are_found_by_their_names() -> None:
+def test_leaves_are_found_by_name() -> None:
     nested = {"type": "struct", "fields": [{"name": "x", "type": "long"}, {"name": "X", "type": "long"}]}
     columns = Columns(table(("n", nested), ("v", "variant"), ("e", {"type": "struct", "fields": []})))
-    assert [name for name, _ in columns.leaves()] == [("v",)], "names that differ in case alone mean none of both"
+    assert [name for name, _ in columns.leaves()] == [("v",)], "names that differ only in case are ambiguous"

@@ -1,4 +1,4 @@
-"""Who read what: both logs are understood to the last line, and a fetch is led back to its request, once."""
+"""Test the parser of both access logs, the functions' and S3's."""
 
 import gzip
 import json
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.usage_log.log_rows import fetches, lines_of, requests, understood
+from deltaic_pipeline.usage_log.log_rows import count_lines, fetches, parsed_rows, requests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ SIGNED = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20261122T075816Z&X-Amz-Exp
 
 
 def line(**changed: str) -> str:
-    """Return a line as the user guide has them, its fields in their order."""
+    """Return a log line with the fields in the order of the user guide."""
     fields = {
         "owner": OWNER,
         "bucket": "lake",
@@ -92,8 +92,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def read(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """All cases by their ids, read at once."""
+def rows_by_id(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Return the parsed rows of all cases by their ids, from one query."""
     log = tmp_path_factory.mktemp("fetches") / "log"
     changes: list[Any] = [case.values[0] for case in CASES]
     log.write_text("".join(line(id=f"R{number}", **changed) + "\n" for number, changed in enumerate(changes)))
@@ -102,9 +102,9 @@ def read(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dic
 
 
 @pytest.mark.parametrize("number", [pytest.param(number, id=case.id) for number, case in enumerate(CASES)])
-def test_a_line_of_the_access_log_is_understood(read: dict[str, dict[str, Any]], number: int) -> None:
+def test_line_of_the_access_log_is_parsed(rows_by_id: dict[str, dict[str, Any]], number: int) -> None:
     expected: Any = CASES[number].values[1]
-    row = read[f"R{number}"]
+    row = rows_by_id[f"R{number}"]
     assert {name: row[name] for name in expected} == expected
     assert "ab12" not in str(row)
 
@@ -121,30 +121,30 @@ FORGED = "\x01".join(["o", "lake", "22/Nov/2026:07:58:18 +0000", *"aaaaaaaaa", "
         pytest.param({"agent": f'"\r{FORGED}"'}, id="behind a carriage return"),
     ],
 )
-def test_a_line_that_holds_the_mark_between_fields_is_malformed(
+def test_line_with_the_separator_of_fields_is_malformed(
     spark: "SparkSession", tmp_path: Path, forged: dict[str, str]
 ) -> None:
     (tmp_path / "log").write_text(f"{line(**forged)}\r\n{line()}\r\n", newline="")
-    found = lines_of(fetches(spark, [str(tmp_path)]))
-    assert (found.understood, found.malformed) == (1, 1)
+    counts = count_lines(fetches(spark, [str(tmp_path)]))
+    assert (counts.understood, counts.malformed) == (1, 1)
 
 
-def test_a_carriage_return_begins_no_line(spark: "SparkSession", tmp_path: Path) -> None:
-    told = f'"a\r{line(id="FORGED")}"'
-    (tmp_path / "log").write_text(line(agent=told) + "\n", newline="")
+def test_carriage_return_does_not_start_a_line(spark: "SparkSession", tmp_path: Path) -> None:
+    agent = f'"a\r{line(id="FORGED")}"'
+    (tmp_path / "log").write_text(line(agent=agent) + "\n", newline="")
     assert [row["id"].split("/")[1] for row in fetches(spark, [str(tmp_path)]).collect()] == ["3E57427F3EXAMPLE"]
 
 
-def test_lines_that_cannot_be_read_are_counted_with_their_file(spark: "SparkSession", tmp_path: Path) -> None:
+def test_malformed_lines_are_counted_with_their_file(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "one").write_text("\n".join([line(), "", "no such line", line(time="[yesterday]"), line(id="B")]))
     (tmp_path / "two.gz").write_bytes(gzip.compress(line(id="C").encode()))
-    found = lines_of(fetches(spark, [str(tmp_path)]))
-    assert (found.understood, found.malformed, found.others, found.first) == (3, 2, 0, "2026-11-22")
-    assert found.malformed_in.endswith("/one")
+    counts = count_lines(fetches(spark, [str(tmp_path)]))
+    assert (counts.understood, counts.malformed, counts.others, counts.first) == (3, 2, 0, "2026-11-22")
+    assert counts.malformed_in.endswith("/one")
 
 
 def event(number: int, **changed: object) -> dict[str, object]:
-    told = {
+    fields = {
         "level": "INFO",
         "message": "request",
         "endpoint": "query_table",
@@ -153,12 +153,14 @@ def event(number: int, **changed: object) -> dict[str, object]:
         "status": 200,
         "names": {"share": "s", "schema": "d", "table": "t"},
     }
-    return told | changed
+    return fields | changed
 
 
-def test_requests_are_read_bare_exported_and_from_a_subscription(spark: "SparkSession", tmp_path: Path) -> None:
-    bare = json.dumps(event(1))
-    (tmp_path / "bare.json").write_text(f'{bare}\n{bare}\nSTART RequestId: 1 Version: 2\n{{"_aws": {{}}}}\n')
+def test_requests_are_parsed_plain_exported_and_from_a_subscription(spark: "SparkSession", tmp_path: Path) -> None:
+    plain_line = json.dumps(event(1))
+    (tmp_path / "bare.json").write_text(
+        f'{plain_line}\n{plain_line}\nSTART RequestId: 1 Version: 2\n{{"_aws": {{}}}}\n'
+    )
     exported = f"2026-11-22T07:58:02.000Z {json.dumps(event(2))}\n2026-11-22T07:58:02.000Z END RequestId: 1\n"
     (tmp_path / "000000.gz").write_bytes(gzip.compress(exported.encode()))
     envelopes = [
@@ -166,10 +168,12 @@ def test_requests_are_read_bare_exported_and_from_a_subscription(spark: "SparkSe
         for n in (3, 4)
     ]
     (tmp_path / "delivered").write_text("".join(map(json.dumps, envelopes)))
-    (tmp_path / "cut.json").write_text(bare[: len(bare) // 2] + ', "requestId"\n' + json.dumps(event(5, time="now")))
+    (tmp_path / "cut.json").write_text(
+        plain_line[: len(plain_line) // 2] + ', "requestId"\n' + json.dumps(event(5, time="now"))
+    )
     rows = requests(spark, [str(tmp_path)])
-    found = lines_of(rows)
-    assert (found.understood, found.malformed, found.others) == (5, 2, 3)
-    assert found.malformed_in.endswith("/cut.json")
-    told = [(row["request_id"], row["share"], str(row["time"])) for row in understood(rows).collect()]
-    assert sorted(told) == [(f"q-{n}", "s", f"2026-11-22 07:58:0{n}.500000") for n in (1, 2, 3, 4)]
+    counts = count_lines(rows)
+    assert (counts.understood, counts.malformed, counts.others) == (5, 2, 3)
+    assert counts.malformed_in.endswith("/cut.json")
+    parsed = [(row["request_id"], row["share"], str(row["time"])) for row in parsed_rows(rows).collect()]
+    assert sorted(parsed) == [(f"q-{n}", "s", f"2026-11-22 07:58:0{n}.500000") for n in (1, 2, 3, 4)]

@@ -16,8 +16,8 @@ from deltaic.catalog.leases import Leases
 from deltaic.catalog.writes import update
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import TEMPLATE
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
-from deltaic_pipeline.view_refresh.catalog_session import begin, settle
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, EntryName, JobCatalog
+from deltaic_pipeline.view_refresh.catalog_session import finish_task, start_task
 from deltaic_pipeline.view_refresh.refresh import RefreshResult
 from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
 from pipeline.place import CATALOG
@@ -181,8 +181,8 @@ def test_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: 
     admin.recipients.create("alice", properties={"site": "Porto"})
     dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", record)
     leases = Leases(CATALOG, dynamo)
-    jobs_catalog = Catalog(leases, admin)
-    entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
+    jobs_catalog = JobCatalog(leases, admin)
+    entry = CatalogEntry(EntryName("made", "by", "jobs"), "s3://lake/made", create_share=True)
     assert len(jobs_catalog.register(entry)) == 3
     assert jobs_catalog.register(entry) == []
     leases.acquire("s3://lake/made", "job", timedelta(seconds=60))
@@ -193,11 +193,11 @@ def test_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: 
     sql = "SELECT id FROM source WHERE site = current_recipient('site')"
     view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
     dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", record)
-    task = begin(admin, view)
-    result = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
-    assert settle(admin, task, result, "run", 1.0).refreshed_at
+    task = start_task(admin, view)
+    result = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.audiences[0].name: 1}, 1)
+    assert finish_task(admin, task, result, "run", 1.0).refreshed_at
     admin.views.record_failure(view, "of no use")
-    admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])
+    admin.views.partitions.remove("made", view.table_id, [task.audiences[0].name])
     dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", record)
     assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
     assert [write for write in writes if not decide(*write)] == []

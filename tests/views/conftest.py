@@ -1,4 +1,4 @@
-"""These tests refresh views by Spark as `pipeline`'s run the other jobs, on a worker of their own."""
+"""Fixtures for tests that refresh views with Spark, on a separate worker."""
 
 from pipeline.conftest import collected
 

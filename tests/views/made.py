@@ -1,4 +1,4 @@
-"""A source and a view of it on this machine's disk, and what the view should hold by the word of plain Spark."""
+"""Create a source and a view on the local disk, and compute the view's expected rows with plain Spark."""
 
 import re
 from collections import Counter
@@ -14,22 +14,22 @@ from deltaic_pipeline.view_refresh.refresh import RefreshResult, refresh
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ASKED = re.compile(r"(IN\s+)?current_recipient\('(\w+)'\)")
-FED = ("_change_type", "_commit_version", "_commit_timestamp")
+PROPERTY = re.compile(r"(IN\s+)?current_recipient\('(\w+)'\)")
+FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 Values = Mapping[str, str | tuple[str, ...]]
 
 
 @dataclass
-class Made:
-    """One source, one view."""
+class SampleView:
+    """A view with its source."""
 
     spark: "SparkSession"
     folder: Path
     sql: str
     key: tuple[str, ...] = ()
     others: Mapping[str, SourceTable] = field(default_factory=dict)
-    known: set[str] = field(default_factory=set)
+    existing: set[str] = field(default_factory=set)
     runs: int = 0
 
     @property
@@ -45,10 +45,10 @@ class Made:
         source = SourceTable("shop.eu.orders", f"{self.folder}/source")
         return Definition("shop.eu.mine", self.location, self.sql, source, self.others, self.key)
 
-    def source_of(self, columns: str, *statements: str, properties: str = "") -> None:
-        """Make the source; statements name it `{source}`."""
-        told = f"'delta.enableChangeDataFeed' = 'true'{properties}"
-        self.spark.sql(f"CREATE TABLE {self.source} ({columns}) USING delta TBLPROPERTIES ({told})")
+    def create_source(self, columns: str, *statements: str, properties: str = "") -> None:
+        """Create the source, and run statements, which refer to it as `{source}`."""
+        all_properties = f"'delta.enableChangeDataFeed' = 'true'{properties}"
+        self.spark.sql(f"CREATE TABLE {self.source} ({columns}) USING delta TBLPROPERTIES ({all_properties})")
         self.run(*statements)
 
     def run(self, *statements: str) -> None:
@@ -56,58 +56,59 @@ class Made:
             self.spark.sql(statement.replace("{source}", self.source))
 
     def refresh(self, audiences: Mapping[str, Values], run: str = "") -> RefreshResult:
-        """Refresh as the job does: audiences that are not wanted leave the catalog before, new ones enter after."""
+        """Refresh as the job does: remove other audiences from the catalog before, and add new ones after."""
         self.runs += 1
-        self.known &= audiences.keys()
-        wanted = [Audience(name, values) for name, values in audiences.items()]
-        found = refresh(self.spark.newSession(), self.definition, wanted, self.known, run or f"run-{self.runs}")
-        self.known |= audiences.keys()
-        return found
+        self.existing &= audiences.keys()
+        requested = [Audience(name, values) for name, values in audiences.items()]
+        run_id = run or f"run-{self.runs}"
+        result = refresh(self.spark.newSession(), self.definition, requested, self.existing, run_id)
+        self.existing |= audiences.keys()
+        return result
 
     def version(self) -> int:
-        found: Any = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.location}` LIMIT 1").first()
-        return int(found["version"])
+        commit: Any = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.location}` LIMIT 1").first()
+        return int(commit["version"])
 
     def rows(self, version: int | None = None) -> Counter[str]:
-        """Return the view's rows, audience first, with their copies."""
+        """Return the view's rows with their audience, and the number of copies."""
         options = {} if version is None else {"versionAsOf": str(version)}
-        return counted(self.spark.read.format("delta").options(**options).load(self.location))
+        return count_rows(self.spark.read.format("delta").options(**options).load(self.location))
 
     def expected(self, audiences: Mapping[str, Values]) -> Counter[str]:
-        """Return what the SQL with literals says of the source as it is now."""
+        """Return the result of the SQL with literals over the current source."""
         session = self.spark.newSession()
         session.read.format("delta").load(f"{self.folder}/source").createOrReplaceTempView("source")
-        found: Counter[str] = Counter()
+        expected: Counter[str] = Counter()
         for name, values in audiences.items():
-            rows = session.sql(written(self.sql, values))
+            rows = session.sql(sql_with_literals(self.sql, values))
             columns = [f"'{name}' AS {AUDIENCE_COLUMN}", *(f"`{column}`" for column in rows.columns)]
-            found += counted(rows.selectExpr(*columns))
-        return found
+            expected += count_rows(rows.selectExpr(*columns))
+        return expected
 
     def changes(self, version: int) -> list[tuple[str, str]]:
-        """Return the view's own change feed at one version: what kind, and the row."""
+        """Return the view's change feed at one version, as pairs of kind and row."""
         options = {"readChangeFeed": "true", "startingVersion": str(version), "endingVersion": str(version)}
         rows = self.spark.read.format("delta").options(**options).load(self.location)
-        return [(kind, text(row)) for kind, row in _split(rows)]
+        return [(kind, row_text(row)) for kind, row in _split(rows)]
 
 
-def counted(rows: "DataFrame") -> Counter[str]:
-    return Counter(text(row.asDict(recursive=True)) for row in rows.collect())
+def count_rows(rows: "DataFrame") -> Counter[str]:
+    return Counter(row_text(row.asDict(recursive=True)) for row in rows.collect())
 
 
-def text(row: Mapping[str, Any]) -> str:
-    """Write a row such that equal rows are equal texts: a column that came later is as one that is null."""
+def row_text(row: Mapping[str, Any]) -> str:
+    """Return a row as text, the same for equal rows; missing columns equal null columns."""
 
-    def sorted_(value: Any) -> Any:
+    def sort(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: sorted_(value[name]) for name in sorted(value)}
-        return [sorted_(one) for one in value] if isinstance(value, list) else value
+            return {name: sort(value[name]) for name in sorted(value)}
+        return [sort(item) for item in value] if isinstance(value, list) else value
 
-    return repr(sorted_({name: value for name, value in row.items() if value is not None}))
+    return repr(sort({name: value for name, value in row.items() if value is not None}))
 
 
-def applied(before: Counter[str], changes: Sequence[tuple[str, str]]) -> Counter[str]:
-    """Return rows after a change feed; an assertion fails where it takes away what is not there."""
+def apply_changes(before: Counter[str], changes: Sequence[tuple[str, str]]) -> Counter[str]:
+    """Return rows after a change feed; assert that it removes existing rows only."""
     after = Counter(before)
     for kind, row in changes:
         if kind in {"delete", "update_preimage"}:
@@ -119,15 +120,15 @@ def applied(before: Counter[str], changes: Sequence[tuple[str, str]]) -> Counter
 
 
 def _split(rows: "DataFrame") -> list[tuple[str, dict[str, Any]]]:
-    found = [row.asDict(recursive=True) for row in rows.collect()]
-    return [(row["_change_type"], {name: row[name] for name in row if name not in FED}) for row in found]
+    records = [row.asDict(recursive=True) for row in rows.collect()]
+    return [(row["_change_type"], {name: row[name] for name in row if name not in FEED_COLUMNS}) for row in records]
 
 
-def written(sql: str, values: Values) -> str:
-    return ASKED.sub(lambda match: _literal(values[match[2]], match[1]), sql)
+def sql_with_literals(sql: str, values: Values) -> str:
+    return PROPERTY.sub(lambda match: _literal(values[match[2]], match[1]), sql)
 
 
-def _literal(value: str | tuple[str, ...], listed: str | None) -> str:
+def _literal(value: str | tuple[str, ...], list_operator: str | None) -> str:
     values = (value,) if isinstance(value, str) else value
-    quoted = ["'" + one.replace("\\", "\\\\").replace("'", "\\'") + "'" for one in values]
-    return f"IN ({', '.join(quoted)})" if listed else quoted[0]
+    quoted = ["'" + item.replace("\\", "\\\\").replace("'", "\\'") + "'" for item in values]
+    return f"IN ({', '.join(quoted)})" if list_operator else quoted[0]

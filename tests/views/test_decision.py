@@ -1,4 +1,4 @@
-"""What a refresh decides to compute, and why: all rows, what changed, or nothing."""
+"""Test the decision of a refresh to compute all rows, changed rows, or nothing."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from deltaic_pipeline.view_refresh.decision import Decision, decide, why_full
 from deltaic_pipeline.view_refresh.definition import Audience
 from deltaic_pipeline.view_refresh.refresh_state import RefreshState
-from deltaic_pipeline.view_refresh.view_sql import CLOCK_IS_ASKED
+from deltaic_pipeline.view_refresh.view_sql import SQL_READS_CLOCK
 
 EU, US = Audience("eu", {"region": "EU"}), Audience("us", {"region": "US"})
 STATE = RefreshState(4, "definition", "source", "columns", 7)
@@ -14,56 +14,60 @@ LATER = replace(STATE, number=5, source_version=9)
 
 
 @pytest.mark.parametrize(
-    ("current", "has_feed", "of_sql", "why"),
+    ("current", "has_feed", "sql_reason", "why"),
     [
         (None, True, "", "no refresh has written its table yet"),
-        (replace(STATE, definition="other"), True, "", "its SQL, its key or its source is another one than before"),
-        (replace(STATE, source_id="other"), True, "", "another table lies where its source was"),
-        (replace(STATE, source_columns="other"), True, "", "the source's columns are others than before"),
+        (replace(STATE, definition="other"), True, "", "its SQL, its key or its source has changed"),
+        (replace(STATE, source_id="other"), True, "", "another table has replaced its source"),
+        (replace(STATE, source_columns="other"), True, "", "the source's columns have changed"),
         (STATE, False, "the SQL aggregates", "the SQL aggregates"),
-        (replace(STATE, source_version=10), True, "", "the source's versions are fewer than before"),
+        (replace(STATE, source_version=10), True, "", "the source has fewer versions than before"),
         (STATE, False, "", "the source has no change feed (delta.enableChangeDataFeed)"),
         (replace(STATE, source_version=9), False, "", ""),
         (STATE, True, "", ""),
     ],
 )
-def test_changes_are_followed_unless_a_reason_forbids_it(
-    current: RefreshState | None, has_feed: bool, of_sql: str, why: str
+def test_changes_are_followed_without_a_reason_for_a_full_refresh(
+    current: RefreshState | None, has_feed: bool, sql_reason: str, why: str
 ) -> None:
-    assert why_full(current, LATER, has_feed=has_feed, of_sql=lambda: of_sql) == why
+    assert why_full(current, LATER, has_feed=has_feed, sql_reason=lambda: sql_reason) == why
 
 
-def test_the_sql_is_asked_only_where_the_states_leave_it_open() -> None:
+def test_sql_is_analyzed_only_if_the_states_do_not_decide() -> None:
     def never() -> str:
         raise AssertionError
 
-    assert why_full(None, LATER, has_feed=True, of_sql=never)
+    assert why_full(None, LATER, has_feed=True, sql_reason=never)
 
 
-def decided(
+def decision_for(
     current: RefreshState | None = STATE,
     following: RefreshState = LATER,
     *,
-    known: tuple[str, ...] = ("eu", "us"),
+    existing: tuple[str, ...] = ("eu", "us"),
     row_counts: dict[str, int] | None = None,
     why: str = "",
     same_sources: bool = False,
 ) -> Decision:
     counts = {"eu": 1, "us": 1} if row_counts is None else row_counts
-    return decide(current, following, [EU, US], known=known, row_counts=counts, why=why, same_sources=same_sources)
+    return decide(
+        current, following, [EU, US], existing=existing, row_counts=counts, why=why, same_sources=same_sources
+    )
 
 
-def test_what_is_known_and_has_rows_follows_and_all_else_is_computed_in_full() -> None:
-    assert decided() == Decision("incremental", followed=(EU, US))
-    assert decided(known=("eu",)) == Decision("incremental", followed=(EU,), in_full=(US,))
-    assert decided(row_counts={"eu": 1, "us": 0}) == Decision("incremental", followed=(EU,), in_full=(US,))
-    gone = decided(row_counts={"us": 1, "cn": 2, "as": 1})
-    assert gone == Decision("incremental", followed=(US,), in_full=(EU,), removed=("as", "cn"))
+def test_existing_audiences_with_rows_follow_and_others_are_computed_in_full() -> None:
+    assert decision_for() == Decision("incremental", followed=(EU, US))
+    assert decision_for(existing=("eu",)) == Decision("incremental", followed=(EU,), in_full=(US,))
+    assert decision_for(row_counts={"eu": 1, "us": 0}) == Decision("incremental", followed=(EU,), in_full=(US,))
+    decision = decision_for(row_counts={"us": 1, "cn": 2, "as": 1})
+    assert decision == Decision("incremental", followed=(US,), in_full=(EU,), removed=("as", "cn"))
 
 
-def test_a_reason_computes_everybody_in_full() -> None:
-    assert decided(None, why="it is new") == Decision("full", "it is new", in_full=(EU, US))
-    assert decided(known=("us",)).full("the feed is gone") == Decision("full", "the feed is gone", in_full=(US, EU))
+def test_a_reason_makes_all_audiences_computed_in_full() -> None:
+    assert decision_for(None, why="it is new") == Decision("full", "it is new", in_full=(EU, US))
+    assert decision_for(existing=("us",)).full("the feed is missing") == Decision(
+        "full", "the feed is missing", in_full=(US, EU)
+    )
 
 
 SAME = replace(STATE, number=5)
@@ -72,18 +76,18 @@ SAME = replace(STATE, number=5)
 @pytest.mark.parametrize(
     ("decision", "nothing"),
     [
-        (decided(following=SAME), True),
-        (decided(following=SAME, known=("eu",)), False),
-        (decided(following=SAME, row_counts={"eu": 1, "us": 1, "cn": 1}), False),
-        # An audience without rows is there when the catalog says so.
-        (decided(following=SAME, row_counts={}), True),
-        (decided(why="the SQL aggregates", same_sources=True), True),
-        (decided(why="the SQL aggregates"), False),
-        (decided(why=CLOCK_IS_ASKED, same_sources=True), False),
-        (decided(None, why="no refresh", same_sources=True), False),
-        (decided(replace(STATE, definition="other"), why="its SQL", same_sources=True), False),
-        (decided(replace(STATE, source_id="other"), why="another table", same_sources=True), False),
+        (decision_for(following=SAME), True),
+        (decision_for(following=SAME, existing=("eu",)), False),
+        (decision_for(following=SAME, row_counts={"eu": 1, "us": 1, "cn": 1}), False),
+        # An audience without rows exists if the catalog has it.
+        (decision_for(following=SAME, row_counts={}), True),
+        (decision_for(why="the SQL aggregates", same_sources=True), True),
+        (decision_for(why="the SQL aggregates"), False),
+        (decision_for(why=SQL_READS_CLOCK, same_sources=True), False),
+        (decision_for(None, why="no refresh", same_sources=True), False),
+        (decision_for(replace(STATE, definition="other"), why="its SQL", same_sources=True), False),
+        (decision_for(replace(STATE, source_id="other"), why="another table", same_sources=True), False),
     ],
 )
-def test_nothing_is_computed_where_everybody_has_the_latest_rows(decision: Decision, nothing: bool) -> None:
+def test_nothing_is_computed_if_all_audiences_have_the_latest_rows(decision: Decision, nothing: bool) -> None:
     assert (decision.kind == "nothing") is nothing

@@ -1,6 +1,6 @@
-"""Whatever happens to a source, a refreshed view holds what its SQL says of each audience, and its feed leads there.
+"""Test with random changes of a source that a refreshed view and its feed have the SQL's rows.
 
-A few sequences in every run of the tests; `DELTAIC_VIEWS=40` tries as many, of more steps.
+Every run of the tests tries a few sequences; `DELTAIC_VIEWS=40` tries 40 longer ones.
 """
 
 import os
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from views.made import Made, Values, applied
+from views.made import SampleView, Values, apply_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-TRIED = int(os.environ.get("DELTAIC_VIEWS", "1"))
-STEPS = 2 if TRIED < 10 else 6
+SEQUENCES = int(os.environ.get("DELTAIC_VIEWS", "1"))
+STEPS = 2 if SEQUENCES < 10 else 6
 
 REGIONS = ("EU", "US", "eu", "it's", "", "\\ü")
 COLUMNS = "id INT, region STRING, n INT, v DOUBLE, m MAP<STRING, INT>"
@@ -45,108 +45,108 @@ def text(value: str) -> str:
 
 @st.composite
 def rows(draw: st.DrawFn, ids: st.SearchStrategy[int]) -> str:
-    """Return one row as VALUES take it; ids repeat, and so do whole rows."""
+    """Return one row for VALUES; ids and complete rows can repeat."""
     region = draw(st.one_of(st.none(), regions))
     v = draw(st.sampled_from(["NULL", "0.5", "double('NaN')"]))
     m = draw(st.sampled_from(["NULL", "map('a', 1, 'b', NULL)", "map('b', NULL, 'a', 1)"]))
     n = draw(numbers)
-    said = "NULL" if region is None else text(region)
-    return f"({draw(ids)}, {said}, {'NULL' if n is None else n}, {v}, {m})"
+    region_sql = "NULL" if region is None else text(region)
+    return f"({draw(ids)}, {region_sql}, {'NULL' if n is None else n}, {v}, {m})"
 
 
 @st.composite
 def statements(draw: st.DrawFn) -> str:
     """Return one commit of the source."""
-    some = ", ".join(draw(st.lists(rows(st.integers(0, 5)), min_size=1, max_size=4)))
+    new_rows = ", ".join(draw(st.lists(rows(st.integers(0, 5)), min_size=1, max_size=4)))
     least, region = draw(st.integers(0, 5)), text(draw(regions))
     names = "id, region, n, v, m"
-    merged = (
+    merge = (
         "MERGE INTO {source} old USING (SELECT id, max(region) AS region FROM VALUES "  # noqa: S608
-        f"{some} AS t({names}) GROUP BY id) new ON old.id = new.id WHEN MATCHED AND old.n > 1 THEN DELETE "
+        f"{new_rows} AS t({names}) GROUP BY id) new ON old.id = new.id WHEN MATCHED AND old.n > 1 THEN DELETE "
         "WHEN MATCHED THEN UPDATE SET region = new.region "
         "WHEN NOT MATCHED THEN INSERT (id, region) VALUES (new.id, new.region)"
     )
     commits = [
-        f"INSERT INTO {{source}} ({names}) VALUES {some}",  # noqa: S608
+        f"INSERT INTO {{source}} ({names}) VALUES {new_rows}",  # noqa: S608
         f"DELETE FROM {{source}} WHERE id = {least}",  # noqa: S608
         f"UPDATE {{source}} SET region = {region} WHERE id >= {least}",  # noqa: S608
         f"UPDATE {{source}} SET n = n + 1, v = NULL WHERE region = {region}",  # noqa: S608
         f"INSERT OVERWRITE {{source}} ({names}) SELECT {names} FROM {{source}} WHERE id <> {least} OR n IS NULL",  # noqa: S608
         "OPTIMIZE {source}",
         "ALTER TABLE {source} ADD COLUMNS (later INT)",
-        merged,
+        merge,
     ]
     return draw(st.sampled_from(commits))
 
 
 @st.composite
 def audiences(draw: st.DrawFn) -> dict[str, Values]:
-    """Return audiences by names that stand for their values, as digests do."""
-    found: dict[str, Values] = {}
+    """Return audiences with names that are derived from their values, like digests."""
+    by_name: dict[str, Values] = {}
     for _ in range(draw(st.integers(1, 3))):
         region, least = draw(regions), draw(st.sampled_from(["0", "2"]))
-        listed = tuple(sorted(draw(st.sets(regions, min_size=1, max_size=3))))
-        name = f"{region.encode().hex()}-{least}-{'_'.join(one.encode().hex() for one in listed)}"
-        found[name] = {"region": region, "least": least, "all": listed}
-    return found
+        items = tuple(sorted(draw(st.sets(regions, min_size=1, max_size=3))))
+        name = f"{region.encode().hex()}-{least}-{'_'.join(item.encode().hex() for item in items)}"
+        by_name[name] = {"region": region, "least": least, "all": items}
+    return by_name
 
 
 @settings(
-    max_examples=TRIED, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False
+    max_examples=SEQUENCES, deadline=None, suppress_health_check=list(HealthCheck), report_multiple_bugs=False
 )  # a refresh takes seconds
-# The simplest sequence of all is tried first, and shows little: it does not count.
+# Hypothesis tries the simplest sequence first, which shows little, so it is filtered out.
 @given(
     data=st.data(),
     sql=st.sampled_from(SQLS),
     partitioned=st.booleans(),
     vectors=st.booleans(),
-    tried=st.integers(0, 1 << 32).filter(bool),
+    seed=st.integers(0, 1 << 32).filter(bool),
 )
-def test_rows_are_the_sqls_and_the_feed_leads_to_them(  # noqa: PLR0917 -- pytest passes by name
+def test_rows_equal_the_sql_and_the_feed_leads_to_them(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
     tmp_path_factory: pytest.TempPathFactory,
     data: Any,
     sql: str,
     partitioned: bool,
     vectors: bool,
-    tried: int,
+    seed: int,
 ) -> None:
-    assert tried
-    made = Made(spark, tmp_path_factory.mktemp("law"), sql)
+    assert seed
+    view = SampleView(spark, tmp_path_factory.mktemp("law"), sql)
     using = f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = '{vectors}')"
-    made.run(
+    view.run(
         f"CREATE TABLE {{source}} ({COLUMNS}) USING delta {'PARTITIONED BY (region)' if partitioned else ''} {using}"
     )
     first = ", ".join(data.draw(st.lists(rows(st.integers(0, 5)), min_size=1, max_size=8), label="first"))
-    made.run(f"INSERT INTO {{source}} VALUES {first}")  # noqa: S608
-    wanted = data.draw(audiences(), label="wanted")
-    made.refresh(wanted)
-    assert made.rows() == made.expected(wanted)
+    view.run(f"INSERT INTO {{source}} VALUES {first}")  # noqa: S608
+    requested = data.draw(audiences(), label="audiences")
+    view.refresh(requested)
+    assert view.rows() == view.expected(requested)
     grown = False
     for _ in range(STEPS):
         for statement in data.draw(st.lists(statements(), min_size=0, max_size=3), label="commits"):
             if not (statement.startswith("ALTER") and grown):
-                made.run(statement)
+                view.run(statement)
             grown |= statement.startswith("ALTER")
         if data.draw(st.booleans(), label="others"):
-            wanted = data.draw(audiences(), label="wanted")
-        _refreshed(made, wanted)
+            requested = data.draw(audiences(), label="audiences")
+        _check_refresh(view, requested)
 
 
-def _refreshed(made: Made, wanted: dict[str, Values]) -> None:
-    before, at = made.rows(), made.version()
-    found = made.refresh(wanted)
-    after = made.rows()
-    assert after == made.expected(wanted)
-    assert found.rows == {audience: sum(_of(after, audience).values()) for audience in wanted}
-    if found.version > at:
-        changes = made.changes(found.version)
-        assert applied(before, changes) == after
+def _check_refresh(view: SampleView, requested: dict[str, Values]) -> None:
+    before, at = view.rows(), view.version()
+    result = view.refresh(requested)
+    after = view.rows()
+    assert after == view.expected(requested)
+    assert result.rows == {audience: sum(_of(after, audience).values()) for audience in requested}
+    if result.version > at:
+        changes = view.changes(result.version)
+        assert apply_changes(before, changes) == after
         gained = Counter(row for kind, row in changes if kind in {"insert", "update_postimage"})
         lost = Counter(row for kind, row in changes if kind in {"delete", "update_preimage"})
         assert not gained.keys() & lost.keys()
-    latest = made.version()
-    assert made.refresh(wanted).version <= latest == made.version()
+    latest = view.version()
+    assert view.refresh(requested).version <= latest == view.version()
 
 
 def _of(rows: Counter[str], audience: str) -> Counter[str]:

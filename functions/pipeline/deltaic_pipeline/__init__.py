@@ -1,13 +1,13 @@
-"""Publish and maintain shared tables with Spark: one job per module, packages below for what jobs share.
+"""Publish and maintain shared tables with Spark: one module for each job, and packages that jobs share.
 
 A job that publishes yesterday's orders, from the command line to its commit:
 
-    entry, command      start the job by name, catch its errors, set its exit code
+    entry, job_command  start the job by name, catch its errors, set its exit code
     arguments           read the options of this job
     spark               find Java and the jars, start the session, report progress and errors
     table               lease the table, read the source, write one version, update the catalog entry
     publish             the job itself: the order of these steps
 
-`views`, `maintain` and `usage` are the other jobs; `view_refresh`, `maintenance` and `usage_log` hold their work.
+`views`, `maintain` and `usage` are the other jobs; `view_refresh`, `maintenance` and `usage_log` implement them.
 A job never serves requests, and the layer never imports this package.
 """

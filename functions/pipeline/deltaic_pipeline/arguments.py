@@ -1,4 +1,4 @@
-"""Command lines of the jobs, with the same options in `deltaic`, `python -m deltaic_pipeline.JOB` and spark-submit."""
+"""Command lines of the jobs, the same in `deltaic`, `python -m deltaic_pipeline.JOB` and spark-submit."""
 
 import argparse
 import os
@@ -10,12 +10,12 @@ from deltaic_terminal.nearest import did_you_mean
 from deltaic_terminal.printing import as_called, called
 
 from deltaic_pipeline.failures import EXIT_CODES
-from deltaic_pipeline.table.row_limits import limit
+from deltaic_pipeline.table.row_limits import check_limit
 from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
 
 LONGEST_WAIT_SECONDS = 86_400
-"""A day. A writer that holds a table longer will not finish."""
+"""One day: a writer that holds a table longer is assumed to hang."""
 
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
@@ -102,112 +102,86 @@ failure. After a crash, start the run again: it writes no row twice.
 
 
 class CommandLine(argparse.ArgumentParser):
-    """A parser that suggests the nearest option for a misspelled one."""
+    """Argument parser that suggests the nearest option for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error and exit with 2."""
-        _, unknown, words = message.partition("unrecognized arguments: ")
-        near = (
-            did_you_mean(words.split(maxsplit=1)[0].partition("=")[0], self._option_string_actions) if unknown else ""
-        )
+        _, unknown, rest = message.partition("unrecognized arguments: ")
+        near = did_you_mean(rest.split(maxsplit=1)[0].partition("=")[0], self._option_string_actions) if unknown else ""
         super().error(message + near)
 
 
 def parser(job: str) -> CommandLine:
     """Return the command line of a job."""
-    words = _JOBS[job]
+    spec = _JOBS[job]
     line = CommandLine(
-        prog=f"{called()} {words.command}",
-        description=words.description,
-        epilog=as_called(words.examples) + EXIT_CODES,
+        prog=f"{called()} {spec.command}",
+        description=spec.description,
+        epilog=as_called(spec.examples) + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    words.options(line)
+    spec.options(line)
     run = line.add_argument_group("how to run")
-    run.add_argument("--run-id", default="", metavar="NAME", help="id of this run; a finished id is not run again")
-    run.add_argument(
-        "--wait",
-        type=_seconds,
-        default=0.0,
-        metavar="SECONDS",
-        help="wait for another writer of the table (default: 0)",
-    )
-    run.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    run.add_argument("--memory", default="", metavar="SIZE", help="Java heap of Spark, such as 4g (local default: 1g)")
-    run.add_argument(
-        "--show-values", action="store_true", help="show Spark's full error messages, which may contain values of rows"
-    )
+    _option(run, "--run-id", "NAME", "id of this run; a finished id is not run again", default="")
+    _option(run, "--wait", "SECONDS", "wait for another writer of the table (default: 0)", type=_seconds, default=0.0)
+    _option(run, "--catalog", "NAME", "DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    _option(run, "--memory", "SIZE", "Java heap of Spark, such as 4g (local default: 1g)", default="")
+    _flag(run, "--show-values", "show Spark's full error messages, which may contain values of rows")
     if job != "publish":
-        run.add_argument("--json", action="store_true", help="print one JSON object per line")
+        _flag(run, "--json", "print one JSON object per line")
     return line
 
 
 def _run(line: CommandLine) -> None:
     _dataset(line)
-    line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts, but change nothing")
+    _flag(line, "--dry-run", "show plan, differences and counts, but change nothing")
 
 
 def _backfill(line: CommandLine) -> None:
     _dataset(line)
     steps = line.add_argument_group("which steps")
-    steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="first value: 2026-01-01")
-    steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="last value, inclusive")
+    _option(steps, "--from", "TIME", "first value: 2026-01-01", dest="first", required=True)
+    _option(steps, "--to", "TIME", "last value, inclusive", dest="last", required=True)
     steps.add_argument("--step", choices=("day", "week", "month"), default="day", help="size of a step (default: day)")
-    steps.add_argument(
-        "--variable", default="", metavar="NAME", help="variable to set in each step (default: the only date variable)"
-    )
+    _option(steps, "--variable", "NAME", "variable to set in each step (default: the only date variable)", default="")
 
 
 def _dataset(line: CommandLine) -> None:
-    line.add_argument("file", metavar="FILE", help="dataset file: a path or s3://bucket/key")
-    line.add_argument(
-        "--delete-at-most",
-        type=_limit,
-        metavar="LIMIT",
-        help="most keys that this run may delete, such as 50%% (default: at_most in the file)",
-    )
+    _option(line, "file", "FILE", "dataset file: a path or s3://bucket/key")
+    text = "most keys that this run may delete, such as 50%% (default: at_most in the file)"
+    _option(line, "--delete-at-most", "LIMIT", text, type=_limit)
     text = "value of a variable; can be repeated"
     _repeated(line, "--set", "NAME=VALUE", text, type=assignment, dest="variables")
     _repeated(line, "--jar", "PATH", "jar for the class path, such as a JDBC driver; can be repeated")
-    line.add_argument(
-        "--runs",
-        default=os.environ.get("DELTAIC_RUNS", ""),
-        metavar="S3_URL",
-        help="location of the table of runs (default: DELTAIC_RUNS, or the target's location with _runs)",
-    )
+    text = "location of the table of runs (default: DELTAIC_RUNS, or the target's location with _runs)"
+    _option(line, "--runs", "S3_URL", text, default=os.environ.get("DELTAIC_RUNS", ""))
 
 
 def _publish(line: CommandLine) -> None:
     reading = line.add_argument_group("what to read")
-    reading.add_argument(
-        "--from",
-        dest="paths",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="files, folders, globs (local or s3://), or one table",
-    )
+    text = "files, folders, globs (local or s3://), or one table"
+    _option(reading, "--from", "PATH", text, dest="paths", nargs="+", required=True)
     reading.add_argument(
         "--format", choices=FORMATS, required=True, help="delta: a location; table: a name in Spark's catalog"
     )
     _repeated(reading, "--option", "K=V", "option of Spark's reader, such as sep=;")
-    reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date' (default: inferred)")
+    _option(reading, "--schema", "DDL", "such as 'id bigint, day date' (default: inferred)")
     reading.add_argument("--sql", help="query over the view `source`")
     writing = line.add_argument_group("what to write")
-    writing.add_argument("--to", required=True, metavar="S3_URL", help="location of the Delta table")
+    _option(writing, "--to", "S3_URL", "location of the Delta table", required=True)
     writing.add_argument("--mode", choices=MODES, default="overwrite", help="how to write rows (default: overwrite)")
     _repeated(writing, "--key", "COLUMN", "column that identifies a row (merge); can be repeated")
     _repeated(writing, "--partition-by", "COLUMN", "partition column; can be repeated")
     _repeated(writing, "--property", "K=V", "table property, set after the rows are written; can be repeated")
-    writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
-    writing.add_argument("--no-change-data-feed", action="store_true", help="do not enable the change data feed")
-    _sharing(line).add_argument("--no-history", action="store_true", help="share only the latest version")
+    _flag(writing, "--evolve-schema", "accept new columns (overwrite: any schema)")
+    _flag(writing, "--no-change-data-feed", "do not enable the change data feed")
+    _flag(_sharing(line), "--no-history", "share only the latest version")
 
 
 def _maintain(line: CommandLine) -> None:
-    line.add_argument("location", metavar="S3_URL", help="location of the Delta table")
-    line.add_argument("--dry-run", action="store_true", help="show what would be done and kept, but change nothing")
+    _option(line, "location", "S3_URL", "location of the Delta table")
+    _flag(line, "--dry-run", "show what would be done and kept, but change nothing")
     for part, action in (
         ("optimize", "compact small files"),
         ("checkpoint", "write a checkpoint if one is due"),
@@ -217,27 +191,19 @@ def _maintain(line: CommandLine) -> None:
         text = f"{action} (default: yes)"
         line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=text)
     _repeated(line, "--zorder-by", "COLUMN", "Z-order column, not for clustered tables; can be repeated")
-    line.add_argument("--checkpoint-after", type=int, metavar="N", help="commits between checkpoints (default: 10)")
-    line.add_argument(
-        "--v2-checkpoints", action="store_true", help="enable v2 checkpoints, which old readers cannot read"
-    )
-    line.add_argument("--keep", type=float, metavar="DAYS", help="keep versions readable for at least this time")
-    line.add_argument(
-        "--url-ttl", type=int, metavar="SECONDS", help="lifetime of signed URLs (default: URL_TTL_SECONDS, or 3600)"
-    )
+    _option(line, "--checkpoint-after", "N", "commits between checkpoints (default: 10)", type=int)
+    _flag(line, "--v2-checkpoints", "enable v2 checkpoints, which old readers cannot read")
+    _option(line, "--keep", "DAYS", "keep versions readable for at least this time", type=float)
+    _option(line, "--url-ttl", "SECONDS", "lifetime of signed URLs (default: URL_TTL_SECONDS, or 3600)", type=int)
     _repeated(line, "--stream-checkpoint", "PATH", "checkpoint of a stream that reads the table; can be repeated")
 
 
 def _usage(line: CommandLine) -> None:
     logs = {"--requests": "log of the functions: files, folders, globs", "--fetches": "S3 access logs: same forms"}
     for option, text in logs.items():
-        line.add_argument(option, nargs="+", action="extend", metavar="PATH", help=text)
-    line.add_argument(
-        "--to",
-        default=os.environ.get("DELTAIC_USAGE", ""),
-        metavar="S3_URL",
-        help="location of the usage table (default: DELTAIC_USAGE)",
-    )
+        _option(line, option, "PATH", text, nargs="+", action="extend")
+    text = "location of the usage table (default: DELTAIC_USAGE)"
+    _option(line, "--to", "S3_URL", text, default=os.environ.get("DELTAIC_USAGE", ""))
     signing = "role that signs URLs; can be repeated (default: SIGNING_ROLE_ARN and the roles of storages)"
     _repeated(line, "--role", "NAME", signing)
     _sharing(line)
@@ -245,49 +211,52 @@ def _usage(line: CommandLine) -> None:
 
 def _views(line: CommandLine) -> None:
     which = line.add_mutually_exclusive_group(required=True)
-    which.add_argument("names", nargs="*", default=[], metavar="SHARE.SCHEMA.VIEW", help="views to refresh")
-    which.add_argument("--due", action="store_true", help="refresh all views that are due (see deltaic view list)")
-    which.add_argument("--all", action="store_true", help="refresh all views")
+    _option(which, "names", "SHARE.SCHEMA.VIEW", "views to refresh", nargs="*", default=[])
+    _flag(which, "--due", "refresh all views that are due (see deltaic view list)")
+    _flag(which, "--all", "refresh all views")
 
 
 def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
     sharing = line.add_argument_group("how to share")
-    sharing.add_argument(
-        "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients (default: do not share the table)"
-    )
-    sharing.add_argument("--create-share", action="store_true", help="create the share if it does not exist")
-    sharing.add_argument("--storage", default="", metavar="NAME", help="storage of --to (see deltaic storage)")
+    _option(sharing, "--table", "SHARE.SCHEMA.TABLE", "name for recipients (default: do not share the table)")
+    _flag(sharing, "--create-share", "create the share if it does not exist")
+    _option(sharing, "--storage", "NAME", "storage of --to (see deltaic storage)", default="")
     return sharing
 
 
+def _option(line: "argparse._ActionsContainer", name: str, value: str, text: str | None, **more: Any) -> None:
+    line.add_argument(name, metavar=value, help=text, **more)
+
+
 def _repeated(line: "argparse._ActionsContainer", name: str, value: str, text: str | None = None, **more: Any) -> None:
-    line.add_argument(name, action="append", default=[], metavar=value, help=text, **more)
+    _option(line, name, value, text, action="append", default=[], **more)
 
 
-class _Job(NamedTuple):
+def _flag(line: "argparse._ActionsContainer", name: str, text: str) -> None:
+    line.add_argument(name, action="store_true", help=text)
+
+
+class _JobSpec(NamedTuple):
     command: str
     description: str
     examples: str
     options: Callable[[CommandLine], None]
 
 
-_JOBS: Mapping[str, _Job] = {
-    "run": _Job("pipeline run", "Build a dataset from its file.", RUN, _run),
-    "backfill": _Job("pipeline backfill", "Build a dataset for each step of a period.", BACKFILL, _backfill),
-    "publish": _Job("pipeline publish", "Write files or a table to a Delta table and share it.", PUBLISH, _publish),
-    "maintain": _Job(
+_JOBS: Mapping[str, _JobSpec] = {
+    "run": _JobSpec("pipeline run", "Build a dataset from its file.", RUN, _run),
+    "backfill": _JobSpec("pipeline backfill", "Build a dataset for each step of a period.", BACKFILL, _backfill),
+    "publish": _JobSpec("pipeline publish", "Write files or a table to a Delta table and share it.", PUBLISH, _publish),
+    "maintain": _JobSpec(
         "pipeline maintain",
         "Maintain a Delta table: compact files, write a checkpoint, delete unused files.",
         MAINTAIN,
         _maintain,
     ),
-    "usage": _Job(
-        "usage collect",
-        "Collect the access logs of the functions and of S3 into the usage table.",
-        USAGE,
-        _usage,
+    "usage": _JobSpec(
+        "usage collect", "Collect the access logs of the functions and of S3 into the usage table.", USAGE, _usage
     ),
-    "views": _Job("view refresh", "Refresh views from the latest versions of their sources.", VIEWS, _views),
+    "views": _JobSpec("view refresh", "Refresh views from the latest versions of their sources.", VIEWS, _views),
 }
 
 
@@ -301,7 +270,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 def _limit(text: str) -> str:
     with suppress(ValueError):
-        return limit(text)
+        return check_limit(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not a limit such as 50% or '100 rows'")
 
 

@@ -1,4 +1,4 @@
-"""The script by which `spark-submit` enters: `entry.py JOB ARGUMENTS`, the same as `python -m` with its module."""
+"""Script for `spark-submit`: `entry.py JOB ARGUMENTS` runs the same as `python -m` with the job's module."""
 
 import sys
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ JOBS = {
     "usage": "deltaic_pipeline.usage",
     "views": "deltaic_pipeline.views",
 }
-"""The module of each job."""
+"""Module of each job."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job that the first argument names with all others, and return its exit code."""
-    job, *others = arguments or ("",)
+    """Run the job that the first argument names with the other arguments, and return its exit code."""
+    job, *rest = arguments or ("",)
     if job not in JOBS:
         print(f"error: '{job}' is not a job: {', '.join(JOBS)}", file=sys.stderr)
         return 2
-    code: int = import_module(JOBS[job]).main(others)
+    code: int = import_module(JOBS[job]).main(rest)
     return code
 
 

@@ -1,4 +1,4 @@
-"""The refusals of a job: one line that says what is wrong and what to do, never a stack trace."""
+"""Errors of jobs: one line that says what is wrong and what to do, without a stack trace."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,24 +7,24 @@ from deltaic.errors import Conflict, DeltaicError
 
 
 class PipelineError(DeltaicError):
-    """A job cannot start or go on; the message is one line for the person who started it."""
+    """Error that prevents a job from starting or continuing; its message is one line for the operator."""
 
     status = 400
     code = "PIPELINE_ERROR"
 
 
-class PlacedError(PipelineError):
-    """A refusal whose message begins with the place in the dataset file that it is about."""
+class FileError(PipelineError):
+    """Error whose message begins with its place in the dataset file."""
 
 
 class LeaseLost(PipelineError):
-    """The job no longer holds the table's writer lease, so it stopped and acknowledges nothing."""
+    """Error of a job that lost the table's writer lease, so that it stopped and confirms no commit."""
 
     code = "LEASE_LOST"
 
 
 class ExpectationFailed(PipelineError):
-    """The rows are not as the dataset expects them, so none was written; holds how each expectation came out."""
+    """Error of rows that fail the dataset's expectations, so that none was written; has each verdict."""
 
     code = "EXPECTATION_FAILED"
 
@@ -34,18 +34,18 @@ class ExpectationFailed(PipelineError):
 
 
 class Unfinished(PipelineError):
-    """The rows are committed, and something that belongs behind them is not done."""
+    """Error of a job that committed its rows, but could not complete a later step."""
 
     code = "UNFINISHED"
 
-    def __init__(self, version: int | None, missing: Sequence[str], remedy: str = "the next run does it") -> None:
-        done = "nothing new was to be written" if version is None else f"the rows are in version {version}"
-        super().__init__(f"{done}; not done: {'; '.join(missing)}. Put it right: {remedy}.")
+    def __init__(self, version: int | None, missing: Sequence[str], remedy: str = "run the job again") -> None:
+        done = "there were no rows to write" if version is None else f"the rows are in version {version}"
+        super().__init__(f"{done}; not done: {'; '.join(missing)}. To complete it, {remedy}.")
         self.version, self.missing = version, list(missing)
 
 
 class StepsFailed(PipelineError):
-    """Steps of a backfill failed; the message has a line for each, and the exit code is the first one's."""
+    """Error of failed backfill steps: a line for each step, and the exit code of the first one."""
 
     code = "STEPS_FAILED"
 
@@ -61,7 +61,7 @@ EXIT_CODES = """exit codes: 0 success, also if this run was done before; 1 refus
 
 
 def exit_code(failure: DeltaicError) -> int:
-    """Return the exit code of a job that ended with this."""
+    """Return the exit code of a job that ended with this error."""
     if isinstance(failure, StepsFailed):
         return failure.exit_code
     if isinstance(failure, ExpectationFailed):

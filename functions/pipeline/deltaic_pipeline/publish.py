@@ -1,4 +1,4 @@
-"""The job that makes a shared Delta table of files or tables: read, transform, write under the lease, then register."""
+"""Job that publishes files or tables as a shared Delta table: read, transform, write under the lease, register."""
 
 import argparse
 import sys
@@ -14,21 +14,21 @@ from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.job_command import Tell, conduct_command, going_on
+from deltaic_pipeline.job_command import Report, resume_hint, run_command
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
 from deltaic_pipeline.spark.options import refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.spark.session import session
-from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.spark.sql_rules import query_rows
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect, entry_of
-from deltaic_pipeline.table.column_names import THE_TABLE, missing_in
-from deltaic_pipeline.table.file_schemas import wrong_header
+from deltaic_pipeline.spark.task_progress import show_tasks
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, JobCatalog, connect, entry_from
+from deltaic_pipeline.table.column_names import THE_TABLE, missing_column
+from deltaic_pipeline.table.file_schemas import header_error
 from deltaic_pipeline.table.leased_run import finish, leased_run
-from deltaic_pipeline.table.location_checks import Places
-from deltaic_pipeline.table.sources import Source, catalog_location, read, values_told
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Written
+from deltaic_pipeline.table.location_checks import LocationChecks
+from deltaic_pipeline.table.sources import Source, catalog_location, explain_misfits, read
+from deltaic_pipeline.table.target import DeltaTarget
+from deltaic_pipeline.table.transactions import WriteResult
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
 
 if TYPE_CHECKING:
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 VIEW = "source"
 
-REMEDY = "put the files right, or say by --schema and --option what they hold"
+REMEDY = "correct the files, or describe their content with --schema and --option"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One publication."""
+class PublishJob:
+    """Options of one publication."""
 
     source: Source
-    target: Target
+    target: DeltaTarget
     sql: str | None = None
-    entry: Entry | None = None
+    entry: CatalogEntry | None = None
     """None: the table is not shared."""
 
     run_id: str = ""
@@ -54,21 +54,20 @@ class Job:
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
-    """Return the rows to publish: the answer of `sql` over the view `source`, or the rows themselves."""
+    """Return the rows to publish: the result of `sql` over the view `source`, or the rows themselves."""
     if not sql:
         return rows
     rows.createOrReplaceTempView(VIEW)
-    return answer(rows.sparkSession, sql)
+    return query_rows(rows.sparkSession, sql)
 
 
-def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progress = silent) -> Written:
-    """Publish: one new version of the table, acknowledged only while the lease was held, then the catalog entry.
+def publish(spark: "SparkSession", job: PublishJob, catalog: JobCatalog, progress: Progress = silent) -> WriteResult:
+    """Write one new version of the table under its lease, then create the catalog entry.
 
-    Properties that an existing table lacks are one version more, after the rows.
-
-    Raises `Conflict` when another writer holds the table or another table has the name, `LeaseLost` when the lease was
-    lost on the way (nothing is acknowledged), `PipelineError` when the rows cannot be read or written, all of which
-    leave the catalog as it was; `Unfinished` when the rows are written, and properties or the entry are not.
+    Properties that an existing table lacks are another version after the rows. These errors leave the catalog
+    unchanged: `Conflict` if another writer holds the table or another table has the name, `LeaseLost`, and
+    `PipelineError` if the rows cannot be read or written. `Unfinished` means that the rows are written, but properties
+    or the entry are not.
     """
     job.target.check()
     run_id = job.run_id or uuid.uuid4().hex
@@ -79,63 +78,65 @@ def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progres
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
             reading = read(attempt.spark, job.source)
             rows = transform(reading.rows, job.sql)
-            _refuse_misnamed(rows.columns, job.target)
+            _check_columns(rows.columns, job.target)
         with (
-            step(progress, f"Writing {location} ({job.target.mode})") as tell,
-            values_told({"the source": reading}, REMEDY),
+            step(progress, f"Writing {location} ({job.target.mode})") as report,
+            explain_misfits({"the source": reading}, REMEDY),
             attempt.refusals(),
         ):
-            with tasks_shown(spark, attempt.group, tell):
+            with show_tasks(spark, attempt.group, report):
                 written = write(attempt.spark, rows, job.target, run_id)
             attempt.confirm()
-            tell(described(written))
+            report(result_text(written))
         finish(attempt, job.target, job.entry, catalog, written.version, progress)
     return written
 
 
-def _refuse_misnamed(columns: Iterable[str], target: Target, owner: str = "the rows") -> None:
+def _check_columns(columns: Iterable[str], target: DeltaTarget, owner: str = "the rows") -> None:
     for option, names in (("--key", target.keys), ("--partition-by", target.partition_by)):
         for name in names:
-            if message := missing_in(name, columns, owner):
+            if message := missing_column(name, columns, owner):
                 raise PipelineError(f"{option}: {message}")
 
 
-def described(written: Written) -> str:
-    """Say in a few words what a run did."""
+def result_text(written: WriteResult) -> str:
+    """Return a short text about the result of a write."""
     if written.repeated:
         return f"version {written.version} has this run's rows already"
-    counted = (INSERTED, UPDATED) if INSERTED in written.metrics else ("numOutputRows",)
-    rows = sum(int(written.metrics.get(name, 0)) for name in counted)
+    metrics = (INSERTED, UPDATED) if INSERTED in written.metrics else ("numOutputRows",)
+    rows = sum(int(written.metrics.get(name, 0)) for name in metrics)
     return f"version {written.version}{'' if written.committed else ' stays'}, {rows:,} rows"
 
 
-def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
-    places, target = Places(), job.target
-    told = [places.absent_bucket(target.location)]
-    repeated = job.run_id and places.absent_table(target.location) is None  # which needs no source any more
+def _check_before_spark(job: PublishJob, catalog: JobCatalog) -> None:
+    checks, target = LocationChecks(), job.target
+    messages = [checks.missing_bucket(target.location)]
+    repeated = job.run_id and checks.missing_table(target.location) is None  # a repetition needs no source
     if job.source.format != "table" and not repeated:
-        told += map(places.absent_table if job.source.format == "delta" else places.absent_source, job.source.paths)
-    if missing := [message for message in told if message]:
+        messages += map(
+            checks.missing_table if job.source.format == "delta" else checks.missing_source, job.source.paths
+        )
+    if missing := [message for message in messages if message]:
         raise NotFound("; ".join(missing))
     columns = [column.name for column in columns_of(job.source.schema)] if job.source.schema else []
     if columns and job.source.format == "csv" and not repeated:
-        for file in filter(None, map(places.beginning, job.source.paths)):
-            if message := wrong_header(*file, columns, job.source.options):
+        for file in filter(None, map(checks.beginning, job.source.paths)):
+            if message := header_error(*file, columns, job.source.options):
                 raise PipelineError(message)
     if columns and not job.sql:
-        _refuse_misnamed(columns, target)
-    table = None if target.rewrites else places.columns(target.location)
+        _check_columns(columns, target)
+    table = None if target.rewrites else checks.columns(target.location)
     if table is not None:
-        kept = replace(target, partition_by=()) if target.evolve_schema else target
-        _refuse_misnamed(table, kept, "the table" if target.evolve_schema else THE_TABLE)
+        checked = replace(target, partition_by=()) if target.evolve_schema else target
+        _check_columns(table, checked, "the table" if target.evolve_schema else THE_TABLE)
     if job.entry is not None:
         catalog.check(job.entry)
     catalog.require_free(target.location, job.wait)
 
 
-def job_of(arguments: argparse.Namespace) -> Job:
-    """Return the job that a command line describes; raises `DeltaicError` when its values contradict each other."""
-    target = Target(
+def job_from(arguments: argparse.Namespace) -> PublishJob:
+    """Return the job that a command line describes; raises `DeltaicError` if its values contradict each other."""
+    target = DeltaTarget(
         location=arguments.to,
         mode=arguments.mode,
         partition_by=tuple(arguments.partition_by),
@@ -147,18 +148,18 @@ def job_of(arguments: argparse.Namespace) -> Job:
     target.check()
     options, evolves = _pairs(arguments.option), arguments.evolve_schema
     source = Source(arguments.format, tuple(arguments.paths), options, arguments.schema, evolves=evolves)
-    _check_known(source, target)
-    return Job(
+    _check_options(source, target)
+    return PublishJob(
         source=source,
         target=target,
         sql=arguments.sql,
-        entry=entry_of(arguments, history=not arguments.no_history),
+        entry=entry_from(arguments, history=not arguments.no_history),
         run_id=arguments.run_id,
         wait=timedelta(seconds=arguments.wait),
     )
 
 
-def _check_known(source: Source, target: Target) -> None:
+def _check_options(source: Source, target: DeltaTarget) -> None:
     refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
     for name, message in [*unknown_options(source.format, source.options), *refused]:
         raise PipelineError(f"--option {name} {message}.")
@@ -171,10 +172,10 @@ def _check_known(source: Source, target: Target) -> None:
             raise PipelineError(f"--schema {wrong.message}.") from None
 
 
-def _pairs(given: Sequence[str]) -> dict[str, str]:
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if "" in pairs or any("=" not in pair for pair in given):
-        raise PipelineError("options and properties are written NAME=VALUE.")
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    pairs = dict(pair.partition("=")[::2] for pair in texts)
+    if "" in pairs or any("=" not in pair for pair in texts):
+        raise PipelineError("--option and --property need NAME=VALUE, such as sep=;")
     return pairs
 
 
@@ -182,18 +183,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("publish").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct_command(options, partial(_run, options, run_id), going_on(run_id))
+    return run_command(options, partial(_run, options, run_id), resume_hint(run_id))
 
 
-def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
-    job = job_of(options)
+def _run(options: argparse.Namespace, run_id: str, progress: Progress, report: Report) -> None:
+    job = job_from(options)
     catalog = connect(options.catalog)
-    _refuse_what_is_known(job, catalog)
-    with step(progress, "Starting Spark") as said:
-        spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=said)
+    _check_before_spark(job, catalog)
+    with step(progress, "Starting Spark") as report_progress:
+        spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=report_progress)
     publish(spark, replace(job, run_id=run_id), catalog, progress)
     if job.entry is not None and (line := catalog.next_step(job.entry.name)):
-        tell([line], {})
+        report([line], {})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The job that keeps the usage table: who asked for what, and what was fetched, from both access logs by merge."""
+"""Job that merges the access logs of the functions and of S3 into the usage table: requests and downloads."""
 
 import argparse
 import sys
@@ -14,13 +14,13 @@ from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.job_command import Tell, conduct_command, going_on
+from deltaic_pipeline.job_command import Report, resume_hint, run_command
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog, connect, entry_of
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.catalog_entry import JobCatalog, connect, entry_from
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import catalog_location
-from deltaic_pipeline.usage_log.collection import Job, Summary, catalog_facts, collect
+from deltaic_pipeline.usage_log.collection import UsageJob, UsageSummary, catalog_facts, collect
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,62 +28,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     line = parser("usage")
     options = line.parse_args(arguments)
     if not (options.requests and options.fetches and options.to):
-        line.error("--requests, --fetches and --to say where the logs are and where the table is")
+        line.error("--requests, --fetches and --to are required: the locations of the logs and of the table")
     run_id = options.run_id or uuid.uuid4().hex
-    return conduct_command(options, partial(_run, options, run_id), going_on(run_id))
+    return run_command(options, partial(_run, options, run_id), resume_hint(run_id))
 
 
-def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
+def _run(options: argparse.Namespace, run_id: str, progress: Progress, report: Report) -> None:
     catalog, target = connect(options.catalog), catalog_location(options.to)
-    with step(progress, "Reading the catalog") as step_tell:
+    with step(progress, "Reading the catalog") as report_progress:
         facts = catalog_facts(catalog.admin)
-        step_tell(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
+        report_progress(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
     if not target.startswith("s3://"):
-        raise PipelineError(f"--to {options.to} is not a location in S3: write s3://bucket/folder.")
-    signing = [settings().signing_role_arn, *(each.role_arn for each in catalog.admin.storages.list())]
-    job = Job(
+        raise PipelineError(f"--to {options.to} is not a location in S3. Write it as s3://bucket/folder.")
+    signing = [settings().signing_role_arn, *(storage.role_arn for storage in catalog.admin.storages.list())]
+    job = UsageJob(
         requests=tuple(options.requests),
         fetches=tuple(options.fetches),
         target=target,
         run_id=run_id,
-        entry=entry_of(options),
+        entry=entry_from(options),
         roles=tuple(options.role or (arn.rpartition("/")[2] for arn in signing if arn)),
         wait=timedelta(seconds=options.wait),
     )
-    _refuse_what_is_known(job, catalog, named_run=bool(options.run_id))
-    with step(progress, "Starting Spark") as step_tell:
+    _check_before_spark(job, catalog, has_run_id=bool(options.run_id))
+    with step(progress, "Starting Spark") as report_progress:
         spark = session(
-            "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=step_tell
+            "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=report_progress
         )
     summary = collect(spark, job, catalog, facts, progress)
-    tell(list(_table(summary)), {"event": "done", **asdict(summary)})
+    report(list(_summary_lines(summary)), {"event": "done", **asdict(summary)})
 
 
-def _refuse_what_is_known(job: Job, catalog: Catalog, *, named_run: bool) -> None:
-    """Say before Spark starts what is not there, and who writes the table; a run with a name may be a repetition."""
-    places = Places()
-    told = [places.absent_bucket(job.target)]
-    if not (named_run and places.absent_table(job.target) is None):
-        told += map(places.absent_source, [*job.requests, *job.fetches])
-    if missing := [message for message in told if message]:
+def _check_before_spark(job: UsageJob, catalog: JobCatalog, *, has_run_id: bool) -> None:
+    """Check locations and the table's lease before Spark starts; a run with a given id can be a repetition."""
+    checks = LocationChecks()
+    messages = [checks.missing_bucket(job.target)]
+    if not (has_run_id and checks.missing_table(job.target) is None):
+        messages += map(checks.missing_source, [*job.requests, *job.fetches])
+    if missing := [message for message in messages if message]:
         raise NotFound("; ".join(missing))
     if job.entry is not None:
         catalog.check(job.entry)
     catalog.require_free(job.target, job.wait)
 
 
-def _table(summary: Summary) -> Iterator[str]:
+def _summary_lines(summary: UsageSummary) -> Iterator[str]:
     yield f"run          {summary.run_id}"
     yield f"table        {summary.location}"
     yield f"version      {summary.version}{' (repeated)' if summary.repeated else ''}"
     for name, lines in (("requests", summary.request_lines), ("fetches", summary.fetch_lines)):
         if lines is not None:
-            yield f"{f'log of {name}':<12} {lines.understood:,} lines, {lines.others:,} of something else"
+            yield f"{f'log of {name}':<12} {lines.understood:,} lines, {lines.others:,} other lines"
             if lines.malformed:
-                yield f"             {lines.malformed:,} lines could not be read, as in {lines.malformed_in}"
+                yield f"             {lines.malformed:,} malformed lines, for example in {lines.malformed_in}"
     if not summary.repeated:
         yield f"requests     {summary.requests:,} of {summary.recipients:,} recipients"
-        explained = f"{summary.explained:,} led back to one request, {summary.unexplained:,} to none"
+        explained = f"{summary.explained:,} attributed to one request, {summary.unexplained:,} to none"
         yield f"fetches      {summary.fetches:,}, {summary.bytes_sent:,} bytes; {explained}"
     yield f"time         {summary.seconds:.1f} s"
 

@@ -1,9 +1,9 @@
-"""The start of a job on EMR Serverless: a validated request becomes one job run for its run id.
+"""Start jobs on EMR Serverless: each run id has one job run, until that fails or is cancelled.
 
-While that one has not failed and was not cancelled it is given back; after it the same id goes on in another.
+A later request with the same run id returns the job run, or starts another one after a failure.
 
-The application has the release `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17: what the pipeline
-pins). The job's own Python packages, and the script that it enters by, are what `deltaic pipeline package` put in S3.
+The application has the release `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17: the versions that the
+pipeline pins). `deltaic pipeline package` uploads the job's Python packages and its start script to S3.
 """  # noqa: INP001 -- Lambda loads it by its file
 
 import os
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 PYTHON = "./environment/bin/python"
 DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
-"""Where that release keeps Delta; it is not on the class path by itself."""
+"""Delta's jars in that release, which are not on the class path by default."""
 
 CURRENT = "jobs/current"
-"""The object that names the folder of the package that jobs run with."""
+"""S3 object with the folder name of the current package."""
 
 MOST_DEATHS = 20
-"""How many job runs of one run id may fail or be cancelled; each costs two calls to find the next one."""
+"""Limit of failed or cancelled job runs for one run id; each costs two calls to find the next one."""
 
 UNFILLED = re.compile(r"<aws\.scheduler\.[a-z-]+>")
-"""What EventBridge Scheduler replaces in a schedule's input, and emulators of it do not."""
+"""Placeholder that EventBridge Scheduler replaces in a schedule's input; emulators do not replace it."""
 
 Text = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f]*$")]
 RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,63}$")]
@@ -39,49 +39,49 @@ Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 
 
 class JobRequest(BaseModel):
-    """One run of a job, with the arguments that its command line takes anywhere."""
+    """Request to run a job, with the arguments of its command line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     job: Literal["run", "backfill", "maintain", "publish", "usage", "views"]
-    """A job by its name in `deltaic_pipeline.entry`."""
+    """Name of the job in `deltaic_pipeline.entry`."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f]{1,128}$")]
-    """What is built or kept: with the run's id it names the run to people."""
+    """Dataset, table or view of the job; part of the job run's name."""
 
     run_id: RunId
-    """Names the run: the same one again starts no second job, unless the first died, and makes no second version."""
+    """Id of the run. A repetition starts no second job, unless the first one died, and writes no second version."""
 
     arguments: Annotated[list[Text], Field(max_length=100)]
-    """All but the run's id."""
+    """All arguments except the run id."""
 
     spark: dict[Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9.-]{1,200}$")], Setting] = {}
-    """Sizes of driver and executors, such as spark.driver.memory; no value has a space."""
+    """Sizes of driver and executors, such as spark.driver.memory; values have no spaces."""
 
     jars: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^s3://[^\s,\x00-\x1f]{3,1000}$")]], Field(max_length=20)
     ] = []
-    """Drivers of databases, put on the class path."""
+    """Jars for the class path, such as drivers of databases."""
 
     attempts: Annotated[int, Field(ge=1, le=5)] = 1
-    """How often EMR tries at most; a repeated attempt commits nothing twice, since it has the run's id."""
+    """Most attempts by EMR; a repeated attempt commits nothing twice, because it has the same run id."""
 
     timeout_minutes: Annotated[int, Field(ge=1, le=10_080)] = 120
-    """How long EMR lets it run."""
+    """Time limit for EMR."""
 
     @property
     def title(self) -> str:
-        """The name of the job run: job, what it is about, the run's id."""
+        """Name of the job run: job, dataset or table, and run id."""
         return f"{self.job} {self.name} {self.run_id}"
 
     @property
     def client_token(self) -> str:
-        """What EMR knows a repetition by. Two jobs may have one run id, as those of one schedule's time."""
+        """Token by which EMR recognizes a repetition; includes the job, because two jobs can have the same run id."""
         return sha256(self.title.encode()).hexdigest()
 
 
 class JobSettings(BaseModel):
-    """Where jobs run, as the function's environment says."""
+    """Settings of jobs on EMR, from the function's environment variables."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -96,37 +96,35 @@ class JobSettings(BaseModel):
     url_ttl_seconds: str = Field(alias="URL_TTL_SECONDS")
 
 
-def package(client: "S3Client", where: JobSettings) -> str:
-    """Return the URL of the package's folder; raises NotFound when there is none yet."""
+def package(client: "S3Client", settings: JobSettings) -> str:
+    """Return the URL of the package's folder; raises NotFound if there is no package yet."""
     try:
-        digest = client.get_object(Bucket=where.bucket, Key=CURRENT)["Body"].read().decode().strip()
+        digest = client.get_object(Bucket=settings.bucket, Key=CURRENT)["Body"].read().decode().strip()
     except (client.exceptions.NoSuchKey, client.exceptions.ClientError) as error:
-        if error.response["Error"]["Code"] not in {
-            "NoSuchKey",
-            "AccessDenied",
-        }:  # without ListBucket S3 says the latter
+        # Without ListBucket, S3 answers AccessDenied for a missing key.
+        if error.response["Error"]["Code"] not in {"NoSuchKey", "AccessDenied"}:
             raise
-        raise NotFound("the jobs have no code yet: run `deltaic pipeline package`") from error
-    return f"s3://{where.bucket}/jobs/{digest}"
+        raise NotFound("the bucket has no package of the jobs yet. Run `deltaic pipeline package`") from error
+    return f"s3://{settings.bucket}/jobs/{digest}"
 
 
-def start(client: "EMRServerlessClient", where: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
-    """Start the job and return its ids: those of the job that the run id already has, unless that one died."""
+def start(client: "EMRServerlessClient", settings: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
+    """Start the job and return its ids, or those of the run id's job if that did not die."""
     environment = {
-        "CATALOG_TABLE": where.catalog_table,
-        "TOKENS_TABLE": where.tokens_table,
-        "SIGNING_ROLE_ARN": where.signing_role_arn,
-        "URL_TTL_SECONDS": where.url_ttl_seconds,
-        "AWS_REGION": where.region,
+        "CATALOG_TABLE": settings.catalog_table,
+        "TOKENS_TABLE": settings.tokens_table,
+        "SIGNING_ROLE_ARN": settings.signing_role_arn,
+        "URL_TTL_SECONDS": settings.url_ttl_seconds,
+        "AWS_REGION": settings.region,
         "PYSPARK_DRIVER_PYTHON": PYTHON,
         "PYSPARK_PYTHON": PYTHON,
     }
-    settings = {
-        # The job tells what Spark refused, without values of rows; Spark logs them with the stack traces of its tasks.
+    spark_settings = {
+        # The job reports Spark's errors without values of rows; Spark's log would have them, with stack traces.
         "spark.log.level": "OFF",
         **request.spark,
         "spark.jars": ",".join([*DELTA_JARS, f"{folder}/spark-avro.jar", *request.jars]),
-        # Tables are paths and Deltaic's catalog is its own: nothing asks a Hive metastore, or Glue, for databases.
+        # Tables are paths, and Deltaic has its own catalog: no job needs a Hive metastore or Glue.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.archives": f"{folder}/environment.tar.gz#environment",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in environment.items()},
@@ -134,19 +132,19 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
     }
     logs: Any = {
         "enabled": True,
-        "logGroupName": where.log_group,
+        "logGroupName": settings.log_group,
         "logStreamNamePrefix": "jobs",
         "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
     }
     parameters: Any = {
-        "applicationId": where.application_id,
-        "executionRoleArn": where.job_role_arn,
+        "applicationId": settings.application_id,
+        "executionRoleArn": settings.job_role_arn,
         "name": request.title,
         "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": f"{folder}/job.py",
                 "entryPointArguments": [request.job, *request.arguments, f"--run-id={request.run_id}"],
-                "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in settings.items()),
+                "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in spark_settings.items()),
             }
         },
         "configurationOverrides": {"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
@@ -154,53 +152,53 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         "retryPolicy": {"maxAttempts": request.attempts},
     }
     job_run_id = _job_run(client, parameters, request)
-    return {"applicationId": where.application_id, "jobRunId": job_run_id, "runId": request.run_id}
+    return {"applicationId": settings.application_id, "jobRunId": job_run_id, "runId": request.run_id}
 
 
 def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request: JobRequest) -> str:
-    """Return EMR's id of the run; raises InvalidParameter for a run id that died too often.
+    """Return EMR's id of the job run; raises InvalidParameter for a run id whose job runs died too often.
 
-    EMR answers a token with the job run that it once started by it, dead or alive, so each that died is followed by one
-    of a token made from its own id. A run that goes on writes nothing twice: the job knows what its run id has written.
+    For a token, EMR always returns the job run that it started for it, dead or alive. So after a dead one, the next
+    token is made from its id. A repeated run writes nothing twice: the table's log has the commits of each run id.
     """
     token = request.client_token
     for _ in range(MOST_DEATHS):
         job_run_id = client.start_job_run(**parameters, clientToken=token)["jobRunId"]
-        known = client.get_job_run(applicationId=parameters["applicationId"], jobRunId=job_run_id)["jobRun"]
-        if known["state"] not in {"FAILED", "CANCELLED"}:
+        job_run = client.get_job_run(applicationId=parameters["applicationId"], jobRunId=job_run_id)["jobRun"]
+        if job_run["state"] not in {"FAILED", "CANCELLED"}:
             return job_run_id
         token = sha256(f"{request.title} after {job_run_id}".encode()).hexdigest()
     raise InvalidParameter(
-        f"run id {request.run_id}: {MOST_DEATHS} job runs failed or were cancelled: see `deltaic pipeline logs "
-        f"{job_run_id}`; another run id starts afresh, and appends again what this one may have written"
+        f"run id {request.run_id}: {MOST_DEATHS} job runs failed or were cancelled. See `deltaic pipeline logs "
+        f"{job_run_id}`. A new run id starts again, and appends rows again that this one has written"
     )
 
 
-def filled(event: dict[str, Any], request_id: str) -> dict[str, Any]:
-    """Return an event with a run id, and without what an emulator of Scheduler has left as it was."""
-    given = {"runId": request_id, **event}
-    if UNFILLED.fullmatch(str(given["runId"])):
-        given["runId"] = request_id
-    if isinstance(given.get("arguments"), list):
-        given["arguments"] = [each for each in given["arguments"] if not UNFILLED.search(str(each))]
-    return given
+def fill_event(event: dict[str, Any], request_id: str) -> dict[str, Any]:
+    """Return an event with a run id, and without placeholders that an emulator of Scheduler did not replace."""
+    request = {"runId": request_id, **event}
+    if UNFILLED.fullmatch(str(request["runId"])):
+        request["runId"] = request_id
+    if isinstance(request.get("arguments"), list):
+        request["arguments"] = [argument for argument in request["arguments"] if not UNFILLED.search(str(argument))]
+    return request
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
-    """Validate the event, start the job and answer `{applicationId, jobRunId, runId}`.
+    """Validate the event, start the job and return `{applicationId, jobRunId, runId}`.
 
-    Without `runId` the invocation's own id names the run, so that Lambda's retries of it start no second job. Raises
-    InvalidParameter, which says everything that is wrong with the event, and NotFound.
+    Without `runId`, the invocation's id is the run id, so that Lambda's retries start no second job. Raises
+    InvalidParameter with all errors of the event, and NotFound.
     """
     try:
-        request = JobRequest.model_validate(filled(event, context.aws_request_id))
+        request = JobRequest.model_validate(fill_event(event, context.aws_request_id))
     except ValidationError as refusal:
         problems = [
             f"{'.'.join(str(part) for part in error['loc']) or 'request'}: {error['msg']}" for error in refusal.errors()
         ]
         raise InvalidParameter("; ".join(problems)) from None
-    where = JobSettings.model_validate(dict(os.environ))
-    return start(_client("emr-serverless"), where, package(_client("s3"), where), request)
+    settings = JobSettings.model_validate(dict(os.environ))
+    return start(_client("emr-serverless"), settings, package(_client("s3"), settings), request)
 
 
 @cache

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.view_refresh.catalog_session import source_of
+from deltaic_pipeline.view_refresh.catalog_session import source_table
 from deltaic_pipeline.view_refresh.view_sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
 from deltaic_ops.inspection.shared_schema import SchemaReader
@@ -17,7 +17,7 @@ def validate_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: 
     parsed = read_sql(sql, source_name)
     tables = {SOURCE: source}
     for name in parsed.tables:
-        source_of(admin, name)
+        source_table(admin, name)
         tables[name.lower()] = admin.views.source(name)
     try:
         columns = {name: schemas().read(table.location, table.storage).columns for name, table in tables.items()}

@@ -21,7 +21,7 @@ import deltaic_pipeline
 import deltaic_terminal
 from deltaic.errors import Unavailable
 from deltaic_pipeline import entry
-from deltaic_pipeline.spark.jars import AVRO, ensure
+from deltaic_pipeline.spark.jars import AVRO, ensure_jars
 from deltaic_terminal.environment import machine
 
 from deltaic_ops.deploy.sam import BuildTarget
@@ -81,7 +81,7 @@ def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) ->
     report("packing")
     environment = folder / ENVIRONMENT
     _pack(environment, lib, PYTHON.format(version=target.python))
-    [jar] = ensure(AVRO, machine(), report)
+    [jar] = ensure_jars(AVRO, machine(), report)
     files = {
         ENVIRONMENT: environment,
         AVRO_JAR: shutil.copyfile(jar, folder / AVRO_JAR),

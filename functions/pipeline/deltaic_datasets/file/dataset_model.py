@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from deltaic.errors import DeltaicError
 from deltaic.protocol.names import check_name, split_table_name
 from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
-from deltaic_pipeline.table.row_limits import LIMIT, limit
+from deltaic_pipeline.table.row_limits import LIMIT, check_limit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
@@ -118,7 +118,7 @@ Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_lengt
 Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
 Duration = Annotated[str, AfterValidator(_check_duration)]
-Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({LIMIT.pattern})$"}), AfterValidator(limit)]
+Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({LIMIT.pattern})$"}), AfterValidator(check_limit)]
 Start = Annotated[
     int | float | date | datetime, PlainValidator(_check_start, json_schema_input_type=int | float | date | datetime)
 ]

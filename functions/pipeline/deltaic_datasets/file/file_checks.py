@@ -15,8 +15,8 @@ from deltaic_pipeline.spark.options import (
     unknown_options,
     unknown_properties,
 )
-from deltaic_pipeline.table.column_names import missing_in
-from deltaic_pipeline.table.target import FORGETS
+from deltaic_pipeline.table.column_names import missing_column
+from deltaic_pipeline.table.target import TRANSACTION_RETENTION
 from deltaic_terminal.document import Document, Mistake, Path, Unreadable
 from deltaic_terminal.validation_errors import mistake_of
 from pydantic import BaseModel, ValidationError
@@ -217,13 +217,13 @@ def _check_columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         rows = declared[dataset.last_view.lower()]
         yield from column_mistakes(dataset, rows, None if evolving else ())
         for column in sorted(condition_columns(getattr(dataset.write, "delete_when", None) or "", dataset.last_view)):
-            if message := missing_in(column, rows, "the rows"):
+            if message := missing_column(column, rows, "the rows"):
                 yield ("write", "delete_when"), message
     for number, rule in enumerate(dataset.expectations):
         if isinstance(rule, dataset_model.Reference) and rule.to.lower() in declared:
             field = "to_columns" if rule.to_columns else "columns"
             for position, column in enumerate(rule.to_columns or rule.columns):
-                message = missing_in(column, declared[rule.to.lower()], rule.to)
+                message = missing_column(column, declared[rule.to.lower()], rule.to)
                 if message:
                     yield ("expectations", number, field, position), message
 
@@ -257,7 +257,7 @@ def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: 
             message = f"would miss rows below the watermark for another '{variable}': write the condition in a step"
             yield ("sources", name, "query"), message
     for property_ in dataset.target.properties:
-        if property_.lower() == FORGETS.lower():
+        if property_.lower() == TRANSACTION_RETENTION.lower():
             message = f"would make the table forget how far '{name}' was read: remove the property"
             yield ("target", "properties", property_), message
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from deltaic_pipeline.table.column_names import THE_TABLE, missing_in, names_by_lower_case, not_there
+from deltaic_pipeline.table.column_names import THE_TABLE, missing_column, names_by_lower_case, unknown_name
 from deltaic_terminal.document import Path
 
 from deltaic_datasets.file import dataset_model
@@ -31,7 +31,7 @@ def column_mistakes(
     types = {name.lower(): type_ for name, type_ in rows.items()}
     for path, name in _row_columns(dataset):
         if name.lower() not in names_by_lower_case(rows):
-            yield path, not_there(name, rows, f"a column of {owner}")
+            yield path, unknown_name(name, rows, f"a column of {owner}")
     for field, names, unsupported in (
         ("partition_by", dataset.target.partition_by, NESTED),
         ("cluster_by", dataset.target.cluster_by, UNSORTED),
@@ -40,14 +40,14 @@ def column_mistakes(
             path = ("target", field, number)
             if name.lower() not in columns:
                 if table is not None:
-                    yield path, not_there(name, columns.values(), "a column")
+                    yield path, unknown_name(name, columns.values(), "a column")
             elif name.lower() in map(str.lower, names[:number]):
                 yield path, f"'{name}' is named twice"
             elif (type_ := types.get(name.lower(), "")) in unsupported:
                 yield path, f"'{name}' is of type {type_}, by which Delta's tables are not {_PARTICIPLES[field]}"
     for name in dataset.target.columns:
         if table is not None and name.lower() not in columns:
-            yield ("target", "columns", name), not_there(name, columns.values(), "a column")
+            yield ("target", "columns", name), unknown_name(name, columns.values(), "a column")
 
 
 def table_column_mistakes(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
@@ -58,7 +58,7 @@ def table_column_mistakes(dataset: Dataset, table: Columns) -> Iterator[tuple[Pa
         yield from column_mistakes(dataset, rows, table, owner=THE_TABLE)
         return
     for number, key in enumerate(getattr(dataset.write, "keys", ())):
-        if message := missing_in(key, table, "the table"):
+        if message := missing_column(key, table, "the table"):
             yield ("write", "keys", number), message
 
 

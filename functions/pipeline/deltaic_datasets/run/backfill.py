@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from deltaic.errors import DeltaicError
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.job_command import Tell, conduct, unforeseen
+from deltaic_pipeline.job_command import Report, run_job, unexpected_error
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.run_log import opened, transaction_of
+from deltaic_pipeline.table.run_log import open_table, transaction_of
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_terminal.progress import Progress
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps that the command line describes and return the exit code."""
     options = parser("backfill").parse_args(arguments, argparse.Namespace(dry_run=False))
     job = partial(_run_backfill, options)
-    return conduct(job, as_json=options.json, show_values=options.show_values, stopped=RESUME_HINT)
+    return run_job(job, as_json=options.json, show_values=options.show_values, stopped=RESUME_HINT)
 
 
 def requested_backfill(options: argparse.Namespace) -> Backfill:
@@ -54,37 +54,37 @@ def requested_backfill(options: argparse.Namespace) -> Backfill:
     )
 
 
-def _run_backfill(options: argparse.Namespace, _: Progress, report: Tell) -> None:
+def _run_backfill(options: argparse.Namespace, _: Progress, report: Report) -> None:
     backfill = requested_backfill(options)
     access = S3Access.from_environment()
-    open_table = cache(lambda location: opened(location, access))
+    open_once = cache(lambda location: open_table(location, access))
 
     def run(step: BackfillStep, detail: Detail) -> StepResult:
-        return _run_step(options, step, detail, open_table)
+        return _run_step(options, step, detail, open_once)
 
     run_steps(backfill, run, report, as_json=options.json)
 
 
-def _run_step(options: argparse.Namespace, step: BackfillStep, detail: Detail, open_table: OpenTable) -> StepResult:
+def _run_step(options: argparse.Namespace, step: BackfillStep, detail: Detail, open_once: OpenTable) -> StepResult:
     began = time.monotonic()
     arguments = {**vars(options), "variables": list(step.variables.items()), "run_id": step.run_id}
     try:
         dataset, _ = dataset_of(text_of(options.file), options.file, step.variables)
-        if _is_done(dataset, step.run_id, options.runs or dataset.runs_location, open_table):
+        if _is_done(dataset, step.run_id, options.runs or dataset.runs_location, open_once):
             return StepResult("skipped", "was done before")
         summary = job(argparse.Namespace(**arguments), step.run_id, lambda now: detail(now.text), lambda *_: None)
     except Exception as failure:
         if _is_interruption(failure):
             raise
-        refusal = failure if isinstance(failure, DeltaicError) else unforeseen(failure)
+        refusal = failure if isinstance(failure, DeltaicError) else unexpected_error(failure)
         return StepResult("failed", refusal.message, exit_code(refusal), time.monotonic() - began)
     message, repeated = (describe_summary(summary), summary.repeated) if summary else ("", False)
     return StepResult("skipped" if repeated else "done", message, seconds=time.monotonic() - began)
 
 
-def _is_done(dataset: Dataset, run_id: str, runs: str, open_table: OpenTable) -> bool:
+def _is_done(dataset: Dataset, run_id: str, runs: str, open_once: OpenTable) -> bool:
     def has(location: str, transaction: Transaction) -> bool:
-        table = open_table(location)
+        table = open_once(location)
         return table is not None and table.transaction_version(transaction.application) is not None
 
     rows, location = Transaction.of_run(run_id, dataset.name), dataset.target.location

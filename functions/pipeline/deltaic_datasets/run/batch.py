@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.spark.task_progress import show_tasks
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, EntryName, JobCatalog
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import catalog_location
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, committed, exists
+from deltaic_pipeline.table.target import DeltaTarget
+from deltaic_pipeline.table.transactions import Transaction, exists, find_commit
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_datasets.run.delivery import delivery_of, written_before
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def build(spark: "SparkSession", run: Run, catalog: Catalog, progress: Progress) -> RunSummary:
+def build(spark: "SparkSession", run: Run, catalog: JobCatalog, progress: Progress) -> RunSummary:
     """Write a new version of the table (in a stream, one for each batch), then the catalog entry.
 
     Raises `ExpectationFailed`; `Conflict` if another writer has the table, or another table has the name; `LeaseLost`
@@ -51,7 +51,7 @@ def build(spark: "SparkSession", run: Run, catalog: Catalog, progress: Progress)
         return replace(summary, made=finish(attempt, target, entry, catalog, summary.version, progress))
 
 
-def refuse_unshareable(run: Run, catalog: Catalog) -> None:
+def refuse_unshareable(run: Run, catalog: JobCatalog) -> None:
     """Raise a DeltaicError if the table cannot be shared under its name; needs no Spark."""
     entry = _entry(run)
     if entry is not None:
@@ -61,15 +61,15 @@ def refuse_unshareable(run: Run, catalog: Catalog) -> None:
             raise type(refusal)(f"{run.origin(('target', 'share'))}: {refusal.message}") from None
 
 
-def _entry(run: Run) -> Entry | None:
+def _entry(run: Run) -> CatalogEntry | None:
     target = run.dataset.target
     if not target.share:
         return None
     location = catalog_location(target.location)
-    return Entry(TableName.parse(target.share), location, target.history, target.storage, target.create_share)
+    return CatalogEntry(EntryName.parse(target.share), location, target.history, target.storage, target.create_share)
 
 
-def _run_batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> RunSummary:
+def _run_batch(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> RunSummary:
     began = time.monotonic()
     advance = _find_advance(attempt, run, target, progress) if run.dataset.has_watermark else None
     transaction = advance.transaction if advance else Transaction.of_run(run.run_id, run.dataset.name)
@@ -78,7 +78,7 @@ def _run_batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -
         transaction = replace(transaction, delivery=delivery_of(attempt.spark, run))
         done = unchanged_before(attempt.spark, run) or written_before(attempt.spark, run, target, transaction.delivery)
         if done is None:
-            before = done = committed(attempt.spark, target, transaction)
+            before = done = find_commit(attempt.spark, target, transaction)
         if before and run.dataset.quarantines and not is_quarantined(attempt.spark, run, transaction):
             done = None
     if done is not None:
@@ -104,14 +104,14 @@ def _run_batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -
         locate_values(run, answer.sources),
         attempt.refusals(),
     ):
-        with tasks_shown(attempt.spark, attempt.group, report):
+        with show_tasks(attempt.spark, attempt.group, report):
             part = write_part(attempt.spark, answer, run, target, transaction)
         attempt.confirm()
         report(describe_summary(part))
     return replace(part, seconds=time.monotonic() - began)
 
 
-def _find_advance(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Advance:
+def _find_advance(attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> Advance:
     """Return the windows that a run with watermarks reads; a committed attempt with the same id has them already.
 
     If the previous run was killed before it wrote its quarantined rows, its rows are read again and quarantined first.

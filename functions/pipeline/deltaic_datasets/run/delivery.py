@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltaic_pipeline
-from deltaic_pipeline.table.location_checks import Places
+from deltaic_pipeline.table.location_checks import LocationChecks
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists, last_write
+from deltaic_pipeline.table.table_properties import latest_snapshot
+from deltaic_pipeline.table.target import DeltaTarget
+from deltaic_pipeline.table.transactions import Transaction, WriteResult, exists, find_commit, last_write
 
 import deltaic_datasets
 from deltaic_datasets.file import dataset_model
@@ -49,17 +49,17 @@ def delivery_of(spark: "SparkSession", run: Run) -> str:
     return sha256(json.dumps(content).encode()).hexdigest()
 
 
-def written_before(spark: "SparkSession", run: Run, target: Target, delivery: str) -> Written | None:
+def written_before(spark: "SparkSession", run: Run, target: DeltaTarget, delivery: str) -> WriteResult | None:
     """Return the table's version if its last write was another complete run of this dataset and delivery."""
     last = last_write(spark, target) if delivery and exists(spark, target) else {}
     if (last.get("dataset"), last.get("delivery")) != (run.dataset.name, delivery) or last["run"] == run.run_id:
         return None
     if last["aside"]:
         transaction = Transaction.of_run(last["run"], run.dataset.name).of_target(target.location)
-        if committed(spark, Target(run.dataset.quarantine_location, "append"), transaction) is None:
+        if find_commit(spark, DeltaTarget(run.dataset.quarantine_location, "append"), transaction) is None:
             return None
-    version = int(latest(spark, spark_path(target.location)).version())
-    return Written(version, repeated=False, metrics={}, committed=False)
+    version = int(latest_snapshot(spark, spark_path(target.location)).version())
+    return WriteResult(version, repeated=False, metrics={}, committed=False)
 
 
 def _input(spark: "SparkSession", source: dataset_model.Source) -> list[Any] | None:
@@ -69,7 +69,7 @@ def _input(spark: "SparkSession", source: dataset_model.Source) -> list[Any] | N
             files = [locations.files(path) for path in source.paths]
             return None if None in files else files
         case dataset_model.DeltaSource():
-            table = latest(spark, spark_path(source.path))
+            table = latest_snapshot(spark, spark_path(source.path))
             return [str(table.metadata().id()), int(table.version())]
         case _:
             return None

@@ -5,15 +5,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.spark_errors import refusals
-from deltaic_pipeline.spark.sql_rules import drop_reaching
-from deltaic_pipeline.table.merging import keyed
+from deltaic_pipeline.spark.sql_rules import drop_external_functions
+from deltaic_pipeline.table.merging import count_key_changes
 from deltaic_pipeline.table.missing_keys import missing_keys
-from deltaic_pipeline.table.schema_diff import Difference, differences, entering
+from deltaic_pipeline.table.schema_diff import SchemaDifference, differences, rows_to_write
 from deltaic_pipeline.table.sources import read
-from deltaic_pipeline.table.table_properties import pending
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.table_properties import pending_sql
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import exists
-from deltaic_pipeline.table.writing import current_rows, merged_rows
+from deltaic_pipeline.table.writing import current_rows, rows_to_merge
 from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_datasets.file import dataset_model
@@ -37,7 +37,7 @@ class DryRun:
     mode: str
     new: bool
     columns: Sequence[str]
-    differences: Sequence[Difference]
+    differences: Sequence[SchemaDifference]
     pending: Sequence[str]
     rows: int
     written: int
@@ -86,7 +86,7 @@ def plan_run(spark: "SparkSession", run: Run, progress: Progress = silent) -> Dr
 
     target = target_of(run.dataset)
     session = spark.newSession()
-    drop_reaching(session)
+    drop_external_functions(session)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
         windows = (
             next_advance(session, run, next(reversed(advances(session, run, target)), None)).windows
@@ -98,8 +98,8 @@ def plan_run(spark: "SparkSession", run: Run, progress: Progress = silent) -> Dr
     with step(progress, f"Checking {target.location}"):
         check_target(session, rows, run, target)
         present = exists(session, target)
-        changes, new_rows = differences(session, rows, target) or (), entering(session, rows, target)
-        afterwards = pending(session, target) if present else ()
+        changes, new_rows = differences(session, rows, target) or (), rows_to_write(session, rows, target)
+        afterwards = pending_sql(session, target) if present else ()
     java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
     expectations = Expectations(run.dataset.expectations)
     flagged = expectations.add_flags(rows).persist(StorageLevel.DISK_ONLY)
@@ -141,10 +141,12 @@ def _unread_source_rows(spark: "SparkSession", run: Run) -> "DataFrame | None":
         return unread_rows(spark, stream.checkpoint, read(spark, file_source(source)).flagged)
 
 
-def _compare(spark: "SparkSession", rows: "DataFrame", full: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
-    table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
+def _compare(
+    spark: "SparkSession", rows: "DataFrame", full: "DataFrame", target: DeltaTarget
+) -> tuple[dict[str, int], str]:
+    table, rows = current_rows(spark, target), rows_to_merge(spark, rows, target, exists=True)
     times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
-    effect = keyed(rows, table, target.keys, times)
+    effect = count_key_changes(rows, table, target.keys, times)
     if target.missing_at_most is None:
         return effect, ""
     missing = missing_keys(spark, table, full, rows, target)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.spark.quoting import literal, quoted
-from deltaic_pipeline.spark.spark_errors import raised, said_by_spark
+from deltaic_pipeline.spark.spark_errors import raise_sql, safe_message
 from deltaic_pipeline.spark.sql_rules import refuse_queries
-from deltaic_pipeline.table.merging import NUMBER, numbered
+from deltaic_pipeline.table.merging import NUMBER, number_rows
 from deltaic_pipeline.table.row_limits import exceeds
 
 from deltaic_datasets.file import dataset_model
@@ -102,7 +102,7 @@ class Expectations:
                         refuse_queries(rows.sparkSession, rule.condition)
                     rows = rows.withColumn(f"{FLAG}{number}", functions.expr(_failure_condition(rule)))
             except PySparkException as error:
-                raise PipelineError(f"the expectation {rule.title}: {said_by_spark(error)}") from error
+                raise PipelineError(f"the expectation {rule.title}: {safe_message(error)}") from error
         return rows
 
     def aggregates(self) -> list["Column"]:
@@ -129,7 +129,7 @@ class Expectations:
         for number, rule in enumerate(self._expectations):
             if isinstance(rule, dataset_model.Unique) and not _has_flag(rule):
                 no_nulls = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in rule.columns)
-                numbered_rows = numbered(flagged.where(no_nulls), rule.columns)
+                numbered_rows = number_rows(flagged.where(no_nulls), rule.columns)
                 # Numbers start at 1, so this adds the first row of each group of duplicates.
                 count = functions.expr(f"count_if({NUMBER} >= 2) + count_if({NUMBER} = 2)")
                 total: Any = numbered_rows.agg(count).first()
@@ -177,7 +177,7 @@ class Expectations:
         fatal = [number for number in self._numbers_with("fail") if _limit(self._expectations[number]) is None]
         rows = flagged
         if stop_at_failure and fatal:
-            rows = rows.where(f"CASE WHEN {_any_flag(fatal)} THEN {raised(FAILED_RUN)} ELSE true END")
+            rows = rows.where(f"CASE WHEN {_any_flag(fatal)} THEN {raise_sql(FAILED_RUN)} ELSE true END")
         if left_out:
             rows = rows.where(f"NOT ({_any_flag(left_out)})")
         return rows.drop(*(f"{FLAG}{number}" for number, _ in self._flags()))

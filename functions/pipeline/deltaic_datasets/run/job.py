@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from deltaic.errors import NotFound
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.job_command import Tell, conduct_command, going_on
+from deltaic_pipeline.job_command import Report, resume_hint, run_command
 from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
-from deltaic_pipeline.table.file_schemas import nanoseconds_in, wrong_header
-from deltaic_pipeline.table.location_checks import Places
-from deltaic_pipeline.table.run_log import refuse_same
+from deltaic_pipeline.table.catalog_entry import EntryName, JobCatalog, connect
+from deltaic_pipeline.table.file_schemas import header_error, nanoseconds_error
+from deltaic_pipeline.table.location_checks import LocationChecks
+from deltaic_pipeline.table.run_log import refuse_overlap
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_datasets.file.dataset_model import Dataset, DeltaSource, FileSource, Keyed
@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     options = parser("run").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
-    stopped = "nothing was changed" if options.dry_run else going_on(run_id)
-    return conduct_command(options, partial(job, options, run_id), stopped)
+    stopped = "nothing was changed" if options.dry_run else resume_hint(run_id)
+    return run_command(options, partial(job, options, run_id), stopped)
 
 
-def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Tell) -> RunSummary | None:
+def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Report) -> RunSummary | None:
     """Build a dataset and return its summary, or report a dry run and return None; raises a DeltaicError."""
     dataset, document = dataset_of(text_of(options.file), options.file, dict(options.variables))
 
@@ -63,7 +63,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Te
     catalog = connect(options.catalog)
     if options.runs:
         other_locations = {"the target": dataset.target.location, "the quarantine": dataset.quarantine_location}
-        refuse_same(options.runs, other_locations)
+        refuse_overlap(options.runs, other_locations)
     _check_without_spark(options, run, catalog)
     if not options.dry_run:
         hint = [] if options.run_id else [f"run {run_id}: if it is killed, start it again with --run-id {run_id}"]
@@ -79,7 +79,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, report: Te
         with step(recording.progress, "Starting Spark") as report_step:
             recording.spark = start_spark(options, report_step)
         summary = recording.summary = build(recording.spark, run, catalog, recording.progress)
-    shared = None if options.json or not dataset.target.share else TableName.parse(dataset.target.share)
+    shared = None if options.json or not dataset.target.share else EntryName.parse(dataset.target.share)
     next_step = catalog.next_step(shared) if shared else ""
     quarantine = dataset.quarantine_location
     event = {"event": "done", **asdict(summary)} | ({"quarantine": quarantine} if summary.quarantined else {})

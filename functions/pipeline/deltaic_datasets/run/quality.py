@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError, Unfinished
-from deltaic_pipeline.spark.spark_errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.spark.spark_errors import refusals, safe_message, spark_failures
 from deltaic_pipeline.table.sources import Reading
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, Written, committed
+from deltaic_pipeline.table.target import DeltaTarget
+from deltaic_pipeline.table.transactions import Transaction, WriteResult, find_commit
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
 
 from deltaic_datasets.run.delivery import delivery_of
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Target, commit: Transaction) -> RunSummary:
+def write_part(
+    spark: "SparkSession", data: DatasetRows, run: Run, target: DeltaTarget, commit: Transaction
+) -> RunSummary:
     """Write the rows that pass the expectations, and quarantine or drop the others.
 
     Raises `ExpectationFailed` before the commit, and `Unfinished` if only the quarantined rows could not be written.
@@ -34,7 +36,9 @@ def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Targe
     rejects, reject_counts = count_malformed(data.sources)
 
     def rejected(rows: "DataFrame") -> "DataFrame":
-        malformed = [reading.aside(name) for name, reading in data.sources.items() if reading.malformed == "quarantine"]
+        malformed = [
+            reading.quarantine(name) for name, reading in data.sources.items() if reading.malformed == "quarantine"
+        ]
         return expectations.quarantine_rows(rows, run.run_id, malformed)
 
     if expectations.fits_one_pass and not target.keys:
@@ -42,7 +46,7 @@ def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Targe
         quarantined = _quarantine(spark, lambda: rejected(failing()), run, commit, written, rejects + verdicts)
     else:
         # If the rows are committed, an earlier attempt has checked them: only quarantined rows may be missing.
-        not_committed = not run.dataset.quarantines or committed(spark, target, commit) is None
+        not_committed = not run.dataset.quarantines or find_commit(spark, target, commit) is None
         with ExitStack() as stack:
             # Spark reads the sources once: the rows are stored on disk, counted, and written from there.
             stored = flagged.persist(StorageLevel.DISK_ONLY)
@@ -53,9 +57,9 @@ def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Targe
             if commit.delivery:
                 # If files were replaced during the run, the next run must read them again.
                 delivery = commit.delivery if delivery_of(spark, run) == commit.delivery else ""
-                commit = replace(commit, delivery=delivery, aside=_has_quarantined(rejects + verdicts))
+                commit = replace(commit, delivery=delivery, quarantine=_has_quarantined(rejects + verdicts))
             rows, unique = expectations.passing_rows(stored), expectations.proves_unique_keys(target.keys, verdicts)
-            written = write(spark, rows, target, commit, stored, keys_apart=unique)
+            written = write(spark, rows, target, commit, stored, unique_keys=unique)
             quarantined = _quarantine(spark, lambda: rejected(stored), run, commit, written, rejects + verdicts)
     changed = 0 if written.repeated else _count_changed(written, target, counts)
     return RunSummary(
@@ -77,14 +81,18 @@ def write_part(spark: "SparkSession", data: DatasetRows, run: Run, target: Targe
 
 
 def _write_in_one_pass(
-    spark: "SparkSession", flagged: "DataFrame", expectations: Expectations, target: Target, transaction: Transaction
-) -> tuple[Written, list[ExpectationVerdict], RowCounts, "Callable[[], DataFrame]"]:
+    spark: "SparkSession",
+    flagged: "DataFrame",
+    expectations: Expectations,
+    target: DeltaTarget,
+    transaction: Transaction,
+) -> tuple[WriteResult, list[ExpectationVerdict], RowCounts, "Callable[[], DataFrame]"]:
     """Write and count the rows in one pass, which stops before the commit at a row that fails the run."""
     observed = ObservedPass(flagged, expectations)
     try:
         written = write(spark, expectations.passing_rows(observed.rows, stop_at_failure=True), target, transaction)
     except spark_failures() as failure:
-        if FAILED_RUN in said_by_spark(failure):
+        if FAILED_RUN in safe_message(failure):
             refuse_failed(measure(flagged, expectations)[0])
         raise
     values = None if written.repeated else observed.counts()
@@ -99,7 +107,7 @@ def count_malformed(sources: Mapping[str, Reading]) -> tuple[list[ExpectationVer
     verdicts = []
     for name, reading in sources.items():
         if reading.malformed != "fail":
-            rows, count = reading.counted()
+            rows, count = reading.count_rows()
             text = f"{count:,} of {rows:,} rows"
             verdicts.append(ExpectationVerdict(f"sources.{name}.malformed", reading.malformed, count, text))
     quarantined = sum(verdict.failing for verdict in verdicts if verdict.action == "quarantine")
@@ -113,7 +121,7 @@ def measure(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Expe
     return expectations.verdicts(values), expectations.counts(values)
 
 
-def _count_changed(written: Written, target: Target, counts: RowCounts) -> int:
+def _count_changed(written: WriteResult, target: DeltaTarget, counts: RowCounts) -> int:
     """Return how many rows the run added to the table; by key, only new and changed rows count."""
     if INSERTED not in written.metrics:
         return counts.passing if not target.deletes else int(written.metrics["numOutputRows"])
@@ -127,7 +135,7 @@ def _quarantine(  # noqa: PLR0913, PLR0917 -- context of a run
     rows: "Callable[[], DataFrame]",
     run: Run,
     transaction: Transaction,
-    written: Written,
+    written: WriteResult,
     verdicts: Sequence[ExpectationVerdict],
 ) -> int:
     """Append the quarantined rows to the quarantine table once, after the commit of the run's other rows.
@@ -152,10 +160,10 @@ def _has_quarantined(verdicts: Sequence[ExpectationVerdict]) -> bool:
     return any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
 
 
-def _quarantine_target(run: Run) -> Target:
-    return Target(run.dataset.quarantine_location, "append", change_data_feed=False, evolve_schema=True)
+def _quarantine_target(run: Run) -> DeltaTarget:
+    return DeltaTarget(run.dataset.quarantine_location, "append", change_data_feed=False, evolve_schema=True)
 
 
 def is_quarantined(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
     """Return whether the quarantine table has this run's rows."""
-    return committed(spark, _quarantine_target(run), transaction.of_target(run.dataset.target.location)) is not None
+    return find_commit(spark, _quarantine_target(run), transaction.of_target(run.dataset.target.location)) is not None

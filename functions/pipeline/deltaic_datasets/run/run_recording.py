@@ -11,12 +11,12 @@ from deltaic.errors import DeltaicError
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.storage_access import S3Access
-from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.location_checks import Places
-from deltaic_pipeline.table.run_log import append, has, transaction_of
+from deltaic_pipeline.table.catalog_entry import JobCatalog
+from deltaic_pipeline.table.location_checks import LocationChecks
+from deltaic_pipeline.table.run_log import append, has_row, transaction_of
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.transactions import Written
+from deltaic_pipeline.table.table_properties import latest_snapshot
+from deltaic_pipeline.table.transactions import WriteResult
 from deltaic_pipeline.table.writing import UPDATED
 from deltaic_terminal.progress import Progress, Step, step
 
@@ -47,7 +47,7 @@ class Recording:
 
 
 @contextmanager
-def record_run(run: Run, location: str, catalog: Catalog, progress: Progress) -> Iterator[Recording]:
+def record_run(run: Run, location: str, catalog: JobCatalog, progress: Progress) -> Iterator[Recording]:
     """Run a block and append a row with its result; an interrupted run gets no row.
 
     If the row cannot be written, the step shows the reason and the run still succeeds. But it raises `Unfinished` if a
@@ -55,7 +55,7 @@ def record_run(run: Run, location: str, catalog: Catalog, progress: Progress) ->
     """
     recording = Recording(run, location, progress)
     began, started = datetime.now(UTC), time.monotonic()
-    before = Places().version(run.dataset.target.location)
+    before = LocationChecks().version(run.dataset.target.location)
     failure: DeltaicError | None = None
     try:
         yield recording
@@ -68,25 +68,25 @@ def record_run(run: Run, location: str, catalog: Catalog, progress: Progress) ->
             _append(recording, row, catalog, progress)
 
 
-def unchanged_before(spark: "SparkSession", run: Run) -> Written | None:
+def unchanged_before(spark: "SparkSession", run: Run) -> WriteResult | None:
     """Return the table's version if an earlier attempt of a run succeeded without a commit, by the table of runs.
 
     Raises `PipelineError` if that table cannot be read, because the run might then write rows a second time.
     """
-    table = latest(spark, spark_path(run.dataset.target.location))
+    table = latest_snapshot(spark, spark_path(run.dataset.target.location))
     if not run.runs or not hasattr(run.dataset.write, "keys") or int(table.version()) < 0:
         return None
     dataset, unchanged = run.dataset, str(table.metadata().id())
     mark = transaction_of(dataset.name, dataset.target.location, run.run_id, done=True, unchanged=unchanged)
     try:
         with refusals():
-            unchanged_found = has(spark, run.runs, mark)
+            unchanged_found = has_row(spark, run.runs, mark)
     except PipelineError as refusal:
         raise PipelineError(f"the table of runs {run.runs} cannot be read: {refusal.message}") from refusal
-    return Written(int(table.version()), repeated=True, metrics={}, committed=False) if unchanged_found else None
+    return WriteResult(int(table.version()), repeated=True, metrics={}, committed=False) if unchanged_found else None
 
 
-def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progress: Progress) -> None:
+def _append(recording: Recording, row: dict[str, Any], catalog: JobCatalog, progress: Progress) -> None:
     run, spark, summary = recording.run, recording.spark, recording.summary
     needs_row = summary is not None and bool(run.runs) and not summary.committed
     try:
@@ -94,7 +94,7 @@ def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progres
             try:
                 unchanged = ""
                 if spark is not None and needs_row:
-                    unchanged = str(latest(spark, spark_path(run.dataset.target.location)).metadata().id())
+                    unchanged = str(latest_snapshot(spark, spark_path(run.dataset.target.location)).metadata().id())
                 append(recording.location, row, catalog.leases, S3Access.from_environment(), spark, unchanged)
             except DeltaicError as refusal:
                 report(f"not done: {refusal.message}")

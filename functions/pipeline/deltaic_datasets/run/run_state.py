@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from deltaic_pipeline.table.merging import Validity
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 
 from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.expectations import ExpectationVerdict
@@ -69,10 +69,10 @@ class RunSummary:
         return {name: getattr(self, name) for name in names}
 
 
-def target_of(dataset: dataset_model.Dataset) -> Target:
+def target_of(dataset: dataset_model.Dataset) -> DeltaTarget:
     """Return a dataset's target and write mode as the writer's target."""
     table, write_as = dataset.target, dataset.write
-    target = Target(
+    target = DeltaTarget(
         location=table.location,
         mode=write_as.mode,
         partition_by=tuple(table.partition_by),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.failures import ExpectationFailed, PipelineError, PlacedError
-from deltaic_pipeline.spark.spark_errors import of_database, refusals
-from deltaic_pipeline.spark.sql_rules import answer
-from deltaic_pipeline.table.sources import Reading, Source, read, values_told
+from deltaic_pipeline.failures import ExpectationFailed, FileError, PipelineError
+from deltaic_pipeline.spark.spark_errors import is_database_error, refusals
+from deltaic_pipeline.spark.sql_rules import query_rows
+from deltaic_pipeline.table.sources import Reading, Source, explain_misfits, read
 
 from deltaic_datasets.file import dataset_model
 from deltaic_datasets.run.database import read_database
@@ -45,7 +45,7 @@ def read_dataset(
             sources[name].rows.createOrReplaceTempView(name)
     for number, step in enumerate(dataset.steps):
         with locate_errors_at(run, ("steps", number, "sql")):
-            answer(spark, step.sql).createOrReplaceTempView(step.view)
+            query_rows(spark, step.sql).createOrReplaceTempView(step.view)
     return DatasetRows(spark.table(dataset.last_view), sources)
 
 
@@ -55,10 +55,10 @@ def locate_errors_at(run: Run, path: Sequence[str | int]) -> Iterator[None]:
     try:
         with refusals():
             yield
-    except PlacedError:
+    except FileError:
         raise
     except PipelineError as refusal:
-        raise PlacedError(f"{run.origin(path)}: {refusal.message}") from refusal
+        raise FileError(f"{run.origin(path)}: {refusal.message}") from refusal
 
 
 @contextmanager
@@ -73,11 +73,11 @@ def locate_errors(run: Run) -> Iterator[None]:
     except PipelineError as refusal:
         if type(refusal) is not PipelineError:
             raise
-        raise PlacedError(f"{run.origin(_find_field(run, refusal))}: {refusal.message}") from refusal
+        raise FileError(f"{run.origin(_find_field(run, refusal))}: {refusal.message}") from refusal
 
 
 def _find_field(run: Run, refusal: PipelineError) -> Sequence[str | int]:
-    by_database = of_database(refusal.__cause__)
+    by_database = is_database_error(refusal.__cause__)
     candidates = [
         name
         for name, source in run.dataset.sources.items()
@@ -96,7 +96,7 @@ def _find_field(run: Run, refusal: PipelineError) -> Sequence[str | int]:
 def locate_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
     """Add the position of the first value that does not fit its schema to the error."""
     remedy = "correct the files, or choose in `malformed` what happens to such rows"
-    return values_told({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
+    return explain_misfits({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
 
 
 def _glob_prefix(path: str) -> str:

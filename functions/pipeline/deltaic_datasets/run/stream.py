@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.session import end_callbacks
-from deltaic_pipeline.spark.task_progress import tasks_shown
+from deltaic_pipeline.spark.session import close_callback_server
+from deltaic_pipeline.spark.task_progress import show_tasks
 from deltaic_pipeline.table.leased_run import Attempt
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_terminal.progress import Progress, step
 
@@ -33,7 +33,7 @@ POLL_SECONDS = 1
 class StreamRun:
     """A run of a stream; each batch is a transaction with a separate id, and the checkpoint repeats it exactly."""
 
-    def __init__(self, attempt: Attempt, run: Run, target: Target, progress: Progress) -> None:
+    def __init__(self, attempt: Attempt, run: Run, target: DeltaTarget, progress: Progress) -> None:
         self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
         self._started = threading.Event()
         self._lease_lost = threading.Event()
@@ -60,7 +60,7 @@ class StreamRun:
                 self._started.set()
                 self._wait(self._query)
             finally:
-                end_callbacks(self._attempt.spark)
+                close_callback_server(self._attempt.spark)
         self._attempt.confirm()
         return self._summary(time.monotonic() - began)
 
@@ -112,7 +112,7 @@ class StreamRun:
             with (
                 locate_values(self._run, answer.sources),
                 self._attempt.refusals(),
-                tasks_shown(spark, str(query.runId), report),
+                show_tasks(spark, str(query.runId), report),
             ):
                 part = write_part(spark, answer, self._run, self._target, transaction)
             self._attempt.confirm()

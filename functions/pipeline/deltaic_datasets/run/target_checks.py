@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.failures import PlacedError
+from deltaic_pipeline.failures import FileError
 from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
@@ -12,7 +12,7 @@ from deltaic_pipeline.table.table_properties import (
     check_properties,
     is_delta_table,
 )
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import exists
 
 from deltaic_datasets.file.named_columns import column_mistakes, name_refusal
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: Target) -> None:
+def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: DeltaTarget) -> None:
     """Raise `PipelineError` for columns, clustering and properties that Delta would refuse after the commit."""
     present = exists(spark, target)
     keeps_columns = present and not target.rewrites
@@ -34,7 +34,7 @@ def check_target(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
     refusals = {} if present else {name: name_refusal(name, target.properties) for name in columns}
     messages += [f"{run.origin(('target',))}: {message}" for message in refusals.values() if message]
     if messages:
-        raise PlacedError("\n".join(messages))
+        raise FileError("\n".join(messages))
     with locate_errors_at(run, ("target", "properties")):
         (check_properties if present else check_new_properties)(spark, target)
     has_all = {name.lower() for name in target.cluster_by} <= {name.lower() for name in existing}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.target import FORGETS, Target
+from deltaic_pipeline.table.table_properties import latest_snapshot
+from deltaic_pipeline.table.target import TRANSACTION_RETENTION, DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction
 
 from deltaic_datasets.file.dataset_model import Dataset, JdbcSource
@@ -48,21 +48,23 @@ class Advance:
 
     def is_quarantined(self, spark: "SparkSession", dataset: Dataset) -> bool:
         """Return whether the quarantine table has the transaction."""
-        snapshot = latest(spark, spark_path(dataset.quarantine_location))
+        snapshot = latest_snapshot(spark, spark_path(dataset.quarantine_location))
         application = self.transaction.of_target(dataset.target.location).application
         return snapshot.version() >= 0 and bool(snapshot.transactions().contains(application))
 
 
-def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:
+def advances(spark: "SparkSession", run: Run, target: DeltaTarget) -> list[Advance]:
     """Return what earlier runs of the dataset have read, in their order; empty if the table does not exist.
 
     Raises `PipelineError` if the table's properties would delete this information.
     """
-    snapshot = latest(spark, spark_path(target.location))
+    snapshot = latest_snapshot(spark, spark_path(target.location))
     if snapshot.version() < 0:
         return []
-    if snapshot.metadata().configuration().contains(FORGETS):
-        raise PipelineError(f"{target.location} has the property {FORGETS}, and would forget what was read: unset it.")
+    if snapshot.metadata().configuration().contains(TRANSACTION_RETENTION):
+        raise PipelineError(
+            f"{target.location} has the property {TRANSACTION_RETENTION}, and would forget what was read: unset it."
+        )
     lines = str(snapshot.setTransactions().mkString("\n")).splitlines()
     advances_ = [
         Advance(

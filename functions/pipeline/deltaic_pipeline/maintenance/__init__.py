@@ -1,1 +1,1 @@
-"""The upkeep of a table: OPTIMIZE, checkpoints, and the deletion of files that no version needs."""
+"""Maintain a table: OPTIMIZE, checkpoints, and the deletion of files that no reader needs."""

@@ -1,4 +1,4 @@
-"""One table's maintenance: leases and steps, what is kept for whom, and what came of it."""
+"""Maintain one table: its lease, its steps, the files to keep for readers, and the results."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,18 +13,18 @@ from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import optimize
-from deltaic_pipeline.maintenance.optimize import Optimized
-from deltaic_pipeline.maintenance.retention import Entries, Reader, StreamPosition, readers, window
+from deltaic_pipeline.maintenance.optimize import OptimizeResult
+from deltaic_pipeline.maintenance.retention import LocationEntries, Reader, StreamPosition, readers, window
 from deltaic_pipeline.maintenance.sorted_checkpoint.checkpoint_writer import (
     LEAST_FILES,
     NotSorted,
     has_manifest,
     sort_checkpoint,
 )
-from deltaic_pipeline.maintenance.table_stats import Survey, survey
-from deltaic_pipeline.maintenance.vacuum import Count, Sorted, needed, unneeded
-from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.maintenance.table_stats import TableStats, read_table_stats
+from deltaic_pipeline.maintenance.vacuum import Count, FileCounts, find_needed, list_unneeded
+from deltaic_pipeline.spark.task_progress import show_tasks
+from deltaic_pipeline.table.catalog_entry import JobCatalog
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.table_properties import set_properties
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHECKPOINT_AFTER = 10
-"""Commits; Delta's own interval."""
+"""Commits between checkpoints; the same as Delta's default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One maintenance of one table."""
+class MaintenanceJob:
+    """Options for the maintenance of one table."""
 
     location: str
     run_id: str
-    """Names this run: repeated with the same one, OPTIMIZE writes nothing twice."""
+    """Id of the run; with the same id, OPTIMIZE is not run again."""
 
     checkpoint_after: int | None = CHECKPOINT_AFTER
-    """A checkpoint is written when as many commits came after the last one; None: never."""
+    """Commits after the last checkpoint from which a new one is written; None: never."""
 
     sort_from: int | None = LEAST_FILES
-    """A v2 checkpoint of as many files is put in order by partition and clustering; None: never."""
+    """Files from which a v2 checkpoint is sorted by partition and clustering; None: never."""
 
     v2_checkpoints: bool = False
-    """The table gets v2 checkpoints from now on, if it has not: readers that do not know them can read it no more."""
+    """Enable v2 checkpoints for the table; readers without support for them can no longer read it."""
 
     optimize: bool = True
     zorder_by: Sequence[str] = ()
@@ -63,195 +63,202 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a job looks at a table with."""
+class MaintenanceContext:
+    """Clients and functions with which a job reads the table, the catalog and streams."""
 
-    entries: Callable[[], Entries]
+    entries: Callable[[], LocationEntries]
     folder: S3Folder
     position: Callable[[str, str], StreamPosition]
-    """From a stream's checkpoint folder and the table's id to where the stream is."""
+    """Returns a stream's position, given its checkpoint folder and the table's id."""
 
     clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For whom what is kept."""
+    """Readers, and how long files and commits are kept for them."""
 
     window: timedelta
     because: str
     older_than: int
-    """The window's beginning, in milliseconds since the epoch."""
+    """Begin of the window, in milliseconds since the epoch."""
 
     readers: Sequence[Reader]
     clones: Sequence[str]
-    """Tables that may read files of this one's folder, so that none is deleted."""
+    """Tables that can read files of this table's folder, so that no file is deleted."""
 
     protection: dict[str, str]
 
     def lines(self) -> Iterator[str]:
-        """Say it to people."""
-        yield f"window: {days(self.window)} ({self.because})"
+        """Yield the retention as text."""
+        yield f"window: {days_text(self.window)} ({self.because})"
         yield from (f"kept: {reader.why}" for reader in self.readers)
-        yield from (f"nothing is deleted: {name} may read files of this folder" for name in self.clones)
+        yield from (f"nothing is deleted: {name} can read files of this folder" for name in self.clones)
 
 
 @dataclass(slots=True)
-class Summary:
-    """What a run did, or would do."""
+class MaintenanceSummary:
+    """Result of a run, or the plan of a dry run."""
 
     run_id: str
     location: str
-    before: Survey
-    after: Survey
+    before: TableStats
+    after: TableStats
     retention: Retention
-    files: Sorted | None = None
-    """None: nothing was looked for."""
+    files: FileCounts | None = None
+    """None if the run did not list the folder."""
 
-    optimized: Optimized | None = None
+    optimized: OptimizeResult | None = None
     checkpointed: bool = False
     seconds: float = 0.0
 
 
-def maintain(spark: "SparkSession", job: Job, catalog: Catalog, means: Means, progress: Progress) -> Summary:
-    """Maintain one table, under its lease from the first look to the last deletion.
+def maintain(
+    spark: "SparkSession", job: MaintenanceJob, catalog: JobCatalog, context: MaintenanceContext, progress: Progress
+) -> MaintenanceSummary:
+    """Maintain one table, under its lease from the first read to the last deletion.
 
-    Safe to repeat at any point. Raises `Conflict` when another writer holds the table, `LeaseLost` when the lease was
-    lost on the way, `PipelineError` for what Spark or the store refuses, other `DeltaicError`s for a log that cannot
-    be read: then nothing is deleted.
+    Safe to repeat at any point. Raises `Conflict` if another writer holds the table, `LeaseLost`, `PipelineError` for
+    errors of Spark or the store, and other `DeltaicError`s for an unreadable log, before anything is deleted.
     """
-    began, store = time.monotonic(), means.folder.store
+    began, store = time.monotonic(), context.folder.store
     with leased_run(spark, catalog, [job.location], job.run_id, progress, wait=job.wait) as attempt:
-        with step(progress, "Reading the log") as tell:
-            before = survey(store)
-            retention = _retention(job, means, before)
-            tell(f"version {before.version}, {counted(before.files)}")
-        summary = Summary(job.run_id, job.location, before, before, retention)
+        with step(progress, "Reading the log") as report:
+            before = read_table_stats(store)
+            retention = _retention(job, context, before)
+            report(f"version {before.version}, {files_text(before.files)}")
+        summary = MaintenanceSummary(job.run_id, job.location, before, before, retention)
         if retention.protection:
-            with step(progress, "Keeping the log for its readers") as tell, attempt.refusals():
-                _set(retention.protection, job, attempt, tell)
+            with step(progress, "Protecting the log for its readers") as report, attempt.refusals():
+                _set(retention.protection, job, attempt, report)
         if job.v2_checkpoints and not optimize.has_v2_checkpoints(before.configuration):
-            with step(progress, "Choosing v2 checkpoints") as tell, attempt.refusals():
-                _set(optimize.V2_CHECKPOINTS, job, attempt, tell)
+            with step(progress, "Enabling v2 checkpoints") as report, attempt.refusals():
+                _set(optimize.V2_CHECKPOINTS, job, attempt, report)
         if job.optimize:
             summary.optimized = _optimize(job, attempt, progress)
-        summary.checkpointed = _checkpoint(job, means, attempt, progress)
+        summary.checkpointed = _checkpoint(job, context, attempt, progress)
         if job.sort_from is not None and job.checkpoint_after is not None:
-            _sort(job, means, attempt, progress, job.sort_from)
+            _sort(job, context, attempt, progress, job.sort_from)
         if job.vacuum:
-            summary.retention, summary.files = vacuum(job, means, progress, attempt.confirm)
-        summary.after = survey(store)
+            summary.retention, summary.files = vacuum(job, context, progress, attempt.confirm)
+        summary.after = read_table_stats(store)
     summary.seconds = time.monotonic() - began
     return summary
 
 
-def vacuum(job: Job, means: Means, progress: Progress, confirm: Callable[[], None]) -> tuple[Retention, Sorted | None]:
-    """Delete what nobody needs by the log and the catalog as they are now; return for whom what was kept.
+def vacuum(
+    job: MaintenanceJob, context: MaintenanceContext, progress: Progress, confirm: Callable[[], None]
+) -> tuple[Retention, FileCounts | None]:
+    """Delete the files that no reader needs, by the current log and catalog; return the retention and the counts.
 
-    None: nothing was looked for, because another table may read files here. `confirm` is called before each request
-    that deletes, and raises to end it. What was deleted before stays deleted: a repetition deletes the rest.
+    The counts are None if another table can read files here, so that nothing is deleted. `confirm` is called before
+    each request that deletes, and raises to stop. A repetition deletes the remaining files.
     """
-    with step(progress, "Looking for files that nobody needs") as tell:
-        retention = _retention(job, means, survey(means.folder.store))
+    with step(progress, "Looking for files that no reader needs") as report:
+        retention = _retention(job, context, read_table_stats(context.folder.store))
         if retention.clones:
-            tell("none is deleted")
+            report("none is deleted")
             return retention, None
-        stays = needed(means.folder.store, TableLocations.parse(job.location), retention.readers)
+        needed_files = find_needed(context.folder.store, TableLocations.parse(job.location), retention.readers)
     with (
-        step(progress, "Deleting files that nobody needs") as tell,
-        unneeded(means.folder, stays, retention.older_than) as (files, names),
+        step(progress, "Deleting files that no reader needs") as report,
+        list_unneeded(context.folder, needed_files, retention.older_than) as (files, names),
     ):
-        done = 0
+        deleted = 0
         for batch in names:
             confirm()
-            tell(f"{done:,} of {files.unneeded.files:,} files")
-            means.folder.delete(batch)
-            done += len(batch)
+            report(f"{deleted:,} of {files.unneeded.files:,} files")
+            context.folder.delete(batch)
+            deleted += len(batch)
         confirm()
-        tell(f"{done:,} of {files.unneeded.files:,} files")
+        report(f"{deleted:,} of {files.unneeded.files:,} files")
     return retention, files
 
 
-def plan(job: Job, means: Means) -> Summary:
-    """Return what `maintain` would do now, without Spark, without the lease, and without a change."""
-    began, store = time.monotonic(), means.folder.store
-    now = survey(store)
-    summary = Summary(job.run_id, job.location, now, now, _retention(job, means, now))
+def plan(job: MaintenanceJob, context: MaintenanceContext) -> MaintenanceSummary:
+    """Return what `maintain` would do now; needs no Spark and no lease, and changes nothing."""
+    began, store = time.monotonic(), context.folder.store
+    stats = read_table_stats(store)
+    summary = MaintenanceSummary(job.run_id, job.location, stats, stats, _retention(job, context, stats))
     if job.vacuum and not summary.retention.clones:
-        stays = needed(store, TableLocations.parse(job.location), summary.retention.readers)
-        with unneeded(means.folder, stays, summary.retention.older_than) as (summary.files, _):
+        needed_files = find_needed(store, TableLocations.parse(job.location), summary.retention.readers)
+        with list_unneeded(context.folder, needed_files, summary.retention.older_than) as (summary.files, _):
             pass
     summary.seconds = time.monotonic() - began
     return summary
 
 
-def _retention(job: Job, means: Means, now: Survey) -> Retention:
-    moment = int(means.clock() * 1000)
-    length, because = window(job.url_ttl, now.configuration, job.keep)
-    older_than = moment - length // timedelta(milliseconds=1)
-    entries = means.entries()
-    streams = [means.position(checkpoint, now.table_id) for checkpoint in job.streams]
-    wanted = list(readers(DeltaLog(means.folder.store), entries, streams, older_than, moment))
+def _retention(job: MaintenanceJob, context: MaintenanceContext, stats: TableStats) -> Retention:
+    now_ms = int(context.clock() * 1000)
+    window_length, because = window(job.url_ttl, stats.configuration, job.keep)
+    older_than = now_ms - window_length // timedelta(milliseconds=1)
+    entries = context.entries()
+    streams = [context.position(checkpoint, stats.table_id) for checkpoint in job.streams]
+    table_readers = list(readers(DeltaLog(context.folder.store), entries, streams, older_than, now_ms))
     clones = [table.title for table in entries.clones]
     return Retention(
-        length, because, older_than, wanted, clones, optimize.protection(now.configuration, wanted, length)
+        window_length,
+        because,
+        older_than,
+        table_readers,
+        clones,
+        optimize.protection(stats.configuration, table_readers, window_length),
     )
 
 
-def _optimize(job: Job, attempt: Attempt, progress: Progress) -> Optimized:
-    with step(progress, "Joining small files") as tell, attempt.refusals():
-        with tasks_shown(attempt.spark, attempt.group, tell):
-            done = optimize.optimize(attempt.spark, job.location, job.zorder_by, job.run_id)
+def _optimize(job: MaintenanceJob, attempt: Attempt, progress: Progress) -> OptimizeResult:
+    with step(progress, "Compacting small files") as report, attempt.refusals():
+        with show_tasks(attempt.spark, attempt.group, report):
+            result = optimize.optimize(attempt.spark, job.location, job.zorder_by, job.run_id)
         attempt.confirm()
-        tell(done.skipped or f"{done.removed:,} files became {done.added:,}")
-    return done
+        report(result.skipped or f"{result.removed:,} files became {result.added:,}")
+    return result
 
 
-def _set(properties: dict[str, str], job: Job, attempt: Attempt, tell: Callable[[str], None]) -> None:
-    with optimize.marked(attempt.spark, job.run_id):
+def _set(properties: dict[str, str], job: MaintenanceJob, attempt: Attempt, report: Callable[[str], None]) -> None:
+    with optimize.mark_commits(attempt.spark, job.run_id):
         set_properties(attempt.spark, job.location, properties)
     attempt.confirm()
-    tell(", ".join(f"{name} = {value}" for name, value in properties.items()))
+    report(", ".join(f"{name} = {value}" for name, value in properties.items()))
 
 
-def _checkpoint(job: Job, means: Means, attempt: Attempt, progress: Progress) -> bool:
-    now = survey(means.folder.store)
-    if job.checkpoint_after is None or now.commits < job.checkpoint_after:
+def _checkpoint(job: MaintenanceJob, context: MaintenanceContext, attempt: Attempt, progress: Progress) -> bool:
+    stats = read_table_stats(context.folder.store)
+    if job.checkpoint_after is None or stats.commits < job.checkpoint_after:
         return False
-    with step(progress, "Writing a checkpoint") as tell, attempt.refusals():
-        optimize.checkpoint(attempt.spark, job.location, v2=optimize.has_v2_checkpoints(now.configuration))
+    with step(progress, "Writing a checkpoint") as report, attempt.refusals():
+        optimize.checkpoint(attempt.spark, job.location, v2=optimize.has_v2_checkpoints(stats.configuration))
         attempt.confirm()
-        if survey(means.folder.store).checkpoint != now.version:
-            raise PipelineError(f"Spark left no checkpoint of version {now.version}; what it printed may say why.")
-        tell(f"version {now.version}, {now.commits:,} commits after the last one")
+        if read_table_stats(context.folder.store).checkpoint != stats.version:
+            raise PipelineError(f"Spark wrote no checkpoint of version {stats.version}. See its output above.")
+        report(f"version {stats.version}, {stats.commits:,} commits after the last one")
     return True
 
 
-def _sort(job: Job, means: Means, attempt: Attempt, progress: Progress, least_files: int) -> None:
-    """Put the latest checkpoint in order, whoever wrote it: Spark does at every tenth version by itself.
-
-    It stays as it is where there is nothing to win, and where it cannot be sorted: it is right all the same.
-    """
-    store = means.folder.store
+def _sort(
+    job: MaintenanceJob, context: MaintenanceContext, attempt: Attempt, progress: Progress, least_files: int
+) -> None:
+    """Sort the latest checkpoint of any writer. An unsorted one is correct too, so failures are only reported."""
+    store = context.folder.store
     checkpoint = find_segment(store).checkpoint
     if checkpoint is None or not has_manifest(checkpoint):
         return
-    with step(progress, "Sorting the checkpoint") as tell:
+    with step(progress, "Sorting the checkpoint") as report:
         try:
-            done = sort_checkpoint(
-                store, means.folder.writer, checkpoint, job.zorder_by, attempt.confirm, least_files=least_files
+            result = sort_checkpoint(
+                store, context.folder.writer, checkpoint, job.zorder_by, attempt.confirm, least_files=least_files
             )
         except NotSorted as reason:
-            tell(reason.message)
+            report(reason.message)
         else:
-            tell(f"{done.num_adds:,} files in {done.sidecars:,} sidecars" if done else "nothing to win")
+            report(f"{result.num_adds:,} files in {result.sidecars:,} sidecars" if result else "not needed")
 
 
-def counted(count: Count) -> str:
-    """Say how many files, and how large."""
+def files_text(count: Count) -> str:
+    """Return a count of files and bytes as text."""
     return f"{count.files:,} files ({count.bytes:,} bytes)"
 
 
-def days(duration: timedelta) -> str:
-    """Say a duration in days."""
+def days_text(duration: timedelta) -> str:
+    """Return a duration in days as text."""
     return f"{duration / timedelta(days=1):.3g} days"

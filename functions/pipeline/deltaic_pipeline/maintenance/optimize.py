@@ -1,4 +1,4 @@
-"""OPTIMIZE, a checkpoint, and properties that protect a table: what Spark does so that it stays cheap to read."""
+"""Run OPTIMIZE, write checkpoints, and choose the properties that protect a table's log, with Spark."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,98 +13,98 @@ from deltaic_pipeline.maintenance.retention import Reader
 from deltaic_pipeline.spark.jvm import no_option
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import USER_METADATA, configured, latest
+from deltaic_pipeline.table.table_properties import USER_METADATA, latest_snapshot, session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 LOG_RETENTION = "delta.logRetentionDuration"
-LOG_RETENTION_UNSAID = timedelta(days=30)
+LOG_RETENTION_DEFAULT = timedelta(days=30)
 CHECKPOINT_POLICY = "delta.checkpointPolicy"
 V2_CHECKPOINTS = {CHECKPOINT_POLICY: "v2"}
 SIDECAR_ACTIONS = 500_000
 RECENT_COMMITS = 20
-NOTHING_NEW = frozenset({"OPTIMIZE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END"})
-"""Operations after which the rows lie where they lay."""
+KEEP_ROWS = frozenset({"OPTIMIZE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END"})
+"""Operations that do not change which rows a table has."""
 
 
 @dataclass(frozen=True, slots=True)
-class Optimized:
-    """What OPTIMIZE did."""
+class OptimizeResult:
+    """Result of OPTIMIZE."""
 
     removed: int
     added: int
     skipped: str = ""
 
 
-def protection(configuration: Mapping[str, str], wanted: Sequence[Reader], window: timedelta) -> dict[str, str]:
-    """Return the properties that keep every writer from deleting commits that the readers need.
+def protection(configuration: Mapping[str, str], readers: Sequence[Reader], window: timedelta) -> dict[str, str]:
+    """Return the properties with which no writer deletes commits that the readers need.
 
-    Delta deletes old commits after any checkpoint that any writer makes. Where somebody reads further back than the
-    window no age is safe, so the log is not cleaned at all; else it is kept for the window at least.
+    After each checkpoint, Delta deletes old commits. If a reader needs commits older than the window, cleanup is
+    disabled; otherwise commits are kept at least for the window.
     """
     if configuration.get(LOG_CLEANUP, "true").lower() == "false":
         return {}
-    if any(reader.lasting for reader in wanted):
+    if any(reader.lasting for reader in readers):
         return {LOG_CLEANUP: "false"}
-    kept = parse_interval(configuration.get(LOG_RETENTION), LOG_RETENTION_UNSAID)
-    return {LOG_RETENTION: format_interval(window)} if kept < window else {}
+    log_retention = parse_interval(configuration.get(LOG_RETENTION), LOG_RETENTION_DEFAULT)
+    return {LOG_RETENTION: format_interval(window)} if log_retention < window else {}
 
 
 def mark(run_id: str) -> str:
-    """Return what stands in `commitInfo` of a run's commits."""
+    """Return the `userMetadata` of a run's commits."""
     return json.dumps({"maintain": run_id})
 
 
 def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
-    """Tell whether Spark writes v2 checkpoints of a table with these properties."""
+    """Return whether Spark writes v2 checkpoints of a table with these properties."""
     return configuration.get(CHECKPOINT_POLICY, "").lower() == "v2"
 
 
-def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> Optimized:
-    """Join small files, by the table's own clustering or in Z-order where columns are named, as one version.
+def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> OptimizeResult:
+    """Compact small files as one version, by the table's clustering or in Z-order of the given columns.
 
-    Nothing is done again by the same run, nor where no row has come since the last time: Z-order would write the whole
-    table anew.
+    Skipped if the same run has done it, or if no rows have changed since: Z-order would rewrite the whole table.
     """
     order = f" ZORDER BY ({', '.join(map(quoted, zorder_by))})" if zorder_by else ""
-    done = _done(spark, location, zorder_by, run_id)
-    if done:
-        return Optimized(0, 0, done)
-    with marked(spark, run_id):
+    if reason := _skip_reason(spark, location, zorder_by, run_id):
+        return OptimizeResult(0, 0, reason)
+    with mark_commits(spark, run_id):
         row: Any = spark.sql(f"OPTIMIZE delta.{quoted(spark_path(location))}{order}").first()
     removed, added = row["metrics"]["filesRemoved"], row["metrics"]["filesAdded"]
-    return Optimized(removed["totalFiles"], added["totalFiles"])
+    return OptimizeResult(removed["totalFiles"], added["totalFiles"])
 
 
 def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:
-    """Write a checkpoint of the latest version; Delta tells no failure, so the caller looks for it in the log.
+    """Write a checkpoint of the latest version; Delta reports no failure, so the caller must look for it.
 
-    One that is `v2` in as many sidecars as workers can write at once, and as the job can read one by one.
+    The size of the sidecars of a `v2` checkpoint lets workers write them in parallel, and the job read them one by one.
     """
     if v2:
         spark.conf.set("spark.databricks.delta.checkpoint.partSize", SIDECAR_ACTIONS)
-    snapshot = latest(spark, spark_path(location))
+    snapshot = latest_snapshot(spark, spark_path(location))
     snapshot.deltaLog().checkpoint(snapshot, no_option())
 
 
-def _done(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> str:
+def _skip_reason(spark: "SparkSession", location: str, zorder_by: Sequence[str], run_id: str) -> str:
     from delta.tables import DeltaTable
 
     recent: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()
-    quiet = True
+    rows_unchanged = True
     for commit in recent:
-        optimized = commit["operation"] == "OPTIMIZE"
-        if optimized and commit["userMetadata"] == mark(run_id):
-            return f"version {commit['version']} was this run's already"
-        same = optimized and json.loads(commit["operationParameters"].get("zOrderBy") or "[]") == list(zorder_by)
-        if same and quiet:
-            return f"no rows have come since version {commit['version']}"
-        quiet = quiet and commit["operation"] in NOTHING_NEW
+        is_optimize = commit["operation"] == "OPTIMIZE"
+        if is_optimize and commit["userMetadata"] == mark(run_id):
+            return f"this run has written version {commit['version']} already"
+        same_order = is_optimize and json.loads(commit["operationParameters"].get("zOrderBy") or "[]") == list(
+            zorder_by
+        )
+        if same_order and rows_unchanged:
+            return f"no rows have changed since version {commit['version']}"
+        rows_unchanged = rows_unchanged and commit["operation"] in KEEP_ROWS
     return ""
 
 
-def marked(spark: "SparkSession", run_id: str) -> AbstractContextManager[None]:
-    """Name the run in the log of what is committed in the block."""
-    return configured(spark, {USER_METADATA: mark(run_id)})
+def mark_commits(spark: "SparkSession", run_id: str) -> AbstractContextManager[None]:
+    """Write the run id to the commits of the block."""
+    return session_settings(spark, {USER_METADATA: mark(run_id)})

@@ -1,7 +1,7 @@
-"""Decides which versions of a table somebody may still read: the entries of the catalog, live answers, streams.
+"""Find the versions of a table that readers can still use: by catalog entries, open requests and streams.
 
-Whatever was current within the window may still be in somebody's hands: a URL, a page token, a query that was
-submitted, a Spark job that opened the table. History that is shared, and a stream that is behind, reach further back.
+Every version that was the latest within the window can still be in use: by a URL, a page token, a submitted query, or a
+Spark job that opened the table. Shared history and late streams can need older versions.
 """
 
 import json
@@ -27,109 +27,110 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 MARGIN = timedelta(hours=1)
-"""Between a commit and the clocks of who signs, who reads and who deletes."""
+"""Allowance for differences between the clocks of the writer, the server, the reader and this job."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
-    """What a catalog says of one location."""
+class LocationEntries:
+    """Catalog entries that concern one location."""
 
     shared: Sequence[Table]
     clones: Sequence[Table]
-    """Entries of other tables whose logs may name files that lie here."""
+    """Entries of other tables, whose logs can name files in this location."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Somebody who may read a version, and for whose sake it is kept."""
+    """Group of readers that can read a version and all later ones."""
 
     version: int
-    """This one and every later one."""
+    """First version to keep."""
 
     changes: bool
-    """Also what the commit of `version` itself took away, and its change data."""
+    """Whether to keep also the files that the commit of `version` removed, and its change data."""
 
     lasting: bool
-    """However old the version is; else only while the window lasts."""
+    """Whether the version is needed at any age, and not only within the window."""
 
     why: str
 
     @property
     def first_commit(self) -> int:
-        """The first commit whose removed files and change data are needed."""
+        """First commit whose removed files and change data are needed."""
         return self.version if self.changes else self.version + 1
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where a stream goes on when it is started again."""
+    """Position at which a stream continues when it is started again."""
 
     checkpoint: str
     version: int
-    """It still needs this version, and every commit from it on."""
+    """Version that the stream still needs, with all later commits."""
 
 
-def entries_of(admin: "CatalogAdmin", location: str) -> Entries:
-    """Look through the whole catalog, which knows no table by its location: a request or two for each share."""
-    here = Location.parse(location)
+def find_entries(admin: "CatalogAdmin", location: str) -> LocationEntries:
+    """Return the entries for a location, read from all shares with one or two requests for each."""
+    target = Location.parse(location)
     shared, clones = [], []
     for share in admin.shares.list():
         for table in admin.tables.list(share.name):
-            if Location.parse(table.location) == here:
+            if Location.parse(table.location) == target:
                 shared.append(table)
             elif any(
-                here.contains(each) or each.contains(here) for each in map(Location.parse, table.auxiliary_locations)
+                target.contains(other) or other.contains(target)
+                for other in map(Location.parse, table.auxiliary_locations)
             ):
                 clones.append(table)
-    return Entries(shared, clones)
+    return LocationEntries(shared, clones)
 
 
 def window(url_ttl: timedelta, configuration: dict[str, str], least: timedelta | None = None) -> tuple[timedelta, str]:
-    """Return for how long a version stays in use after the next one has come, and what decides it."""
-    answers = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
-    kept = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
-    longest = max(answers, kept, least or timedelta(0))
+    """Return how long a version can be in use after the next version, and the name of the deciding setting."""
+    open_requests = max(PAGE_TTL, REFRESH_TTL, LIFE) + url_ttl + MARGIN
+    deleted_files = parse_interval(configuration.get(DELETED_FILES), DELETED_FILES_DEFAULT)
+    longest = max(open_requests, deleted_files, least or timedelta(0))
     if longest == least:
         return longest, "--keep"
-    return longest, DELETED_FILES if longest == kept else "page tokens, and the life of the URLs that they give"
+    return longest, DELETED_FILES if longest == deleted_files else "page tokens, and the lifetime of their URLs"
 
 
 def readers(
-    log: DeltaLog, entries: Entries, streams: Sequence[StreamPosition], current_since: int, now_ms: int
+    log: DeltaLog, entries: LocationEntries, streams: Sequence[StreamPosition], current_since: int, now_ms: int
 ) -> Iterator[Reader]:
-    """Yield who may read what: at least the version that was current at `current_since` (ms since the epoch).
+    """Yield the readers; at least the version that was the latest at `current_since` (ms since the epoch) is needed.
 
-    That one is kept for whoever began to read it at the last moment at which it was the latest.
+    A reader can have opened that version immediately before the next one was committed.
     """
-    version = current_at(log, current_since)
+    version = version_at(log, current_since)
     days = timedelta(milliseconds=now_ms - current_since) / timedelta(days=1)
-    why = f"version {version}, the oldest that was current in the last {days:.3g} days"
+    why = f"version {version}, the oldest that was the latest within the last {days:.3g} days"
     yield Reader(version, changes=False, lasting=False, why=why)
     for table in entries.shared:
         if table.history:
             why = f"the history is shared from version {table.start_version} on as {table.title}"
             yield Reader(table.start_version, changes=table.start_version == 0, lasting=True, why=why)
     for stream in streams:
-        why = f"the stream of {stream.checkpoint} goes on at version {stream.version}"
+        why = f"the stream of {stream.checkpoint} continues at version {stream.version}"
         yield Reader(stream.version, changes=True, lasting=True, why=why)
 
 
-def current_at(log: DeltaLog, moment: int) -> int:
-    """Return the version that was the latest at `moment` (ms since the epoch), or the oldest one that has a time."""
+def version_at(log: DeltaLog, time_ms: int) -> int:
+    """Return the version that was the latest at `time_ms` (ms since the epoch), or the oldest with a timestamp."""
     latest = log.snapshot()
-    if moment >= latest.timestamp:
+    if time_ms >= latest.timestamp:
         return latest.version
     try:
-        return log.history.version_at_or_before(moment)
-    except MalformedRequest:  # before the first commit that is left, or at odds with the file's own time
+        return log.history.version_at_or_before(time_ms)
+    except MalformedRequest:  # earlier than the first remaining commit, or timestamps that contradict each other
         return 0
 
 
-def position(checkpoint: str, table_id: str, access: S3Access) -> StreamPosition:
-    """Return where the stream of a checkpoint folder (local or s3://) goes on in the table of this id.
+def stream_position(checkpoint: str, table_id: str, access: S3Access) -> StreamPosition:
+    """Return the position of a stream in the table with this id, read from its checkpoint folder (local or s3://).
 
-    A stream that has committed no batch yet may need every version: 0. Raises `PipelineError` for a folder that is no
-    checkpoint of a stream from this table.
+    A stream without a committed batch can need every version, so its position is 0. Raises `PipelineError` for a folder
+    that is not the checkpoint of a stream from this table.
     """
     names, read = _in_s3(checkpoint, access) if "://" in checkpoint else _local(checkpoint)
     offsets, commits = (
@@ -137,18 +138,18 @@ def position(checkpoint: str, table_id: str, access: S3Access) -> StreamPosition
         for folder in ("offsets/", "commits/")
     )
     if not offsets:
-        raise PipelineError(f"{checkpoint} is no checkpoint of a stream: no file of the folder offsets is there.")
+        raise PipelineError(f"{checkpoint} is not the checkpoint of a stream: its folder offsets has no file.")
     committed = offsets & commits
     try:
         # Spark's OffsetSeqLog: a version, a line of metadata, then a line for each source.
         lines = read(f"offsets/{max(committed or offsets)}").decode().split("\n")[2:]
         sources = [json.loads(line) for line in lines if line.startswith("{")]
-        found = [int(one["reservoirVersion"]) for one in sources if one.get("reservoirId") == table_id]
+        versions = [int(source["reservoirVersion"]) for source in sources if source.get("reservoirId") == table_id]
     except (ValueError, KeyError, AttributeError) as broken:
         raise PipelineError(f"{checkpoint} cannot be read: {broken}") from broken
-    if not found:
+    if not versions:
         raise PipelineError(f"{checkpoint} belongs to a stream that does not read this table.")
-    return StreamPosition(checkpoint, min(found) if committed else 0)
+    return StreamPosition(checkpoint, min(versions) if committed else 0)
 
 
 def _local(checkpoint: str) -> tuple[list[str], Callable[[str], bytes]]:
@@ -159,4 +160,4 @@ def _local(checkpoint: str) -> tuple[list[str], Callable[[str], bytes]]:
 
 def _in_s3(checkpoint: str, access: S3Access) -> tuple[list[str], Callable[[str], bytes]]:
     folder = S3Folder(checkpoint, access)
-    return [found.name for found in folder.objects()], folder.store.get
+    return [file.name for file in folder.objects()], folder.store.get

@@ -1,4 +1,4 @@
-"""The statistics of a table that readers pay for: its files, those that could be fewer, and its log."""
+"""Statistics of a table that determine the cost of reading it: files, small files, and log."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,41 +11,41 @@ from deltaic.delta.store import TableStore
 from deltaic_pipeline.maintenance.vacuum import Count
 
 SMALL_BYTES = 1 << 30
-"""OPTIMIZE joins files below this (`spark.databricks.delta.optimize.minFileSize`)."""
+"""OPTIMIZE compacts files below this size (`spark.databricks.delta.optimize.minFileSize`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """One table as its latest version has it."""
+class TableStats:
+    """Statistics of a table's latest version."""
 
     version: int
     table_id: str
     configuration: dict[str, str]
     partition_columns: list[str]
     clustered: bool
-    """OPTIMIZE puts rows together by columns that the table names."""
+    """Whether the table declares clustering columns, by which OPTIMIZE sorts rows."""
 
     files: Count
     small: Count
-    """What OPTIMIZE may join: files below `SMALL_BYTES` that are not alone in their partition, or have deleted rows."""
+    """Files that OPTIMIZE can compact: below `SMALL_BYTES` with others in their partition, or with deleted rows."""
 
     checkpoint: int | None
     commits: int
     log_objects: int
-    """Objects of the log from the checkpoint on, which every reader lists."""
+    """Objects of the log since the checkpoint, which every reader lists."""
 
     @property
     def requests(self) -> int:
-        """Requests of a reader of the whole table: a listing, the hint, checkpoint, commits and every file."""
+        """Requests to read the whole table: a listing, the hint, the checkpoint, commits and all files."""
         return 2 + (self.checkpoint is not None) + self.commits + self.files.files
 
 
-def survey(store: TableStore) -> Survey:
-    """Read the latest version; raises `DeltaicError` for a log that cannot be read."""
+def read_table_stats(store: TableStore) -> TableStats:
+    """Read the statistics of the latest version; raises `DeltaicError` for an unreadable log."""
     segment = find_segment(store)
     snapshot = Snapshot(store, segment)
     checkpoint = segment.checkpoint.version if segment.checkpoint else None
-    listed = list(store.list_log(version_prefix(checkpoint) if checkpoint else ""))
+    log_objects = list(store.list_log(version_prefix(checkpoint) if checkpoint else ""))
     files, small = Count(), Count()
     partitions: defaultdict[tuple[tuple[str, str | None], ...], Count] = defaultdict(Count)
     for batch in snapshot.files():
@@ -60,7 +60,7 @@ def survey(store: TableStore) -> Survey:
         if partition.files > 1:
             small.files += partition.files
             small.bytes += partition.bytes
-    return Survey(
+    return TableStats(
         version=segment.version,
         table_id=snapshot.metadata.id,
         configuration=snapshot.metadata.configuration,
@@ -70,5 +70,5 @@ def survey(store: TableStore) -> Survey:
         small=small,
         checkpoint=checkpoint,
         commits=len(segment.commits),
-        log_objects=len(listed),
+        log_objects=len(log_objects),
     )

@@ -1,8 +1,8 @@
-"""Decides which files of a table nobody can need any more, by the log and the folder, and deletes those alone.
+"""Find the files of a table that no reader needs, from its log and its folder.
 
-A file stays if a version that somebody may read has it, or a commit that somebody may follow names it: data, change
-data and deletion vectors. Of the others only those go that a Delta writer makes and that are older than the window, so
-that a writer that is at work, with a lease or without, loses nothing. What lies in another table's folder is not ours.
+A file is needed if a readable version contains it, or a commit that readers can follow names it: data, change data and
+deletion vectors. Of the other files, only those are unneeded that have a name as Delta's and are older than the window,
+so that concurrent writers lose nothing, with or without a lease. Folders of nested tables are skipped.
 """
 
 import tempfile
@@ -30,137 +30,139 @@ from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, S3Folder
 LOG_FOLDER = "_delta_log"
 CHANGE_DATA = "_change_data"
 WRITTEN_BY_DELTA = (".parquet", ".bin")
-"""Data, change data and deletion vectors. A text that somebody has put beside them is somebody's."""
+"""Suffixes of data, change data and deletion vectors. Other files are never deleted."""
 
 IN_MEMORY_BYTES = 16 << 20
 COMMITS_AT_ONCE = 32
 
-
 Names = set[int]
-"""Object names by their digests: two that collide keep a file too many, and never one too few."""
+"""Digests of object names. A collision keeps an unneeded file, but never deletes a needed one."""
 
-Named = tuple[str, tuple[str, str] | None]
-"""A file's path as the log has it, and of its deletion vector the storage type and the path or content."""
+FileReference = tuple[str, tuple[str, str] | None]
+"""Path of a file in the log, and the storage type and the path or content of its deletion vector."""
 
 
 @dataclass(slots=True)
 class Count:
-    """Some files."""
+    """Number and size of files."""
 
     files: int = 0
     bytes: int = 0
 
     def add(self, size: int) -> None:
-        """Count one file more."""
+        """Add a file of this size."""
         self.files += 1
         self.bytes += size
 
 
 @dataclass(slots=True)
-class Sorted:
-    """What a listing of the folder has found; what is part of the latest version is not counted."""
+class FileCounts:
+    """Counts of a folder's files that are not part of the latest version."""
 
     kept: Count = field(default_factory=Count)
-    """Needed by older versions, or by commits that can be followed."""
+    """Needed by older versions, or by commits that readers can follow."""
 
     young: Count = field(default_factory=Count)
-    """Needed by nobody, and younger than the window: a writer may be about to commit it."""
+    """Not needed, but younger than the window: a writer can be about to commit them."""
 
     unneeded: Count = field(default_factory=Count)
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
-    """The files that must stay."""
+class NeededFiles:
+    """Digests of needed files: of the latest version, and of older versions and commits."""
 
     latest: Names
-    others: Names
+    older: Names
 
 
-def needed(store: TableStore, locations: TableLocations, readers: Sequence[Reader]) -> Needed:
-    """Read the log for the files that the readers need; raises `DeltaicError` where it cannot be read in full.
+def find_needed(store: TableStore, locations: TableLocations, readers: Sequence[Reader]) -> NeededFiles:
+    """Return the files that the readers need; raises `DeltaicError` if the log is not completely readable.
 
-    The oldest version of all readers, or the oldest that can still be made, is replayed; of later commits everything
-    that they name is kept. Names are held by digests, a million in some 100 MB.
+    Reads the oldest version that readers need (or the oldest readable one), and keeps all files that later commits
+    name. A million digests take some 100 MB.
     """
-    newest, others = Snapshot(store, find_segment(store)), Names()
-    latest = Names(_digests(_live(newest), locations))
+    newest, older = Snapshot(store, find_segment(store)), Names()
+    latest = Names(_digests(_snapshot_files(newest), locations))
     listing = read_listing(store.list_log())
     oldest = 0 if 0 in listing.commits else min(checkpoint.version for checkpoint in listing.checkpoints)
     first = min(reader.version for reader in readers)
     first_commit = min(reader.first_commit for reader in readers)
     if first < newest.version:
-        others.update(_digests(_live(Snapshot(store, find_segment(store, max(first, oldest)))), locations))
-    commits = [one for one in chain(listing.commits.values(), listing.compactions) if one.end >= first_commit]
+        older.update(_digests(_snapshot_files(Snapshot(store, find_segment(store, max(first, oldest)))), locations))
+    candidates = chain(listing.commits.values(), listing.compactions)
+    commits = [commit for commit in candidates if commit.end >= first_commit]
     for window in to_windows(commits, COMMITS_AT_ONCE):
         contents = read_all_listed(store, [commit.file for commit in window])
         for commit, content in zip(window, contents, strict=True):
-            others.update(_digests(_named(content, commit), locations))
-    return Needed(latest, others)
+            older.update(_digests(_commit_files(content, commit), locations))
+    return NeededFiles(latest, older)
 
 
 @contextmanager
-def unneeded(folder: S3Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
-    """List the folder once; give the counts, and the names of what nobody needs, a request's worth at a time.
+def list_unneeded(
+    folder: S3Folder, needed: NeededFiles, older_than: int
+) -> Iterator[tuple[FileCounts, Iterator[Sequence[str]]]]:
+    """List the folder once; yield the counts, and batches of the names of unneeded files, one for each request.
 
-    `older_than` is in milliseconds since the epoch. Names wait in a file, not in memory.
+    `older_than` is in milliseconds since the epoch. Names are stored in a temporary file, not in memory.
     """
-    counts = Sorted()
+    counts = FileCounts()
     tables: set[str] = set()
     with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, mode="w+", encoding="utf-8", newline="\n") as spool:
         for stored in folder.objects():
-            above, _, beneath = stored.name.partition(f"/{LOG_FOLDER}/")
-            if beneath:
-                tables.add(f"{above}/")
-            elif not _is_ours(stored.name) or _digest(stored.name) in stays.latest:
+            parent, _, below = stored.name.partition(f"/{LOG_FOLDER}/")
+            if below:
+                tables.add(f"{parent}/")
+            elif not _has_delta_name(stored.name) or _digest(stored.name) in needed.latest:
                 continue
-            elif _digest(stored.name) in stays.others:
+            elif _digest(stored.name) in needed.older:
                 counts.kept.add(stored.size)
             elif stored.modified >= older_than:
                 counts.young.add(stored.size)
             elif "\n" not in stored.name:
                 spool.write(f"{stored.size} {stored.name}\n")
-        for size, _ in _others(spool, tables):
+        for size, _ in _spooled(spool, tables):
             counts.unneeded.add(size)
-        yield counts, _batches(name for _, name in _others(spool, tables))
+        yield counts, _batches(name for _, name in _spooled(spool, tables))
 
 
-def _live(snapshot: Snapshot) -> Iterator[Named]:
+def _snapshot_files(snapshot: Snapshot) -> Iterator[FileReference]:
     for batch in snapshot.files():
         for path, vector in zip(batch["path"].to_pylist(), batch["deletionVector"].to_pylist(), strict=True):
             yield path, None if vector is None else (vector["storageType"], vector["pathOrInlineDv"])
 
 
-def _named(content: bytes, commit: CommitFile) -> Iterator[Named]:
+def _commit_files(content: bytes, commit: CommitFile) -> Iterator[FileReference]:
     for change in chain.from_iterable(commit_changes(piece, commit.path, 0, 0).actions for piece in to_slices(content)):
         if isinstance(change, FileChange):
             vector: DeletionVector | None = getattr(change.action, "deletion_vector", None)
             yield change.action.path, None if vector is None else (vector.storage_type, vector.path_or_inline_dv)
 
 
-def _digests(named: Iterable[Named], locations: TableLocations) -> Iterator[int]:
-    above = len(locations.root.key_prefix)
-    for path, vector in named:
-        with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
-            yield _digest(locations.resolve(path).key[above:])
+def _digests(files: Iterable[FileReference], locations: TableLocations) -> Iterator[int]:
+    prefix_length = len(locations.root.key_prefix)
+    for path, vector in files:
+        with suppress(UnsupportedOperation):  # it is in another location, where nothing is deleted
+            yield _digest(locations.resolve(path).key[prefix_length:])
         if vector is not None and (file := file_path(*vector)) is not None:
             with suppress(UnsupportedOperation):
-                yield _digest(locations.object_name(file).key[above:])
+                yield _digest(locations.object_name(file).key[prefix_length:])
 
 
-def _is_ours(name: str) -> bool:
+def _has_delta_name(name: str) -> bool:
     *folders, file = name.split("/")
     hidden = any(folder.startswith(("_", ".")) and "=" not in folder and folder != CHANGE_DATA for folder in folders)
     return not hidden and file.endswith(WRITTEN_BY_DELTA) and not file.startswith(("_", "."))
 
 
-def _others(spool: IO[str], tables: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield what was written down, but for what lies in a folder that is a table of its own."""
+def _spooled(spool: IO[str], tables: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield size and name of the spooled files that are not in the folder of a nested table."""
     spool.seek(0)
     for line in spool:
         size, _, name = line.rstrip("\n").partition(" ")
-        above = (name[: at + 1] for at, character in enumerate(name) if character == "/")
-        if not any(folder in tables for folder in above):
+        parents = (name[: position + 1] for position, character in enumerate(name) if character == "/")
+        if not any(folder in tables for folder in parents):
             yield int(size), name
 
 

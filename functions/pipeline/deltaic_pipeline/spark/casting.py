@@ -1,4 +1,4 @@
-"""Casts of values to another type in SQL: fields go by their names, nothing is lost, and all can be compared."""
+"""Build SQL that casts values to another type without loss, with fields matched by name, and compares them."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
-"""The digits before the point that a decimal needs to be what Delta's type widening makes of an integer."""
+"""Digits before the point that a decimal needs so that Delta's type widening allows it for an integer type."""
 
 WIDER = {
     "tinyint": {"smallint", "int", "bigint", "double"},
@@ -18,11 +18,11 @@ WIDER = {
     "float": {"double"},
     "date": {"timestamp_ntz"},
 }
-"""The other changes of Delta's type widening (Delta protocol, "Type Widening")."""
+"""Other allowed changes of types (Delta protocol, "Type Widening")."""
 
 
-def lossless(source: "DataType", target: "DataType") -> bool:
-    """Tell whether each value of a type without fields or elements is a value of the wanted type."""
+def is_lossless(source: "DataType", target: "DataType") -> bool:
+    """Return whether `target` can represent each value of `source`; for types without fields or elements."""
     from pyspark.sql import types
 
     match source, target:
@@ -31,42 +31,42 @@ def lossless(source: "DataType", target: "DataType") -> bool:
         case types.IntegralType(), types.DecimalType():
             return target.precision - target.scale >= DIGITS[source.simpleString()]
         case types.StringType(), types.CharType() | types.VarcharType():
-            return True  # Delta refuses what is too long
+            return True  # Delta refuses longer texts
         case _:
             return source == target or target.simpleString() in WIDER.get(source.simpleString(), ())
 
 
-def joined_fields(table: "StructType", rows: "StructType", *, widen: bool) -> "StructType":
-    """Return the table's fields in the types of `joined`, and behind them those that only the rows have."""
+def merge_fields(table: "StructType", rows: "StructType", *, widen: bool) -> "StructType":
+    """Return the table's fields in the types of `merge_types`, followed by fields that only the rows have."""
     from pyspark.sql import types
 
-    left = {field.name.lower(): field for field in rows.fields}
+    row_fields = {field.name.lower(): field for field in rows.fields}
     fields = []
     for field in table.fields:
-        found = left.pop(field.name.lower(), None)
-        kind = joined(field.dataType, found.dataType, widen=widen) if found else field.dataType
+        match = row_fields.pop(field.name.lower(), None)
+        kind = merge_types(field.dataType, match.dataType, widen=widen) if match else field.dataType
         fields.append(types.StructField(field.name, kind))
-    return types.StructType([*fields, *left.values()])
+    return types.StructType([*fields, *row_fields.values()])
 
 
-def joined(table: "DataType", rows: "DataType", *, widen: bool) -> "DataType":
-    """Return the table's type with all fields of the rows'; `widen`: the rows' where it holds every value of it."""
+def merge_types(table: "DataType", rows: "DataType", *, widen: bool) -> "DataType":
+    """Return the table's type with the fields of both; `widen` takes the rows' type where it is wider."""
     from pyspark.sql import types
 
     match table, rows:
         case types.StructType(), types.StructType():
-            return joined_fields(table, rows, widen=widen)
+            return merge_fields(table, rows, widen=widen)
         case types.ArrayType(), types.ArrayType():
-            return types.ArrayType(joined(table.elementType, rows.elementType, widen=widen))
+            return types.ArrayType(merge_types(table.elementType, rows.elementType, widen=widen))
         case types.MapType(), types.MapType():
-            key = joined(table.keyType, rows.keyType, widen=widen)
-            return types.MapType(key, joined(table.valueType, rows.valueType, widen=widen))
+            key = merge_types(table.keyType, rows.keyType, widen=widen)
+            return types.MapType(key, merge_types(table.valueType, rows.valueType, widen=widen))
         case _:
-            return rows if widen and lossless(table, rows) else table
+            return rows if widen and is_lossless(table, rows) else table
 
 
 def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0) -> str:
-    """Return an expression's value as one of the wanted type, which is `joined` of some; a field it lacks is null."""
+    """Return SQL that casts an expression to a type from `merge_types`; fields that `source` lacks are null."""
     from pyspark.sql import types
 
     name = f"x{depth}"
@@ -74,12 +74,12 @@ def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0
         case _ if source.simpleString() == target.simpleString():
             return expression
         case types.StructType(), types.StructType():
-            known = {field.name.lower(): field for field in source.fields}
+            source_fields = {field.name.lower(): field for field in source.fields}
             fields = []
             for field in target.fields:
-                of = known.get(field.name.lower())
-                inner = f"{expression}.{quoted(of.name)}" if of else ""
-                value = cast(inner, of.dataType, field.dataType, depth) if of else null(field.dataType)
+                match = source_fields.get(field.name.lower())
+                inner = f"{expression}.{quoted(match.name)}" if match else ""
+                value = cast(inner, match.dataType, field.dataType, depth) if match else null(field.dataType)
                 fields.append(f"{literal(field.name)}, {value}")
             return f"if({expression} IS NULL, NULL, named_struct({', '.join(fields)}))"
         case types.ArrayType(), types.ArrayType():
@@ -90,7 +90,7 @@ def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0
             entry = f"named_struct('key', {key}, 'value', {value})"
             return f"map_from_entries(transform(map_entries({expression}), {name} -> {entry}))"
         case _, types.CharType():
-            # Spark fills what it reads of such a column with blanks, and in a MERGE not what it is compared with.
+            # Spark pads values that it reads from such a column with blanks, but not the other side of a MERGE.
             return f"if(length({expression}) < {target.length}, rpad({expression}, {target.length}, ' '), {expression})"
         case _, types.VarcharType():
             return expression
@@ -99,22 +99,22 @@ def cast(expression: str, source: "DataType", target: "DataType", depth: int = 0
 
 
 def null(kind: "DataType") -> str:
-    """Return the null of a type."""
+    """Return SQL for the null of a type."""
     return f"CAST(NULL AS {ddl(kind)})"
 
 
 def ddl(kind: "DataType") -> str:
-    """Return a type as SQL writes it."""
+    """Return a type as SQL text."""
     from pyspark.sql import types
 
     return types.StructType([types.StructField("x", kind)]).toDDL().removeprefix("x ")
 
 
 def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
-    """Return an expression that SQL can group and compare by: maps as their sorted entries, variants as text."""
+    """Return SQL for a value that can be grouped and compared: maps as sorted entries, variants as text."""
     from pyspark.sql import types
 
-    if not any(isinstance(each, types.MapType | types.VariantType) for _, each in within(kind)):
+    if not any(isinstance(part, types.MapType | types.VariantType) for _, part in nested_types(kind)):
         return expression
     name = f"x{depth}"
     match kind:
@@ -136,17 +136,17 @@ def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
             return f"concat(schema_of_variant({expression}), ' ', to_json({expression}))"
 
 
-def within(kind: "DataType", path: str = "") -> "Iterator[tuple[str, DataType]]":
-    """Yield a type and all types within it, each by its path: `address.city`, `doses.element.day`."""
+def nested_types(kind: "DataType", path: str = "") -> "Iterator[tuple[str, DataType]]":
+    """Yield a type and all types within it, each with its path: `address.city`, `doses.element.day`."""
     from pyspark.sql import types
 
     yield path, kind
     match kind:
         case types.StructType():
             for field in kind.fields:
-                yield from within(field.dataType, f"{path}.{field.name}" if path else field.name)
+                yield from nested_types(field.dataType, f"{path}.{field.name}" if path else field.name)
         case types.ArrayType():
-            yield from within(kind.elementType, f"{path}.element")
+            yield from nested_types(kind.elementType, f"{path}.element")
         case types.MapType():
-            yield from within(kind.keyType, f"{path}.key")
-            yield from within(kind.valueType, f"{path}.value")
+            yield from nested_types(kind.keyType, f"{path}.key")
+            yield from nested_types(kind.valueType, f"{path}.value")

@@ -1,6 +1,6 @@
-"""Spark's DDL of columns (`id BIGINT NOT NULL, day DATE`), read as far as their names and types.
+"""Parse names and types of columns in Spark's DDL, such as `id BIGINT NOT NULL, day DATE`.
 
-What a type has in brackets is passed over where no types are in it: only Spark knows all of it.
+Brackets after a type are skipped unless they contain types: only Spark checks their content.
 """
 
 import re
@@ -24,29 +24,29 @@ _TOKEN = re.compile(
     r"""|'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|.""",
     re.DOTALL,
 )
-"""What has no end goes on to the text's, so that reading takes one way through it."""
+"""An unclosed quote or comment ends with the text, so that parsing needs one pass."""
 
-_BEHIND = re.compile(
+_AFTER_TYPE = re.compile(
     r"((collate \S+ (\. \S+ )*|with(out)? (local )?time zone |(year|month|day|hour|minute) (to \S+ )?|second ))?"
     r"(not null )?(comment ((r )?['\"] )+)?"
 )
-"""What may stand between a type and the next comma, as words that end with a space."""
+"""Words that can follow a type before the next comma; each ends with a space."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """A column that a schema declares."""
+    """Column that a schema declares."""
 
     name: str
     type: str
-    """The type's first word in lower case: `decimal`, `array`."""
+    """First word of the type in lower case: `decimal`, `array`."""
 
     line: int
-    """Within the text, counted from 1."""
+    """Line in the text, counted from 1."""
 
 
 class WrongDdl(Exception):
-    """A schema that Spark refuses; `line` is that of the text."""
+    """Schema that Spark refuses; `line` is the line in the text."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -57,12 +57,12 @@ class WrongDdl(Exception):
 class _Token:
     text: str
     line: int
-    named: bool
-    """A word, or a name in backquotes."""
+    is_name: bool
+    """Whether it is a word, or a name in backquotes."""
 
 
 def columns_of(ddl: str) -> list[DeclaredColumn]:
-    """Return the columns; raises `WrongDdl`."""
+    """Return the declared columns; raises `WrongDdl`."""
     columns: dict[str, DeclaredColumn] = {}
     for column in _fields(list(_tokens(ddl))):
         if column.name.lower() in columns:
@@ -89,7 +89,7 @@ def _tokens(ddl: str) -> Iterator[_Token]:
 def _fields(tokens: Sequence[_Token]) -> Iterator[DeclaredColumn]:
     for part in _parts(tokens):
         name, kind = part[0], part[2:] if [token.text for token in part[1:2]] == [":"] else part[1:]
-        if not name.named:
+        if not name.is_name:
             raise WrongDdl(f"has '{name.text}' where a column's name is expected", name.line)
         if not kind:
             raise WrongDdl(f"gives the column '{name.text}' no type", name.line)
@@ -107,10 +107,10 @@ def _check_type(tokens: Sequence[_Token]) -> None:
     if [token.text for token in tokens[1:2]] in (["<"], ["("]):
         depths = accumulate({"<": 1, "(": 1, ">": -1, ")": -1}.get(token.text, 0) for token in tokens[1:])
         end = next((number for number, depth in enumerate(depths, 2) if not depth), len(tokens))
-    behind = [token.text if token.named else token.text[:1] for token in tokens[end:]]
-    taken = _BEHIND.match("".join(f"{text.replace(' ', '_')} " for text in behind).lower())
-    if taken and len(behind) > (count := taken[0].count(" ")):
-        raise WrongDdl(f"has '{behind[count]}' where a comma is expected", tokens[end + count].line)
+    following = [token.text if token.is_name else token.text[:1] for token in tokens[end:]]
+    match = _AFTER_TYPE.match("".join(f"{text.replace(' ', '_')} " for text in following).lower())
+    if match and len(following) > (count := match[0].count(" ")):
+        raise WrongDdl(f"has '{following[count]}' where a comma is expected", tokens[end + count].line)
     if word.text.lower() == "struct" and end > 1:
         list(_fields(tokens[2 : end - 1]))
     elif word.text.lower() in {"array", "map"} and end > 1:
@@ -119,18 +119,18 @@ def _check_type(tokens: Sequence[_Token]) -> None:
 
 
 def _parts(tokens: Sequence[_Token]) -> Iterator[Sequence[_Token]]:
-    began = rounds = angles = 0
+    start = parentheses = angle_brackets = 0
     for position, token in enumerate(tokens):
-        rounds += {"(": 1, ")": -1}.get(token.text, 0)
-        angles += {"<": 1, ">": -1}.get(token.text, 0) if not rounds else 0
-        if token.text == "," and not rounds and not angles:
-            if position == began:
-                raise WrongDdl("has a comma too many", token.line)
-            yield tokens[began:position]
-            began = position + 1
-    if rounds:
-        raise WrongDdl("has a bracket without its other half", tokens[-1].line)
-    if began < len(tokens):
-        yield tokens[began:]
+        parentheses += {"(": 1, ")": -1}.get(token.text, 0)
+        angle_brackets += {"<": 1, ">": -1}.get(token.text, 0) if not parentheses else 0
+        if token.text == "," and not parentheses and not angle_brackets:
+            if position == start:
+                raise WrongDdl("has an extra comma", token.line)
+            yield tokens[start:position]
+            start = position + 1
+    if parentheses:
+        raise WrongDdl("has an unclosed bracket", tokens[-1].line)
+    if start < len(tokens):
+        yield tokens[start:]
     elif tokens:
-        raise WrongDdl("has a comma too many", tokens[-1].line)
+        raise WrongDdl("has an extra comma", tokens[-1].line)

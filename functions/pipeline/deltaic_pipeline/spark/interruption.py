@@ -1,4 +1,4 @@
-"""The interruption of a job by Ctrl-C or SIGTERM: its JVM ends first, so that nothing is written behind the lease."""
+"""Interrupt a job by Ctrl-C or SIGTERM: end its JVM first, so that it writes nothing after the lease."""
 
 import logging
 import signal
@@ -17,37 +17,37 @@ END_SECONDS = 5
 
 @contextmanager
 def interruptions() -> Iterator[list[int]]:
-    """Let the signals end the block by KeyboardInterrupt, once; yields a list that then has the signal's number.
+    """End the block by one KeyboardInterrupt on SIGINT or SIGTERM; yields a list that gets the signal's number.
 
-    What fails on the way out fails for want of a JVM, and is not worth a word. Elsewhere than in the main thread, and
-    on a cluster, whose JVM is not ours to end, nothing is changed.
+    Later errors are caused by the missing JVM, so they are hidden. Does nothing outside the main thread, and on a
+    cluster, which manages the JVM itself.
     """
-    got: list[int] = []
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread() or machine().launched_by_spark:
-        yield got
+        yield received
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if got:  # pressed again, while what is held is given back
+        if received:  # a repeated signal, while the leases are being released
             return
-        got.append(number)
-        logging.disable()  # py4j tells the root logger of every command that the signal has met
+        received.append(number)
+        logging.disable()  # py4j logs every command that the signal interrupted
         threading.excepthook = lambda _: None
         sys.unraisablehook = lambda _: None
         for process in _jvms(frame):
-            _end(process)
+            _terminate(process)
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield got
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _jvms(frame: FrameType | None) -> Iterator["subprocess.Popen[bytes]"]:
-    """Yield the JVM that runs, and one that is starting, which pyspark keeps to itself until it has started."""
+    """Yield the running JVM, and one that is starting, which is a local variable of pyspark until then."""
     pyspark: Any = sys.modules.get("pyspark")
     gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
     if isinstance(running := getattr(gateway, "proc", None), subprocess.Popen):
@@ -60,11 +60,11 @@ def _jvms(frame: FrameType | None) -> Iterator["subprocess.Popen[bytes]"]:
         frame = frame.f_back
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()  # its own temporary folders go with it
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()  # it removes its temporary folders
     try:
         process.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        with suppress(subprocess.TimeoutExpired):  # the code that was interrupted may hold the lock of its wait
+        with suppress(subprocess.TimeoutExpired):  # the interrupted code can hold the lock of its wait
             process.wait(END_SECONDS)

@@ -1,4 +1,4 @@
-"""The jars that Spark needs, exactly these: pinned, fetched once, verified, then offline."""
+"""Provide Spark's jars: pinned by digest, downloaded once, verified, and then used offline."""
 
 import hashlib
 import http.client
@@ -23,7 +23,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One artifact of a Maven repository, pinned to its bytes."""
+    """Artifact of a Maven repository, pinned by its digest."""
 
     group: str
     artifact: str
@@ -33,12 +33,12 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """The file name, in the repository and in the cache."""
+        """File name in the repository and in the cache."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
     def path(self) -> str:
-        """The path below a repository's root."""
+        """Path below a repository's root."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
@@ -50,19 +50,19 @@ def _pinned() -> Iterator[Jar]:
 
 
 NEEDED = tuple(_pinned())
-"""What a session on one machine has on its class path."""
+"""Jars on the class path of a session on one machine."""
 
 DELTA = tuple(jar for jar in NEEDED if jar.group == "io.delta")
 AVRO = tuple(jar for jar in NEEDED if jar.artifact.startswith("spark-avro"))
 S3A = tuple(jar for jar in NEEDED if jar not in {*DELTA, *AVRO})
 
 
-def ensure(jars: Sequence[Jar], machine: Machine, report: Callable[[str], None]) -> tuple[Path, ...]:
-    """Return the jars' files in the cache folder, in the order given, every one with the pinned digest.
+def ensure_jars(jars: Sequence[Jar], machine: Machine, report: Callable[[str], None]) -> tuple[Path, ...]:
+    """Return the jars' files in the cache folder, in the same order, all with the pinned digest.
 
-    Missing ones are copied from Maven's local repository or fetched in parallel, each written whole or not at all. With
-    a complete folder nothing is asked of the network. `report` gets a line to show while jars are being fetched.
-    Raises `PipelineError` that names the artifact, the folder and the mirror variable.
+    Copies missing jars from Maven's local repository or downloads them in parallel; each file is written atomically.
+    A complete folder needs no network. `report` gets progress messages. Raises `PipelineError` that names the artifact,
+    the folder and the mirror variable.
     """
     folder = machine.cache / "jars"
     files = tuple(folder / jar.name for jar in jars)
@@ -71,21 +71,21 @@ def ensure(jars: Sequence[Jar], machine: Machine, report: Callable[[str], None])
         return files
     folder.mkdir(parents=True, exist_ok=True)
     total = sum(jar.size for jar in missing) / MEGABYTE
-    report(f"fetching {len(missing)} jars ({total:.1f} MB) from {machine.repository}")
+    report(f"downloading {len(missing)} jars ({total:.1f} MB) from {machine.repository}")
     with ThreadPoolExecutor(PARALLEL) as pool:
-        # After a failure the rest are not begun.
+        # After a failure, jars that are not started yet are skipped.
         for number, jar in enumerate(pool.map(partial(_obtain, machine=machine, folder=folder), missing), 1):
-            report(f"fetched {number} of {len(missing)} jars: {jar.name}")
+            report(f"downloaded {number} of {len(missing)} jars: {jar.name}")
     return files
 
 
 def _obtain(jar: Jar, machine: Machine, folder: Path) -> Jar:
     target = folder / jar.name
     local = machine.maven_cache / jar.path
-    # A developer's Maven repository may be half filled (a .pom without its .jar): only bytes with the digest count.
+    # A developer's Maven repository can be incomplete (a .pom without its .jar), so the digest is checked.
     content = local.read_bytes() if _matches(local, jar) else _fetch(jar, machine, folder)
     if not _matches(target, jar):
-        target.unlink(missing_ok=True)  # it was cut short, or it is another build
+        target.unlink(missing_ok=True)  # it is incomplete, or another build
     write_once(target, content)
     return jar
 
@@ -98,23 +98,23 @@ def _fetch(jar: Jar, machine: Machine, folder: Path) -> bytes:
         if attempt:
             time.sleep(attempt)
         try:
-            with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 -- the operator's URL
-                content: bytes = answer.read()
-        except urllib.error.HTTPError as refusal:
-            cause = f"HTTP {refusal.code}"
-            refusal.close()
-            if refusal.code < http.client.INTERNAL_SERVER_ERROR:
-                break  # it will not be there the next time either
+            with urllib.request.urlopen(address, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 -- the operator's URL
+                content: bytes = response.read()
+        except urllib.error.HTTPError as error:
+            cause = f"HTTP {error.code}"
+            error.close()
+            if error.code < http.client.INTERNAL_SERVER_ERROR:
+                break  # a retry will not find it either
             continue
         except (OSError, ValueError, http.client.HTTPException) as failure:
             cause = str(getattr(failure, "reason", failure)) or type(failure).__name__
             continue
         if hashlib.sha256(content).hexdigest() != jar.sha256:
             raise PipelineError(
-                f"{machine.repository} gave other bytes than the pinned {jar.name} ({len(content)} B): {advice}."
+                f"{machine.repository} returned another {jar.name} than the pinned one ({len(content)} B): {advice}."
             )
         return content
-    raise PipelineError(f"cannot fetch {jar.name} from {machine.repository} ({cause}): {advice}.")
+    raise PipelineError(f"cannot download {jar.name} from {machine.repository} ({cause}): {advice}.")
 
 
 def _matches(file: Path, jar: Jar) -> bool:

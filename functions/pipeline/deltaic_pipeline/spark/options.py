@@ -1,4 +1,4 @@
-"""The options of Spark's readers and the properties of Delta's tables, by which misspelt ones are told."""
+"""Known options of Spark's readers and properties of Delta tables, to find misspelled ones."""
 
 from collections.abc import Iterator, Mapping
 
@@ -37,7 +37,7 @@ READERS: Mapping[str, frozenset[str]] = {
         "streamingSourceTrackingId timestampAsOf versionAsOf",
     }.items()
 }
-"""What each reader takes, in any spelling of capitals. A database's reader hands on what it does not know itself."""
+"""Options of each reader; case does not matter. Readers of databases accept any option, so they are not listed."""
 
 _PROPERTIES = (
     "appendOnly autoOptimize autoOptimize.autoCompact autoOptimize.optimizeWrite castIcebergTimeType "
@@ -57,42 +57,42 @@ _PROPERTIES = (
     "universalFormat.enabledFormats universalFormat.iceberg.atomicConversion.supported"
 )
 PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
-"""Delta refuses others of its own; `delta.feature.*` and `delta.constraints.*` are for it to judge."""
+"""Delta refuses other names with `delta.`; it checks `delta.feature.*` and `delta.constraints.*` itself."""
 
 _PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readchangedata"}
 
 
 def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options that no reader of this format has, and what to say; names with periods are Hadoop's."""
-    known = READERS.get(source_format)
-    for name in options if known else ():
-        if "." not in name and name.lower() not in {option.lower() for option in known or ()}:
-            yield name, f"is no option of Spark's reader of {source_format}" + did_you_mean(name, known or ())
+    """Yield the unknown options of a format's reader with a message; names with periods belong to Hadoop."""
+    reader_options = READERS.get(source_format)
+    for name in options if reader_options else ():
+        if "." not in name and name.lower() not in {option.lower() for option in reader_options or ()}:
+            yield name, f"is not an option of Spark's {source_format} reader" + did_you_mean(name, reader_options or ())
 
 
 def refused_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options by which a reader of CSV or JSON would lose what does not fit the schema, and what to say."""
+    """Yield the options with which a CSV or JSON reader would lose values, with a message."""
     for name, value in options.items():
         if name.lower() == "columnnameofcorruptrecord" or (name.lower() == "mode" and value.upper() != "FAILFAST"):
             yield name, "would lose values that do not fit the schema"
         elif name.lower().startswith("allow") and name.lower() != "allowoverwrites":
-            yield name, "reads what is not JSON"
+            yield name, "accepts text that is not JSON"
 
 
 def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the options by which a reader leaves out rows that are there, and what to say."""
+    """Yield the options with which a reader skips files or rows, with a message."""
     for name, value in options.items():
-        left = name.lower() in {"modifiedafter", "modifiedbefore"}
-        if left or (name.lower() in _PARTIAL and value.lower() == "true"):
-            yield name, "leaves out what is there"
+        skips_files = name.lower() in {"modifiedafter", "modifiedbefore"}
+        if skips_files or (name.lower() in _PARTIAL and value.lower() == "true"):
+            yield name, "skips files or rows of the source"
 
 
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the properties of Delta's own that it does not have, and what to say."""
-    known = {name.lower() for name in PROPERTIES}
+    """Yield the unknown properties whose names start with `delta.`, with a message."""
+    known_names = {name.lower() for name in PROPERTIES}
     for name in properties:
-        own = name.lower().startswith("delta.") and not name.lower().startswith(
+        is_delta = name.lower().startswith("delta.") and not name.lower().startswith(
             ("delta.feature.", "delta.constraints.")
         )
-        if own and name.lower() not in known:
-            yield name, "is no property of Delta's tables" + did_you_mean(name, PROPERTIES)
+        if is_delta and name.lower() not in known_names:
+            yield name, "is not a property of Delta tables" + did_you_mean(name, PROPERTIES)

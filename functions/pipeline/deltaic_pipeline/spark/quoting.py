@@ -1,4 +1,4 @@
-"""Names and texts as Spark's SQL quotes them, and SQL as columns."""
+"""Quote names and texts for Spark's SQL, and turn SQL into columns."""
 
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,17 @@ def quoted(name: str) -> str:
 
 
 def unquoted(name: str) -> str:
-    """Return an identifier that may stand in backticks without them."""
+    """Return an identifier without its backticks, if it has any."""
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def literal(text: str) -> str:
-    """Return a string literal."""
+    """Return a text as a string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def column(sql: str) -> "Column":
-    """Return an expression of SQL as a column."""
+    """Return a SQL expression as a column."""
     from pyspark.sql import functions
 
     return functions.expr(sql)

@@ -1,4 +1,4 @@
-"""The Spark session and every setting of it: Delta, s3a, the JVM and its traps, here or on a cluster with its own."""
+"""Start the Spark session with its settings for Delta, s3a and the JVM, on one machine or on a cluster."""
 
 import atexit
 import os
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from deltaic_terminal.environment import Machine, machine, write_once
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.jars import NEEDED, ensure
-from deltaic_pipeline.spark.java import begun_with, bundled_runtime, find_java, make_archive
+from deltaic_pipeline.spark.jars import NEEDED, ensure_jars
+from deltaic_pipeline.spark.java import archive_option, bundled_runtime, find_java, make_archive
 from deltaic_pipeline.spark.jvm import java_class
 from deltaic_pipeline.spark.storage_access import S3Access
 
@@ -33,19 +33,19 @@ EVERYWHERE = {
     "spark.sql.extensions": DELTA_EXTENSION,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # What Spark hands to Java keeps days that were none when the calendar changed, such as 1582-10-10.
+    # Java's old date classes lack the days that the change of calendars skipped, such as 1582-10-10.
     "spark.sql.datetime.java8API.enabled": "true",
-    # Text that becomes SQL (steps, conditions, comments, properties) holds no variables of the machine's: ${env:...}.
+    # Text that becomes SQL (steps, conditions, comments, properties) must not read the machine's variables: ${env:...}.
     "spark.sql.variable.substitute": "false",
-    # Files in encodings that Java has and Spark 4 refuses, such as Windows-1252, are read.
+    # Allow encodings that Java has and Spark 4 refuses by default, such as Windows-1252.
     "spark.sql.legacy.javaCharsets": "true",
-    # zstd is smaller than snappy, and needs no native library that musl's presence can spoil.
+    # zstd is smaller than snappy, and needs no native library, which fails where musl is installed.
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "static",
-    # Rows that are kept on disk are compressed as whole blocks; trying every scheme on every column costs more.
+    # Persisted rows are compressed as complete blocks anyway; trying every scheme on every column costs more.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
-"""What holds on a laptop and on EMR alike."""
+"""Settings on a laptop and on EMR."""
 
 LOCAL = {
     "spark.master": "local[*]",
@@ -56,17 +56,17 @@ LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    # One machine: two tasks keep two cores busy; the cluster defaults of 200, 50 and 10,000 tasks only add start-up.
+    # On one machine, two tasks keep two cores busy; the defaults of 200, 50 and 10,000 tasks only add start-up time.
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # Replaces the version checksum's 20 requests a commit; readers do not need the file.
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
-    # One run of a dataset fills the 100 classes that Spark keeps by default, so each next one of a process would
-    # generate and compile all of its own again: a third of its processor time.
+    # One run of a dataset fills the 100 classes that Spark caches by default, so each later run in the process would
+    # generate and compile its classes again: a third of its processor time.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
-"""One JVM, driver and executor in one. On EMR none of it applies."""
+"""Settings for one JVM that is driver and executor. They do not apply on EMR."""
 
 TESTS = {
     "spark.master": "local[2]",
@@ -78,8 +78,8 @@ TESTS = {
 }
 """Many tiny tables: compiling queries costs more than interpreting them."""
 
-# What the JVM has to say of archives and the like would stand among a job's own lines.
-# A database's times without a zone are those of Java's zone, and of the session's once they are compared there.
+# The JVM's log of archives would mix with the job's output.
+# Java reads a database's times without a zone in its own zone, and Spark compares them in the session's: both are UTC.
 JVM = ("-XX:+UseSerialGC", "-Xlog:disable", "-Duser.timezone=UTC")
 JVM_LONG = (
     *JVM,
@@ -88,18 +88,18 @@ JVM_LONG = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""For rows of any number: the optimizing compiler waits for ten times its usual signs. What the rows go through shows
-them within a second; the rest of a run, thousands of methods of planning, is not worth that compiler's work."""
+"""For any number of rows: the optimizing compiler waits for ten times as many calls as usual. Code that processes rows
+reaches them within a second; the other code of a run, thousands of methods for planning, is not worth optimizing."""
 JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
-"""For a session of a minute or two: the optimizing compiler would be paid for and not used. 20 million rows written
-with it take 57 s of processor time, and 100 s without. Without that compiler the JVM sets 48 MB aside for code, which
-Spark fills within minutes: making room then took 40 % of all time."""
+"""For a session of one or two minutes, without the optimizing compiler, which costs more than it saves there. (Writing
+20 million rows takes 57 s of processor time with it, and 100 s without.) Without it, the JVM reserves only 48 MB for
+code by default, which Spark fills within minutes; flushing it then took 40 % of the time."""
 STOP_TIMEOUT_SECONDS = 20
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
-"""Where this file exists snappy-java takes the machine for a musl one, loads the wrong library and fails."""
+"""If this file exists, snappy-java wrongly assumes a system with musl, loads the wrong library and fails."""
 
 
-def session(  # noqa: PLR0913 -- what differs between jobs
+def session(  # noqa: PLR0913 -- the settings that differ between jobs
     app: str,
     s3: S3Access | None = None,
     *,
@@ -109,36 +109,34 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     jars: Sequence[Path] = (),
     report: Callable[[str], None] = lambda _: None,
 ) -> "SparkSession":
-    """Return the Spark session of a job, started if this process has none yet.
+    """Return the Spark session of a job; start it if this process has none yet.
 
-    Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
-    `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
-    `brief` trades speed on large data for an earlier end of a small job (dry runs, usage), `tests` even more for many
-    tiny tables.
-    `memory` bounds the heap (`4g`; 1g if empty), beside which Spark takes some 500 MB; what does not fit goes to
-    SPARK_LOCAL_DIRS. `jars` are put on the class path, such as drivers of databases. The JVM's memory, class path and
-    options are fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
-    Raises `PipelineError` with one line when Java, the jars or the session cannot be had.
+    On one machine, it finds Java and downloads the jars at the first use. In a driver that `spark-submit` started, it
+    adds only Delta's settings; master, memory, class path and credentials stay. `brief` makes small jobs faster and
+    large ones slower (dry runs, usage); `tests` is for many tiny tables. `memory` limits the heap (`4g`; 1g if empty);
+    Spark needs another 500 MB, and spills to SPARK_LOCAL_DIRS. `jars` are added to the class path, such as drivers of
+    databases. A running JVM keeps its memory, class path and options: a second call in the process returns the same
+    session with the credentials of `s3`. Raises `PipelineError` of one line if Java, the jars or the session fail.
     """
-    here = machine()
+    host = machine()
     try:
         from pyspark.logger import PySparkLogger
     except ModuleNotFoundError as missing:
         raise PipelineError(
-            f"Spark is not installed ({missing.name}): `pip install 'deltaic[pipeline]'` brings it, Delta and a Java"
+            f"Spark is not installed ({missing.name}). Install Spark, Delta and Java: `pip install 'deltaic[pipeline]'`"
         ) from missing
     settings, archive = EVERYWHERE, None
-    if not here.launched_by_spark:
-        own, archive = _jvm(here, brief=brief or tests, tests=tests, more=jars, report=report)
+    if not host.launched_by_spark:
+        local_settings, archive = _jvm(host, brief=brief or tests, tests=tests, extra_jars=jars, report=report)
         heap = {"spark.driver.memory": memory} if memory else {}
-        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | heap | own
-    spark = _started(app, settings)
-    if s3 is not None and not here.launched_by_spark:
-        # Set inside the running JVM: on the command line every user of the machine could read the keys.
+        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | heap | local_settings
+    spark = _start(app, settings)
+    if s3 is not None and not host.launched_by_spark:
+        # Set in the running JVM: on the command line, every user of the machine could read the keys.
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 -- pyspark has no public way in
         for name, value in s3.hadoop().items():
             hadoop.set(name, value)
-    # What Spark refuses reaches the caller as one error; pyspark would log it beside that, with a stack trace.
+    # The caller gets Spark's errors as exceptions; pyspark would also log each, with a stack trace.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
     _require_delta()
@@ -147,7 +145,7 @@ def session(  # noqa: PLR0913 -- what differs between jobs
     return spark
 
 
-def _started(app: str, settings: Mapping[str, str]) -> "SparkSession":
+def _start(app: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -158,44 +156,44 @@ def _started(app: str, settings: Mapping[str, str]) -> "SparkSession":
     except PySparkRuntimeError as failure:
         raise PipelineError(
             f"Spark did not start with the Java at {os.environ.get('JAVA_HOME', 'the PATH')}: "
-            f"{failure.getCondition() or failure}; what it printed is above."
+            f"{failure.getCondition() or failure}. See its output above."
         ) from failure
     if threading.current_thread() is threading.main_thread():
-        # pyspark's own handler, the context's last act, asks the JVM to cancel over the connection on which an answer
-        # may be under way, such as that to the session's making.
+        # The context installs a handler that cancels jobs over this thread's connection, where another response can be
+        # under way, such as that of the next line.
         signal.signal(signal.SIGINT, on_interrupt)
     return SparkSession.builder.appName(app).config(map=dict(settings)).getOrCreate()
 
 
-def leave(spark: "SparkSession") -> None:
-    """Close this thread's connection to the JVM; every thread but the main one calls it when it is done with Spark."""
+def close_thread_connection(spark: "SparkSession") -> None:
+    """Close this thread's connection to the JVM; each thread except the main one must call this at its end."""
     client = _gateway(spark)._gateway_client  # noqa: SLF001 -- pyspark has no public way in
     connection = client.get_thread_connection()
     if connection is not None:
         connection.close()
 
 
-def end_callbacks(spark: "SparkSession") -> None:
-    """Close what the JVM calls Python through (`foreachBatch`), once no stream runs; a later stream opens it again.
+def close_callback_server(spark: "SparkSession") -> None:
+    """Close the server for calls from the JVM to Python (`foreachBatch`); call this when no stream runs.
 
-    A process that leaves it open does not end: closing a stream waits for the thread that reads from it.
+    A process with an open server does not end. A later stream opens it again.
     """
     gateway = _gateway(spark)
     server = gateway.__dict__.get("_callback_server")
     if server is None:
         return
     for connection in list(server.connections):
-        with suppress(OSError, AttributeError):  # it may close by itself at this moment
-            connection.socket.shutdown(socket.SHUT_RDWR)  # whoever reads from it reads its end
+        with suppress(OSError, AttributeError):  # it can close by itself at the same time
+            connection.socket.shutdown(socket.SHUT_RDWR)  # ends the thread that reads from it
     gateway.shutdown_callback_server()
-    gateway._callback_server = None  # noqa: SLF001 -- what pyspark asks before it opens one
+    gateway._callback_server = None  # noqa: SLF001 -- pyspark checks this before it opens one
 
 
 def stop(spark: "SparkSession") -> None:
-    """Stop the session and its JVM, some 700 MB of memory; a later `session` starts another one. Safe to call twice."""
+    """Stop the session and its JVM, which frees some 700 MB of memory. Safe to call twice."""
     from pyspark import SparkContext
 
-    if SparkContext._active_spark_context is None:  # noqa: SLF001 -- the only way to ask without starting one
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 -- the only check that starts none
         return
     gateway = _gateway(spark)
     warehouse = spark.conf.get("spark.sql.warehouse.dir") or ""
@@ -204,7 +202,7 @@ def stop(spark: "SparkSession") -> None:
         return
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 -- pyspark keeps them for the process's life
     process: subprocess.Popen[bytes] = gateway.proc
-    for connection in list(gateway._gateway_client.deque):  # noqa: SLF001 -- the threads that did not `leave`
+    for connection in list(gateway._gateway_client.deque):  # noqa: SLF001 -- connections of other threads
         connection.close()
     gateway.shutdown()
     if process.stdin is not None:
@@ -222,19 +220,16 @@ def _gateway(spark: "SparkSession") -> Any:
 
 
 def _jvm(
-    here: Machine, *, brief: bool, tests: bool, more: Sequence[Path], report: Callable[[str], None]
+    host: Machine, *, brief: bool, tests: bool, extra_jars: Sequence[Path], report: Callable[[str], None]
 ) -> tuple[dict[str, str], Callable[[str], object] | None]:
-    """Prepare what has to be right before a JVM exists; return the settings that name it, and what keeps its classes.
-
-    The latter is None where there is an archive already, and where one would be of files that differ between jobs.
-    """
+    """Prepare the start of a JVM; return its settings, and a function that archives its classes, if useful."""
     import pyspark
     from pyspark import SparkContext
 
-    if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only way to ask without starting one
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only check that starts none
         return {}, None
-    java = find_java(here, bundled_runtime())
-    jars = ensure(NEEDED, here, report)
+    java = find_java(host, bundled_runtime())
+    jars = ensure_jars(NEEDED, host, report)
     # pyspark starts the JVM and the Python workers from these variables; no setting replaces them.
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -245,21 +240,21 @@ def _jvm(
     ]
     if MUSL.exists():
         options += [
-            f"-Dorg.xerial.snappy.lib.path={_snappy_library(here.cache).parent}",
+            f"-Dorg.xerial.snappy.lib.path={_snappy_library(host.cache).parent}",
             "-Dorg.xerial.snappy.lib.name=libsnappyjava.so",
         ]
-    kept = java.archive(here.cache, [*jars, Path(pyspark.__file__).with_name("jars")])
-    archive = None if more or tests or kept.exists() else partial(make_archive, java.home, kept)
-    if archive or kept.exists():
-        options.append(begun_with(kept))
-    # One folder for each session: two that made a common one at the same moment would fail over each other in Hadoop.
+    archive_path = java.archive(host.cache, [*jars, Path(pyspark.__file__).with_name("jars")])
+    archive = None if extra_jars or tests or archive_path.exists() else partial(make_archive, java.home, archive_path)
+    if archive or archive_path.exists():
+        options.append(archive_option(archive_path))
+    # One folder for each session: if two sessions created a common one at the same time, Hadoop would fail.
     folder = Path(
         tempfile.mkdtemp(prefix="deltaic-spark-", dir=os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
     )
     (folder / "s3a").mkdir()
     return {
         # The class path, not `spark.jars`: no copy into a temporary folder and no second class loader.
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in (*jars, *more)),
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in (*jars, *extra_jars)),
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.sql.warehouse.dir": str(folder),
         "spark.hadoop.fs.s3a.buffer.dir": str(folder / "s3a"),
@@ -267,7 +262,7 @@ def _jvm(
 
 
 def _snappy_library(cache: Path) -> Path:
-    """Return the glibc build of snappy, taken once out of pyspark's own jar."""
+    """Return the glibc build of snappy, extracted once from pyspark's jar."""
     import pyspark
 
     jar = next(Path(pyspark.__file__).parent.glob("jars/snappy-java-*.jar"))
@@ -279,7 +274,7 @@ def _snappy_library(cache: Path) -> Path:
 
 
 def _require_delta() -> None:
-    """Refuse a session without Delta: Spark starts without its extension and fails much later, at the first table."""
+    """Refuse a session without Delta, which Spark would start, to fail much later, at the first table."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     initialize, outside_spark = True, False

@@ -1,9 +1,9 @@
-"""Spark's errors: what is told of one, which holds no row's value, and all that Spark said, for whoever asks for it.
+"""Turn Spark's errors into messages without values of rows, and into complete messages for `--show-values`.
 
-Spark puts the values that it met into its words: the text that it cannot cast, the malformed record, the row that
-breaks a constraint. So its sentences are made again from the templates of its error conditions, with parameters that
-name files, tables, columns, types and settings alone; what stands for others is `...`. Of a Java exception without a
-condition only the class is told, unless it is one that speaks of files and hosts.
+Spark's messages contain values: the text that it cannot cast, the malformed record, the row that violates a constraint.
+So messages are built again from the templates of Spark's error conditions, with parameters that name files, tables,
+columns, types and settings; others become `...`. A Java exception without a condition is reported by its class only,
+unless its class is about files and hosts.
 """
 
 import re
@@ -19,9 +19,9 @@ from deltaic_pipeline.spark.jvm import is_instance, java_class
 from deltaic_pipeline.spark.quoting import literal
 
 HIDDEN = "..."
-"""What stands for words that may hold a row's value."""
+"""Replacement for text that can contain a row's value."""
 
-TOLD = re.compile(
+SAFE_PARAMETERS = re.compile(
     r"actualType|alternative|ansiConfig|arraySize|checkConstraint|className|colName|column|columnName|columns"
     r"|config|configKey|constraintName|dataType|expectedType|failFastMode|filePath|fileName|fromType|func"
     r"|functionName|inputType|jsonType|mapKeyDedupPolicy|maxRoundedArrayLength|objectName|operation|optionName"
@@ -29,36 +29,36 @@ TOLD = re.compile(
     r"|suggestion|supportedFormat|tableName|tablePath|targetType|toType|typeName|version"
     r"|ARITHMETIC_OVERFLOW\.message|DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\.expression"
 )
-"""The parameters of conditions that a row's value never fills, by name or by condition and name. Among those left out:
-`expression` is the value that a cast met, `fieldName` of JSON may be the key of a map, `message` another's words."""
+"""Parameters of conditions that never contain a row's value, by name or by condition and name. Not listed, for example:
+`expression` can be the value that a cast refuses, `fieldName` of JSON the key of a map, `message` any text."""
 
-OF_PLACES = re.compile(
+LOCATION_ERRORS = re.compile(
     r"org\.apache\.hadoop\.fs\..*|software\.amazon\.awssdk\..*|java\.io\.FileNotFoundException"
     r"|java\.nio\.file\.(AccessDenied|NoSuchFile|FileSystem)Exception|java\.net\.\w*(Host|Connect|Socket|Route)\w*"
     r"|javax\.net\.ssl\..*|java\.lang\.(ClassNotFoundException|NoClassDefFoundError|UnsatisfiedLinkError|OutOfMemoryError)"
 )
-"""Classes whose words are of files, hosts, rights and the class path, where Spark has no condition."""
+"""Classes without a Spark condition whose messages are about files, hosts, permissions and the class path."""
 
-OF_DATABASES = re.compile("08|0A|25|28|3D|3F|40|42|53|55|57|58|XJ")
-"""The SQLSTATEs under which a database speaks of connections, logins, names, syntax, locks and its own state; 22 and 23
-tell values."""
+DATABASE_STATES = re.compile("08|0A|25|28|3D|3F|40|42|53|55|57|58|XJ")
+"""SQLSTATEs of messages about connections, logins, names, syntax, locks and the database itself; messages of 22 and 23
+contain values."""
 
-PHRASES = re.compile(
+SAFE_PHRASES = re.compile(
     r"is not a Parquet file|Unexpected end of input stream|Unexpected end-of-input|not in gzip format"
     r"|ExecutorLostFailure \(executor \S+ exited [^()]*\)( Reason: [^\n]*)?"
 )
-"""What is told of the words of other classes."""
+"""Parts of other classes' messages that contain no value."""
 
 GENERIC = re.compile(
     r"^\[(TASK_WRITE_FAILED|STREAM_FAILED|FAILED_EXECUTE\w*)\]|^\w*(SparkException|Py4JJavaError): \.\.\.$"
 )
-"""Words that say no more than that something failed."""
+"""Messages that report a failure without a reason."""
 
 NOISE = re.compile(r"(^|(?<=: ))([\w$]+\.)+[\w$]*(Exception|Error|Throwable): |\s*SQLSTATE: \w+|:null$")
 MOST_CAUSES = 2
 LONGEST_FRAGMENT = 200
-OWN = "deltaic: "
-"""What the words begin with by which a query of ours ends itself: they hold no value, and are told whole."""
+OWN_PREFIX = "deltaic: "
+"""Prefix of messages from `raise_sql`, which contain no value and are shown completely."""
 
 DISK_FULL = ("No space left on device", "File too large", "EntityTooLarge", "XMinioStorageFull", "Disk quota exceeded")
 _PARAMETER = re.compile(r"<([A-Za-z0-9_-]+)>")
@@ -70,50 +70,49 @@ _HEADER_NAMES = re.compile(
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what Spark says when it cannot go on into a `PipelineError` of one line."""
+    """Turn Spark's errors into a `PipelineError` of one line."""
     try:
         yield
     except spark_failures() as failure:
-        raise PipelineError(said_by_spark(failure)) from failure
+        raise PipelineError(safe_message(failure)) from failure
 
 
 def spark_failures() -> tuple[type[Exception], ...]:
-    """Return the exceptions by which Spark says that it cannot go on."""
+    """Return the classes of Spark's exceptions."""
     try:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
-    except ImportError:  # where it is not installed, it refuses nothing
+    except ImportError:  # without Spark there are none
         return ()
     return PySparkException, Py4JJavaError
 
 
-def raised(message: str) -> str:
-    """Return SQL that ends the query with words of ours, in which no value is: they are told whole."""
-    return f"raise_error({literal(OWN + message)})"
+def raise_sql(message: str) -> str:
+    """Return SQL that ends the query with this message, which must not contain a row's value."""
+    return f"raise_error({literal(OWN_PREFIX + message)})"
 
 
-def said_by_spark(failure: Exception) -> str:
-    """Return what Spark said, without values, in one line: its causes but those that only say that something failed."""
+def safe_message(failure: Exception) -> str:
+    """Return Spark's message in one line, without values of rows and without causes that give no reason."""
     causes = list(_causes(failure))
     messages = [str(cause.getMessage() or "") for cause in causes]
-    if header := next(filter(None, map(_wrong_header, messages)), ""):
+    if header := next(filter(None, map(_header_error, messages)), ""):
         return header
     condition = getattr(failure, "getCondition", lambda: None)()
-    of_python = f"{type(failure).__name__}: {f'[{condition}] ' if condition else ''}{HIDDEN}"
-    said = list(map(_told, causes)) or [of_python]
-    telling = [line for line in said if not GENERIC.search(line)] or said
+    python_line = f"{type(failure).__name__}: {f'[{condition}] ' if condition else ''}{HIDDEN}"
+    lines = list(map(_safe_line, causes)) or [python_line]
     chosen: list[str] = []
-    for line in telling:
+    for line in [line for line in lines if not GENERIC.search(line)] or lines:
         if not any(line in other for other in chosen):
             chosen = [other for other in chosen if other not in line] + [line]
-    told = " Cause: ".join(chosen[:1] + chosen[1:][-MOST_CAUSES:])
-    if any(sign in message for sign in DISK_FULL for message in messages):
-        return f"a disk is full ({told}): free some space, or name another folder in SPARK_LOCAL_DIRS, and run again."
-    return told
+    message = " Cause: ".join(chosen[:1] + chosen[1:][-MOST_CAUSES:])
+    if any(sign in text for sign in DISK_FULL for text in messages):
+        return f"a disk is full ({message}): free some space, or set another folder in SPARK_LOCAL_DIRS, and run again."
+    return message
 
 
-def all_said(failure: BaseException | None) -> str:
-    """Return all that was said on the way to a refusal, values of rows among it; empty if that is the refusal alone."""
+def full_message(failure: BaseException | None) -> str:
+    """Return the messages and notes of all causes of a failure, with values of rows; empty without causes."""
     messages: list[str] = []
     while failure is not None:
         messages += getattr(failure, "__notes__", ())
@@ -123,8 +122,8 @@ def all_said(failure: BaseException | None) -> str:
     return "\n".join(dict.fromkeys(messages))
 
 
-def of_database(failure: BaseException | None) -> bool:
-    """Return whether a database's own refusal is among the causes of a failure."""
+def is_database_error(failure: BaseException | None) -> bool:
+    """Return whether an error of a database is among the causes of a failure."""
     return failure is not None and any(_is(cause, "java.sql.SQLException") for cause in _causes(failure))
 
 
@@ -138,48 +137,48 @@ def _chain(thrown: Any) -> Iterator[Any]:
         thrown = thrown.getCause()
 
 
-def _told(thrown: Any) -> str:
+def _safe_line(thrown: Any) -> str:
     name = thrown.getClass().getName()
-    if OF_PLACES.fullmatch(name) or all(_is(cause, "sql.AnalysisException") for cause in _chain(thrown)):
-        # What is found wrong with a query before a row is read speaks of the query and of schemas.
+    if LOCATION_ERRORS.fullmatch(name) or all(_is(cause, "sql.AnalysisException") for cause in _chain(thrown)):
+        # Errors in a query are found before Spark reads rows, so they are about the query and schemas.
         return _first_line(str(thrown.getMessage() or "")) or name
     if _is(thrown, "SparkThrowable") and (condition := str(thrown.getCondition() or "")):
-        return _of_condition(thrown, condition)
-    return _of_java(thrown, name.rpartition(".")[2])
+        return _condition_line(thrown, condition)
+    return _java_line(thrown, name.rpartition(".")[2])
 
 
-def _of_condition(thrown: Any, condition: str) -> str:
+def _condition_line(thrown: Any, condition: str) -> str:
     utils = java_class("org.apache.spark.api.python.PythonErrorUtils")
     parameters = dict(utils.getMessageParameters(thrown))
-    own = str(parameters.get("errorMessage", ""))
-    if own.startswith(OWN):
-        return own.removeprefix(OWN)
-    templates = java_class("org.apache.spark.sql.delta.DeltaThrowableHelper")  # it knows Spark's conditions and Delta's
+    error_message = str(parameters.get("errorMessage", ""))
+    if error_message.startswith(OWN_PREFIX):
+        return error_message.removeprefix(OWN_PREFIX)
+    templates = java_class("org.apache.spark.sql.delta.DeltaThrowableHelper")  # for conditions of Spark and Delta
     try:
         template = str(templates.getMainMessageTemplate(condition.partition(".")[0]))
         if "." in condition:
             template += f" {templates.getSubMessageTemplate(condition)}"
-    except spark_failures():  # a connector's own condition
+    except spark_failures():  # a condition of a connector
         template = HIDDEN
 
-    def filled(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
         names = (match[1], f"{condition}.{match[1]}")
-        return parameters.get(match[1], HIDDEN) if any(map(TOLD.fullmatch, names)) else HIDDEN
+        return parameters.get(match[1], HIDDEN) if any(map(SAFE_PARAMETERS.fullmatch, names)) else HIDDEN
 
-    words = _first_line(_PARAMETER.sub(filled, template))
+    line = _first_line(_PARAMETER.sub(fill, template))
     contexts = utils.getQueryContext(thrown)
-    sql = next((each.fragment() for each in contexts if each.contextType().toString() == "SQL"), "")
-    where = f" (in {shorten(sql, LONGEST_FRAGMENT)})" if sql else ""
-    return f"[{condition}] {words}{f' {HIDDEN}' if words.endswith(':') else ''}{where}"
+    fragment = next((each.fragment() for each in contexts if each.contextType().toString() == "SQL"), "")
+    place = f" (in {shorten(fragment, LONGEST_FRAGMENT)})" if fragment else ""
+    return f"[{condition}] {line}{f' {HIDDEN}' if line.endswith(':') else ''}{place}"
 
 
-def _of_java(thrown: Any, name: str) -> str:
+def _java_line(thrown: Any, name: str) -> str:
     message = str(thrown.getMessage() or "")
     if _is(thrown, "java.sql.SQLException"):
         state = str(thrown.getSQLState() or "unknown")
-        told = _first_line(message) if OF_DATABASES.match(state) else ""
-        return told or f"the database refused with SQLSTATE {state}, {name}: {HIDDEN}"
-    phrase = PHRASES.search(message)
+        line = _first_line(message) if DATABASE_STATES.match(state) else ""
+        return line or f"the database refused with SQLSTATE {state}, {name}: {HIDDEN}"
+    phrase = SAFE_PHRASES.search(message)
     return f"{name}: {phrase[0] if phrase else HIDDEN}" if message else name
 
 
@@ -187,28 +186,28 @@ def _is(thrown: Any, name: str) -> bool:
     return is_instance(thrown, name if name.startswith("java.") else f"org.apache.spark.{name}")
 
 
-def other_length(file: str, found: int, declared: int) -> str:
-    """Say that the header of a CSV file has more or fewer columns than the schema."""
-    hint = ": is `sep` the separator?" if found == 1 else ""
-    return f"{file}: its header has {found} columns, and the schema {declared}{hint}"
+def header_length_error(file: str, actual: int, declared: int) -> str:
+    """Return the error for a CSV header with more or fewer columns than the schema."""
+    hint = ": is `sep` the separator?" if actual == 1 else ""
+    return f"{file}: its header has {actual} columns, and the schema {declared}{hint}"
 
 
-def other_name(file: str, wanted: str, actual: str, schema: Sequence[str]) -> str:
-    """Say that a column of the header of a CSV file has another name than in the schema.
+def header_name_error(file: str, expected: str, actual: str, schema: Sequence[str]) -> str:
+    """Return the error for a CSV header with another column name than the schema.
 
-    What stands in the header is told only where it is nearly a column's name: a file without one begins with a row.
+    It shows the actual name only if that is similar to a column's name: it can be a value, in a file without a header.
     """
-    position = f"column {schema.index(wanted) + 1}" if wanted in schema else "a column"
+    position = f"column {schema.index(expected) + 1}" if expected in schema else "a column"
     near = did_you_mean(actual, schema)
-    but = f", but '{actual}'{near if wanted not in near else ''}" if near else ""
-    return f"{file}: {position} of its header is not '{wanted}', as the schema says{but}"
+    suffix = f", but '{actual}'{near if expected not in near else ''}" if near else ""
+    return f"{file}: {position} of its header is not '{expected}', as the schema says{suffix}"
 
 
-def _wrong_header(message: str) -> str:
+def _header_error(message: str) -> str:
     if lengths := _HEADER_LENGTH.search(message):
-        return other_length(lengths[3], int(lengths[1]), int(lengths[2]))
+        return header_length_error(lengths[3], int(lengths[1]), int(lengths[2]))
     if names := _HEADER_NAMES.search(message):
-        return other_name(names[4], names[2], names[3], names[1].split(", "))
+        return header_name_error(names[4], names[2], names[3], names[1].split(", "))
     return ""
 
 

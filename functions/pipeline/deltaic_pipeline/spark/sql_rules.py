@@ -1,4 +1,4 @@
-"""The SQL of datasets, publications and views: a query by Spark's own word, over views of the session alone."""
+"""Check that SQL of datasets, publications and views is a query, and reads views of the session only."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,61 +14,61 @@ COMMANDS = frozenset({
     "InsertIntoStatement", "InsertIntoDir", "ScriptTransformation", "CompoundBody", "UnresolvedExecuteImmediate",
     "Call",
 })  # fmt: skip
-"""What Spark's parser makes of text that writes or runs programs, and does not call a command."""
+"""Plans of SQL that writes or runs programs, which are not subclasses of Spark's `Command`."""
 
-OWN_ROWS = frozenset({"OneRowRelation", "LocalRelation", "Range", "CTERelationRef", "UnionLoopRef"})
-"""Leaves of an analysed plan whose rows the SQL itself says."""
+LITERAL_ROWS = frozenset({"OneRowRelation", "LocalRelation", "Range", "CTERelationRef", "UnionLoopRef"})
+"""Leaves of an analyzed plan whose rows come from the SQL itself."""
 
-REACHING = (
-    # call whatever stands on the class path, and so read the machine's variables and properties
+EXTERNAL_FUNCTIONS = (
+    # call any class on the class path, and so read the machine's variables and properties
     "reflect", "java_method", "try_reflect",
-    # open the files and addresses that their options name, some as soon as they are analysed
+    # open files and addresses that their options name, some during the analysis
     "from_avro", "schema_of_avro", "from_protobuf", "to_protobuf", "from_xml", "schema_of_xml",
-    # open those that a row's own text names (<!DOCTYPE a SYSTEM "...">)
+    # open files and addresses that the text of a row names (<!DOCTYPE a SYSTEM "...">)
     "xpath", "xpath_boolean", "xpath_double", "xpath_float", "xpath_int", "xpath_long", "xpath_number", "xpath_short",
     "xpath_string",
 )  # fmt: skip
-"""Functions of Spark's that reach beyond the rows."""
+"""Spark functions that can read more than the rows."""
 
 FILES = "spark.sql.runSQLOnFiles"
-"""Spark's setting that takes a format and a path for a table's name."""
+"""Spark setting that allows a format and a path as a table's name."""
 
 
-def answer(spark: "SparkSession", sql: str) -> "DataFrame":
-    """Return a query's rows (lazily), of views alone: no path is a table.
+def query_rows(spark: "SparkSession", sql: str) -> "DataFrame":
+    """Return the rows of a query (lazily) that reads views of the session only.
 
-    Raises `PipelineError` for a command, which Spark would run at once, and for whatever else is read.
+    Raises `PipelineError` for a command, which Spark would run immediately, and for a query that reads anything else.
     """
     java: Any = spark._jsparkSession  # noqa: SLF001 -- pyspark parses nothing without running it
     for plan in _plans(java.sessionState().sqlParser().parsePlan(sql)):
         _refuse_command(plan)
-    with no_files(spark):
-        return of_views(spark.sql(sql))
+    with without_paths(spark):
+        return check_reads_views(spark.sql(sql))
 
 
-def of_views(rows: "DataFrame") -> "DataFrame":
-    """Return the rows as they are, if only views of their session are read for them and no program is run.
+def check_reads_views(rows: "DataFrame") -> "DataFrame":
+    """Return the rows if their query reads views of the session only and runs no program; else refuse it.
 
-    The analysed plan is asked: it has in it what windows, subqueries and `IDENTIFIER` hide while the text is parsed.
+    This checks the analyzed plan, because windows, subqueries and `IDENTIFIER` hide tables in the parsed plan.
     """
     for plan in _plans(rows._jdf.queryExecution().analyzed()):  # noqa: SLF001 -- pyspark has no way to the plan
         _refuse_command(plan)
-        if plan.children().isEmpty() and plan.nodeName() not in OWN_ROWS:
-            raise PipelineError("the SQL reads a table or a file that is no source and no step: name it as a source")
+        if plan.children().isEmpty() and plan.nodeName() not in LITERAL_ROWS:
+            raise PipelineError("the SQL reads a table or file that is neither a source nor a step. Declare a source")
     return rows
 
 
 def refuse_queries(spark: "SparkSession", condition: str) -> None:
-    """Refuse a condition that has a query within, and so reads more than the row."""
+    """Refuse a condition that contains a query, and so reads more than the row."""
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
     query = java_class("org.apache.spark.sql.catalyst.trees.TreePattern").PLAN_EXPRESSION()
     if java.sessionState().sqlParser().parseExpression(condition).containsPattern(query):
-        raise PipelineError("a condition is an expression over one row's columns, and has no SELECT: join in a step")
+        raise PipelineError("a condition uses the columns of one row and cannot contain a SELECT. Join in a step")
 
 
 @contextmanager
-def no_files(spark: "SparkSession") -> Iterator[None]:
-    """Let no path be a table's name while SQL is analysed; Delta's own statements on paths need it elsewhere."""
+def without_paths(spark: "SparkSession") -> Iterator[None]:
+    """Disallow paths as table names for the block, in which SQL is analyzed; Delta's statements need them elsewhere."""
     before = str(spark.conf.get(FILES))
     spark.conf.set(FILES, "false")
     try:
@@ -77,12 +77,12 @@ def no_files(spark: "SparkSession") -> Iterator[None]:
         spark.conf.set(FILES, before)
 
 
-def drop_reaching(spark: "SparkSession") -> None:
-    """Take the functions that reach beyond the rows out of a session, wherever text becomes SQL in it."""
+def drop_external_functions(spark: "SparkSession") -> None:
+    """Remove the functions that can read more than the rows from a session."""
     java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
     registry = java.sessionState().functionRegistry()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    for name in REACHING:
+    for name in EXTERNAL_FUNCTIONS:
         registry.dropFunction(identifier(name))
 
 
@@ -90,11 +90,13 @@ def _refuse_command(plan: Any) -> None:
     command = "org.apache.spark.sql.catalyst.plans.logical.Command"
     name = str(plan.nodeName())
     if name in COMMANDS or is_instance(plan, command):
-        raise PipelineError(f"the SQL is a query, and nothing that writes or runs programs ({name}): write SELECT ...")
+        raise PipelineError(
+            f"the SQL must be a query, and nothing that writes or runs programs ({name}). Write SELECT ..."
+        )
 
 
 def _plans(plan: Any) -> Iterator[Any]:
-    """Yield a plan and all within it but what a session's view stands for."""
+    """Yield a plan and all plans in it, except the definitions of the session's views."""
     yield plan
     if plan.nodeName() == "View" and plan.isTempView():
         return

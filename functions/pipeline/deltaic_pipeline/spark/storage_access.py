@@ -1,4 +1,4 @@
-"""Spark's access to object storage: endpoint, region, addressing and keys, taken from AWS's variables."""
+"""Settings for Spark's access to object storage, read from the AWS environment variables."""
 
 import os
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ DEFAULT_REGION = "us-east-1"
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """Where S3 is and with which keys; keys left out are found by Hadoop's own chain (variables, instance role)."""
+    """Endpoint, region and keys of S3; without keys, Hadoop finds them (variables, instance role)."""
 
     endpoint: str | None = None
     region: str = DEFAULT_REGION
@@ -20,17 +20,17 @@ class S3Access:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read what any AWS tool reads: AWS_ENDPOINT_URL(_S3), region, keys or profile."""
+        """Read the variables of all AWS tools: AWS_ENDPOINT_URL(_S3), region, keys or profile."""
         variables = os.environ if environment is None else environment
         region = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION")
         keys = tuple(variables.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
         if not keys[0]:
-            # Profiles, SSO and web identity are botocore's business; Hadoop knows none of them.
+            # botocore reads profiles, SSO and web identity, which Hadoop does not support.
             import botocore.session
 
-            found = botocore.session.Session(profile=variables.get("AWS_PROFILE"))
-            credentials = found.get_credentials()
-            region = region or found.get_config_variable("region")
+            session = botocore.session.Session(profile=variables.get("AWS_PROFILE"))
+            credentials = session.get_credentials()
+            region = region or session.get_config_variable("region")
             if credentials is not None:
                 frozen = credentials.get_frozen_credentials()
                 keys = (frozen.access_key, frozen.secret_key, frozen.token)
@@ -43,7 +43,7 @@ class S3Access:
         )
 
     def deltalake(self) -> dict[str, str]:
-        """Return the `storage_options` of deltalake, which reads and writes small tables without Spark."""
+        """Return the `storage_options` for deltalake, which reads and writes small tables without Spark."""
         options = {
             "AWS_REGION": self.region,
             "AWS_ENDPOINT_URL": self.endpoint,
@@ -57,12 +57,12 @@ class S3Access:
     def hadoop(self) -> dict[str, str]:
         """Return the `fs.s3a.*` settings.
 
-        Never among them: `fs.s3a.create.performance` (a second writer of a version then overwrites the first without
-        an error) and `delta.enableFastS3AListFrom` (VACUUM then deletes the table's own log).
+        They never include `fs.s3a.create.performance` (a second writer of a version then overwrites the first without
+        an error) and `delta.enableFastS3AListFrom` (VACUUM then deletes the table's log).
         """
         settings = {"fs.s3a.endpoint.region": self.region}
         if self.endpoint:
-            # Stores that are not AWS have no wildcard host names, so the bucket goes into the path.
+            # Other stores than AWS have no wildcard host names, so the bucket goes into the path.
             settings |= {"fs.s3a.endpoint": self.endpoint, "fs.s3a.path.style.access": "true"}
         if self.access_key_id and self.secret_access_key:
             settings |= {"fs.s3a.access.key": self.access_key_id, "fs.s3a.secret.key": self.secret_access_key}

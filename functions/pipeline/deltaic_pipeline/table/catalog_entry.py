@@ -1,4 +1,4 @@
-"""The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
+"""Catalog entry of a published table: written as the last step, so that no incomplete table is shared."""
 
 import contextlib
 from argparse import Namespace
@@ -22,8 +22,8 @@ from deltaic_pipeline.table.sources import catalog_location
 
 
 @dataclass(frozen=True, slots=True)
-class TableName:
-    """The three names under which recipients find a table."""
+class EntryName:
+    """Share, schema and table: the name by which recipients find a table."""
 
     share: str
     schema: str
@@ -31,7 +31,7 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
+        """Parse `share.schema.table`. The share's name can contain periods. Raises `InvalidParameter`."""
         share, schema, table = split_table_name(text)
         return cls(check_name("share", share), check_name("schema", schema), check_name("table", table))
 
@@ -40,100 +40,100 @@ class TableName:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """The catalog entry that a job makes."""
+class CatalogEntry:
+    """Catalog entry that a job creates for its table."""
 
-    name: TableName
+    name: EntryName
     location: str
     history: bool = True
     storage: str = ""
     create_share: bool = False
 
 
-def entry_of(options: Namespace, *, history: bool = True) -> Entry | None:
-    """Return the entry that a command line asks for; None where it shares nothing."""
+def entry_from(options: Namespace, *, history: bool = True) -> CatalogEntry | None:
+    """Return the catalog entry that the command line requests, or None if it shares nothing."""
     if not options.table:
         return None
     location = catalog_location(options.to)
-    return Entry(TableName.parse(options.table), location, history, options.storage, options.create_share)
+    return CatalogEntry(EntryName.parse(options.table), location, history, options.storage, options.create_share)
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
-    """What a job wants of the catalog in DynamoDB: the leases of its tables, and the entries that it makes."""
+class JobCatalog:
+    """The parts of the DynamoDB catalog that a job uses: leases of tables, and entries."""
 
     leases: Leases
     admin: CatalogAdmin
     lease_life: timedelta = TIME_TO_LIVE
-    """How long a lease lasts that is not renewed."""
+    """Lifetime of a lease that is not renewed."""
 
     def require_free(self, location: str, wait: timedelta) -> None:
-        """Refuse before Spark starts: raise `Conflict` where a table is being written and nobody waits for the end.
+        """Check before Spark starts that no other job writes the table.
 
-        Whatever keeps the catalog from being asked is raised too.
+        Raises `Conflict` if another job holds the lease and `wait` is zero, or any error of the catalog.
         """
         with contextlib.suppress(*[Conflict] * bool(wait)):
             self.leases.require_free(catalog_location(location))
 
-    def check(self, entry: Entry) -> None:
-        """Raise what would keep the entry from being made; called before anything is written."""
+    def check(self, entry: CatalogEntry) -> None:
+        """Check, before rows are written, that the entry can be created; raise the reason if not."""
         name = entry.name
         try:
             table = self.admin.tables.get(name.share, name.schema, name.table)
         except NotFound:
             checked_location(entry.location)
-            self._check_place(entry)
+            self._check_share_and_storage(entry)
             return
         if catalog_location(table.location) != catalog_location(entry.location):
             raise Conflict(
-                f"{name} is shared from {table.location} already: choose another name, or give that location."
+                f"{name} is already shared from {table.location}. Choose another name, or use that location."
             )
 
-    def _check_place(self, entry: Entry) -> None:
+    def _check_share_and_storage(self, entry: CatalogEntry) -> None:
         share = entry.name.share
         try:
             self.admin.shares.get(share)
         except NotFound:
             if not entry.create_share:
-                near = did_you_mean(share, (each.name for each in self.admin.shares.list()))
+                near = did_you_mean(share, (item.name for item in self.admin.shares.list()))
                 raise NotFound(
-                    f"there is no share '{share}'{near or '.'} Make it with `deltaic share create {share}`, or let the "
-                    "job make it: create_share: true in the dataset's target, --create-share on the command line."
+                    f"there is no share '{share}'{near or '.'} Create it with `deltaic share create {share}`, or let "
+                    "the job create it: set create_share: true in the dataset's target, or pass --create-share."
                 ) from None
-        storages = [each.name for each in self.admin.storages.list()] if entry.storage else []
+        storages = [storage.name for storage in self.admin.storages.list()] if entry.storage else []
         if entry.storage and names.key(entry.storage) not in map(names.key, storages):
             raise NotFound(f"there is no storage '{entry.storage}'{did_you_mean(entry.storage, storages)}")
 
-    def register(self, entry: Entry) -> Sequence[str]:
-        """Create what is missing and return what that was; a table that is there with this location stays.
+    def register(self, entry: CatalogEntry) -> Sequence[str]:
+        """Create the missing share, schema and table, and return them as text, such as `table a.b.c`.
 
-        Somebody else may create the same entries at the same moment.
+        A table entry with the same location stays. Another job can create the same entries at the same time.
         """
-        name, made = entry.name, []
+        name, created = entry.name, []
         if entry.create_share:
             with contextlib.suppress(AlreadyExists):
-                made.append(f"share {self.admin.shares.create(name.share).name}")
+                created.append(f"share {self.admin.shares.create(name.share).name}")
         with contextlib.suppress(AlreadyExists):
-            made.append(f"schema {name.share}.{self.admin.schemas.create(name.share, name.schema).name}")
+            created.append(f"schema {name.share}.{self.admin.schemas.create(name.share, name.schema).name}")
         try:
             self.admin.tables.create(
                 name.share, name.schema, name.table, entry.location, history=entry.history, storage=entry.storage
             )
-            made.append(f"table {name}")
+            created.append(f"table {name}")
         except AlreadyExists:
             self.check(entry)
-        return made
+        return created
 
-    def next_step(self, name: TableName) -> str:
-        """Return what is to be done before anybody can read the table; empty if somebody may."""
+    def next_step(self, name: EntryName) -> str:
+        """Return the command that an operator must still run so that a recipient can read; else empty."""
         with contextlib.suppress(DeltaicError):
             if next(self.admin.grants.of_share(name.share), None) is None:
-                return f"nobody may read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
+                return f"no recipient can read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
         return ""
 
 
-def connect(catalog_table: str | None = None, tokens_table: str = "", dynamo: Dynamo | None = None) -> Catalog:
-    """Return the catalog in these DynamoDB tables, else in those that the environment names."""
-    shared, catalog_table = dynamo or Dynamo(), catalog_table or settings().catalog_table
-    admin = CatalogAdmin(catalog_table, tokens_table or settings().tokens_table, shared)
-    return Catalog(Leases(catalog_table, shared), admin)
+def connect(catalog_table: str | None = None, tokens_table: str = "", dynamo: Dynamo | None = None) -> JobCatalog:
+    """Return the catalog in these DynamoDB tables, by default those that the environment names."""
+    client, catalog_table = dynamo or Dynamo(), catalog_table or settings().catalog_table
+    admin = CatalogAdmin(catalog_table, tokens_table or settings().tokens_table, client)
+    return JobCatalog(Leases(catalog_table, client), admin)

@@ -1,9 +1,9 @@
-"""Decides who may write a table: the one job that holds its lease, for as long as it can prove that it does.
+"""Writer lease of a table: only the job that holds it writes the table.
 
-Spark commits to S3 with an unconditional PUT: two drivers lose each other's acknowledged commits, and no setting
-prevents it. So a job takes the table's lease before it reads the log, a thread renews it meanwhile, and the job stops
-itself well before the lease could pass to somebody else: when a third of the time to live is left and no renewal has
-come through, its Spark jobs are cancelled. What it wrote is acknowledged only after one more renewal has succeeded.
+Spark commits to S3 with an unconditional PUT: two drivers can overwrite each other's commits, and no setting prevents
+it. So a job acquires the table's lease before it reads the log, and a thread renews it. If no renewal has succeeded
+when a third of the time to live remains, the job cancels its Spark jobs, before another job can acquire the lease. The
+job acknowledges its commit only after one more successful renewal.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ RETRY_SECONDS = 1.0
 
 
 def holder_name(run_id: str) -> str:
-    """Say who holds a lease, so that the refused one knows whom to ask; no two calls give the same name."""
+    """Return a unique name for the holder, which tells a refused job who writes the table."""
     attempt = uuid.uuid4().hex[:8]
     try:
         user = getpass.getuser()
@@ -37,7 +37,7 @@ def holder_name(run_id: str) -> str:
 
 
 class Lease:
-    """A table's lease that this job holds; thread-safe."""
+    """Lease of a table that this job holds; thread-safe."""
 
     def __init__(self, leases: Leases, location: str, holder: str, ttl: timedelta) -> None:
         self._leases = leases
@@ -50,13 +50,13 @@ class Lease:
         self._on_loss: list[Callable[[], None]] = []
 
     def on_loss(self, action: Callable[[], None]) -> None:
-        """Call `action` once, from another thread, when the lease is lost (at once if it already is)."""
+        """Call `action` once when the lease is lost, from another thread; immediately if it is lost already."""
         self._on_loss.append(action)
         if self._lost:
             action()
 
     def confirm(self) -> None:
-        """Prove by a round trip that the lease is held; raises `LeaseLost` otherwise."""
+        """Renew the lease to prove that this job still holds it; raises `LeaseLost` otherwise."""
         if not self._lost:
             try:
                 self._renew()
@@ -65,17 +65,17 @@ class Lease:
         self.require()
 
     def require(self) -> None:
-        """Raise `LeaseLost` if the lease is known to be lost; asks nobody."""
+        """Raise `LeaseLost` if the lease is known to be lost, without a request to the store."""
         if self._lost:
             raise LeaseLost(
-                f"the writer lease of {self._location} was lost ({self._lost}): nothing is acknowledged; "
-                "run the job again with the same --run-id, which makes no second append."
+                f"the writer lease of {self._location} was lost ({self._lost}), so the job confirms no commit. "
+                "Run it again with the same --run-id: rows are not written twice."
             )
 
     def _renew(self) -> None:
-        asked = time.monotonic()
+        before = time.monotonic()
         self._leases.renew(self._location, self._holder, self._ttl)
-        self._renewed = asked  # the time to live counts from the earliest moment at which the store may have begun it
+        self._renewed = before  # the store can have started the time to live at any time after the request
 
     def _lose(self, reason: str) -> None:
         if not self._lost:
@@ -91,9 +91,9 @@ class Lease:
             try:
                 self._renew()
                 pause = third
-            except Conflict as taken:
-                return self._lose(taken.message)
-            except Exception as failure:  # noqa: BLE001 -- any other failure may pass; the clock decides
+            except Conflict as conflict:
+                return self._lose(conflict.message)
+            except Exception as failure:  # noqa: BLE001 -- a retry can fix any other failure until time is up
                 if time.monotonic() - self._renewed >= 2 * third:
                     return self._lose(f"it could not be renewed in time: {failure}")
                 pause = min(RETRY_SECONDS, third / 4)
@@ -110,10 +110,10 @@ def acquire(  # noqa: PLR0913 -- what, who, and three durations with defaults
     ttl: timedelta = TIME_TO_LIVE,
     waiting: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Lease]:
-    """Acquire the lease of a table's location for the block, and give it back at its end.
+    """Acquire the lease of a table's location for the block, and release it afterwards.
 
-    While somebody else has it this waits up to `wait`, calling `waiting` with who that is, and then raises `Conflict`
-    that names them. The block must call `Lease.confirm` before it acknowledges what it wrote.
+    While another job holds it, this waits up to `wait` and calls `waiting` with a message that names the holder. Then
+    it raises `Conflict`. The block must call `Lease.confirm` before it acknowledges a commit.
     """
     began = time.monotonic()
     deadline = began + wait.total_seconds()
@@ -124,11 +124,11 @@ def acquire(  # noqa: PLR0913 -- what, who, and three durations with defaults
             leases.acquire(location, holder, ttl)
             break
         except Conflict as refusal:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise
             waiting(refusal.message)
-            time.sleep(min(RETRY_SECONDS, left))
+            time.sleep(min(RETRY_SECONDS, remaining))
     renewal = threading.Thread(target=lease._keep, name="lease", daemon=True)  # noqa: SLF001 -- its own factory
     renewal.start()
     try:
@@ -136,5 +136,5 @@ def acquire(  # noqa: PLR0913 -- what, who, and three durations with defaults
     finally:
         lease._ended.set()  # noqa: SLF001 -- its own factory
         renewal.join()
-        with contextlib.suppress(DeltaicError):  # it expires by itself; the job's own outcome matters more
+        with contextlib.suppress(DeltaicError):  # the lease expires by itself; an error of the job matters more
             leases.release(location, holder)

@@ -1,4 +1,4 @@
-"""A run under writer leases: a session and a job group of its own, and what belongs behind the commit of its rows."""
+"""Run a job under writer leases, in its own Spark session, and finish the table after the commit."""
 
 import threading
 import uuid
@@ -12,14 +12,14 @@ from deltaic.errors import DeltaicError
 from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import LeaseLost, PipelineError, Unfinished
-from deltaic_pipeline.spark.session import leave
+from deltaic_pipeline.spark.session import close_thread_connection
 from deltaic_pipeline.spark.spark_errors import refusals
-from deltaic_pipeline.spark.sql_rules import drop_reaching
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry
+from deltaic_pipeline.spark.sql_rules import drop_external_functions
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, JobCatalog
 from deltaic_pipeline.table.lease import Lease, acquire, holder_name
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import describe, properties_of
-from deltaic_pipeline.table.target import CHANGE_DATA_FEED, Target
+from deltaic_pipeline.table.target import CHANGE_DATA_FEED, DeltaTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What a run works with while it holds its leases."""
+    """Spark session, job group and leases of one attempt of a run."""
 
     spark: "SparkSession"
-    """A session of its own: its views and its settings are seen by no other job of this process."""
+    """A separate session: other jobs of this process do not see its views and settings."""
 
     group: str
     leases: Sequence[Lease]
 
     def confirm(self) -> None:
-        """Prove by a round trip that the leases are held; raises `LeaseLost` otherwise."""
+        """Renew all leases to prove that this job holds them; raises `LeaseLost` otherwise."""
         for lease in self.leases:
             lease.confirm()
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Turn what Spark says when it cannot go on into one line; a lost lease is the reason if one was lost."""
+        """Turn Spark's errors into `PipelineError`s of one line, or `LeaseLost` if a lease was lost."""
         try:
             with refusals():
                 yield
@@ -55,45 +55,50 @@ class Attempt:
 @contextmanager
 def leased_run(  # noqa: PLR0913 -- what is held, for whom, and for how long
     spark: "SparkSession",
-    catalog: Catalog,
+    catalog: JobCatalog,
     locations: Sequence[str],
     run_id: str,
     progress: Progress,
     *,
     wait: timedelta = timedelta(0),
 ) -> Iterator[Attempt]:
-    """Acquire the leases of all locations for the block, in the order given; the first one names the job.
+    """Acquire the leases of all locations for the block, in this order; the first location names the job.
 
-    When one is lost Spark's jobs of this attempt are cancelled. Raises `Conflict` as `acquire` does.
+    If a lease is lost, the Spark jobs of this attempt are cancelled. Raises `Conflict` as `acquire` does.
     """
     group, ttl = uuid.uuid4().hex, catalog.lease_life
     with ExitStack() as stack:
         leases = []
         for location in locations:
-            with step(progress, f"Taking the writer lease of {location}") as tell:
-                acquiring = acquire(catalog.leases, location, holder_name(run_id), wait=wait, ttl=ttl, waiting=tell)
+            with step(progress, f"Acquiring the writer lease of {location}") as report:
+                acquiring = acquire(catalog.leases, location, holder_name(run_id), wait=wait, ttl=ttl, waiting=report)
                 leases.append(stack.enter_context(acquiring))
         for lease in leases:
             lease.on_loss(lambda: _cancel(spark, group))
         spark.sparkContext.setJobGroup(group, f"write {locations[0]}")
-        # What this thread does next is no part of the run.
+        # Later Spark jobs of this thread do not belong to the run.
         stack.callback(lambda: spark.sparkContext.setLocalProperty("spark.jobGroup.id", None))  # type: ignore[arg-type]
-        own = spark.newSession()
-        drop_reaching(own)
-        yield Attempt(own, group, leases)
+        session = spark.newSession()
+        drop_external_functions(session)
+        yield Attempt(session, group, leases)
 
 
 def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its rows
-    attempt: Attempt, target: Target, entry: Entry | None, catalog: Catalog, version: int | None, progress: Progress
+    attempt: Attempt,
+    target: DeltaTarget,
+    entry: CatalogEntry | None,
+    catalog: JobCatalog,
+    version: int | None,
+    progress: Progress,
 ) -> Sequence[str]:
-    """Describe the table, make its entry, and return what was made.
+    """Describe the table, create its catalog entry, and return the created entries as text.
 
-    Both are done by every run, so what fails here is told as missing, and the next run does it. `version` has the
-    rows; None: there were none. Raises `Unfinished` when one of both is not done, and `LeaseLost`.
+    Every run does both, so the next run repairs what fails here. `version` has the rows, or is None if there were
+    none. Raises `Unfinished` if either step failed, and `LeaseLost`.
     """
     missing: list[str] = []
     cause: DeltaicError | None = None
-    made: Sequence[str] = ()
+    created: Sequence[str] = ()
     try:
         with step(progress, "Describing the table"), attempt.refusals():
             if describe(attempt.spark, target):
@@ -105,31 +110,31 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
         missing.append(f"properties, comments and clustering ({failure.message.rstrip('.')})")
     if entry is not None:
         try:
-            with step(progress, f"Registering {entry.name}") as tell:
-                made = catalog.register(entry)
-                details = [f"made {', '.join(made)}"] if made else []
+            with step(progress, f"Registering {entry.name}") as report:
+                created = catalog.register(entry)
+                details = [f"created {', '.join(created)}"] if created else []
                 if entry.history and not target.change_data_feed and not _records_changes(attempt.spark, target):
-                    details.append(f"recipients get no changes, for the table lacks {CHANGE_DATA_FEED}=true")
-                tell("; ".join(details))
+                    details.append(f"recipients get no changes, because the table lacks {CHANGE_DATA_FEED}=true")
+                report("; ".join(details))
         except DeltaicError as failure:
             missing.append(f"the catalog entry {entry.name} ({failure.message.rstrip('.')})")
     if missing:
         raise Unfinished(version, missing) from cause
-    return made
+    return created
 
 
-def _records_changes(spark: "SparkSession", target: Target) -> bool:
+def _records_changes(spark: "SparkSession", target: DeltaTarget) -> bool:
     with refusals():
         return properties_of(spark, spark_path(target.location)).get(CHANGE_DATA_FEED, "").lower() == "true"
 
 
 def _cancel(spark: "SparkSession", group: str) -> None:
-    """Stop the group's Spark jobs, those that have not begun too, from whatever thread has found out that they must."""
+    """Cancel the group's Spark jobs, including those that have not started; any thread can call this."""
 
     def cancel() -> None:
-        context: Any = spark.sparkContext._jsc  # noqa: SLF001 -- pyspark itself cancels only what runs already
+        context: Any = spark.sparkContext._jsc  # noqa: SLF001 -- pyspark cancels running jobs only
         context.sc().cancelJobGroupAndFutureJobs(group)
-        leave(spark)
+        close_thread_connection(spark)
 
     thread = threading.Thread(target=cancel)
     thread.start()

@@ -1,4 +1,4 @@
-"""Rows of CSV and JSON files in the types of their schema, and for rows that do not fit the reason and the raw text.
+"""Read CSV and JSON rows in the types of their schema, and flag rows that do not fit it, with raw text and file.
 
 Spark reads texts only; `typed_texts` turns them into values in the same pass (decision 198).
 """
@@ -30,160 +30,164 @@ if TYPE_CHECKING:
     Options = Mapping[str, str]
 
 MISFIT, RAW, FILE = "__misfit", "__raw", "__file"
-"""Behind the columns of the files: why a row does not fit, or null; its text; the file that has it."""
+"""Columns after those of the files: the reasons why a row does not fit, or null; its raw text; its file."""
 
 NOT_BLANK = "trim(BOTH ' \\t\\r' FROM value) <> ''"
 RECORD = "__record"
 FILE_PATH = f"regexp_replace(_metadata.file_path, '^s3a:', 's3:') AS {FILE}"
-"""What gives a row its file; Spark looks it up for each row of a query that has it, whether it is asked for or not."""
+"""SQL for the file of a row. Spark computes it for each row of a query that has it, even if no column uses it."""
 
 _WIDE = ("UTF-16", "UTF-32")
 _OBJECT = "MAP<STRING, STRING>"
 CANDIDATES = ("INT", "BIGINT", "DECIMAL(38,0)", "DOUBLE", "date", "timestamp", "boolean")
-"""The types that a column of CSV may turn out to have, in this order; those of numbers in capitals."""
+"""Types to try for a CSV column without a declared type, in this order; numeric types in capitals."""
 
 
 def encoding_of(options: "Options") -> str:
-    """Return the encoding of the files in capitals."""
+    """Return the name of the files' encoding, in capitals."""
     return options.get("encoding", options.get("charset", "UTF-8")).upper()
 
 
 def by_lines(options: "Options") -> bool:
-    """Return whether Spark may split files at line breaks, which it finds as single bytes."""
+    """Return whether Spark can split the files at line breaks, which it expects as single bytes."""
     return options.get("multiline", "").lower() != "true" and not encoding_of(options).startswith(_WIDE)
 
 
-def flagged_csv(reader: "Reader", paths: Any, schema: "Fields", options: "Options", told: Sequence[str]) -> "DataFrame":
-    """Read CSV and append `MISFIT`, `RAW` and the expressions in `told` to the columns."""
-    declared = ", ".join([*(_declared("STRING", each) for each in schema), f"{RECORD} STRING"])
-    records = reader.format("csv").options(**_keeping(options)).schema(declared).load(paths)
-    further = records.columns[records.columns.index(RECORD) + 1 :]
-    data = _others(schema, further)
-    names = [quoted(each.name) for each in data]
+def flagged_csv(
+    reader: "Reader", paths: Any, schema: "Fields", options: "Options", extra: Sequence[str]
+) -> "DataFrame":
+    """Read CSV, and append the columns `MISFIT` and `RAW` and the expressions in `extra`."""
+    declared = ", ".join([*(_declared("STRING", column) for column in schema), f"{RECORD} STRING"])
+    records = reader.format("csv").options(**_text_options(options)).schema(declared).load(paths)
+    partitions = records.columns[records.columns.index(RECORD) + 1 :]
+    data = _file_columns(schema, partitions)
+    names = [quoted(column.name) for column in data]
     exact = {"nullvalue": "", "ignoreleadingwhitespace": "false", "ignoretrailingwhitespace": "false"}
     raw = f"coalesce({RECORD}, to_csv(struct({', '.join(names)}), {sql_map({**options, **exact})}))"
-    whole = "does not have one value for each column"
-    cut = literal(f"{whole}: a line break within quotes needs the option `multiLine: true`")
+    record_error = "does not have one value for each column"
+    cut_message = literal(f"{record_error}: a line break within quotes needs the option `multiLine: true`")
     quote = options.get("quote", '"') if by_lines(options) else ""
-    odd = f"length({RECORD}) % 2 <> length(replace({RECORD}, {literal(quote)})) % 2" if quote else "false"
-    whole = f"CASE WHEN {RECORD} IS NOT NULL THEN if({odd}, {cut}, {literal(whole)}) END"
-    # An empty text is null in a column of another type.
-    kept = [each.dataType.typeName() in {"string", "binary"} for each in data]
-    texts = [name if keeps else f"nullif({name}, '')" for name, keeps in zip(names, kept, strict=True)]
-    rows = records.selectExpr(*_named("text", texts), f"{whole} AS __whole", f"{raw} AS {RAW}", *told, *_all(further))
-    return _typed(rows, data, TypedTexts(options), further)
+    is_open = f"length({RECORD}) % 2 <> length(replace({RECORD}, {literal(quote)})) % 2" if quote else "false"
+    record_error = f"CASE WHEN {RECORD} IS NOT NULL THEN if({is_open}, {cut_message}, {literal(record_error)}) END"
+    # An empty text is null, except in a column of strings.
+    keep_empty = [column.dataType.typeName() in {"string", "binary"} for column in data]
+    texts = [name if keep else f"nullif({name}, '')" for name, keep in zip(names, keep_empty, strict=True)]
+    columns = [*_numbered_columns("text", texts), f"{record_error} AS __record_error", f"{raw} AS {RAW}"]
+    rows = records.selectExpr(*columns, *extra, *_quoted_names(partitions))
+    return _typed(rows, data, TypedTexts(options), partitions)
 
 
 def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "list[StructField]":
-    """Return the columns of CSV files, each in the first type that all its texts fit."""
+    """Return the columns of CSV files, each with the first of the candidate types that fits all its texts."""
     from pyspark.sql import types
 
-    rows, texts = reader.format("csv").options(**_keeping(options)).load(paths), TypedTexts(options)
-    fields = [each for each in rows.schema.fields if each.name != RECORD]
+    rows, texts = reader.format("csv").options(**_text_options(options)).load(paths), TypedTexts(options)
+    fields = [column for column in rows.schema.fields if column.name != RECORD]
     kinds = {}
-    for each in fields:
-        text, fits = f"nullif({quoted(each.name)}, '')", []
+    for column in fields:
+        text, fits = f"nullif({quoted(column.name)}, '')", []
         for number, name in enumerate(CANDIDATES):
             kind = types.DataType.fromDDL(name)
             wrong = f"{texts.reason('', text, texts.value(text, kind), kind)} IS NOT NULL"
-            wrong += f" OR {text} RLIKE '^[+-]?0[0-9]'" * name.isupper()  # a number whose zeros say something
+            wrong += f" OR {text} RLIKE '^[+-]?0[0-9]'" * name.isupper()  # leading zeros have a meaning, as in 007
             fits.append(f"WHEN count({text}) > 0 AND count_if({wrong}) = 0 THEN {number}")
-        if each.dataType == types.StringType() and options["inferschema"].lower() == "true":
-            kinds[each.name] = f"CASE {' '.join(fits)} END"
-    found: Any = rows.selectExpr("count(*)", *kinds.values()).first()
-    names = {name: CANDIDATES[number] for name, number in zip(kinds, found[1:], strict=True) if number is not None}
+        if column.dataType == types.StringType() and options["inferschema"].lower() == "true":
+            kinds[column.name] = f"CASE {' '.join(fits)} END"
+    results: Any = rows.selectExpr("count(*)", *kinds.values()).first()
+    names = {name: CANDIDATES[number] for name, number in zip(kinds, results[1:], strict=True) if number is not None}
     return [
-        types.StructField(each.name, types.DataType.fromDDL(names[each.name])) if each.name in names else each
-        for each in fields
+        types.StructField(column.name, types.DataType.fromDDL(names[column.name])) if column.name in names else column
+        for column in fields
     ]
 
 
 def flagged_json(
-    reader: "Reader", paths: Any, schema: "Fields", options: "Options", told: Sequence[str]
+    reader: "Reader", paths: Any, schema: "Fields", options: "Options", extra: Sequence[str]
 ) -> "DataFrame":
-    """Read JSON like `flagged_csv`: an object a line, or with `multiLine` an object or an array of them a file."""
+    """Read JSON like `flagged_csv`: an object in each line or, with `multiLine`, an object or array in each file."""
     encoding, multiple = encoding_of(options), options.get("multiline", "").lower() == "true"
     reader = reader.format("text").options(**options, wholetext=str(not by_lines(options)).lower())
     files = reader.load(paths)
-    further = files.columns[1:]
-    data = _others(schema, further)
+    partitions = files.columns[1:]
+    data = _file_columns(schema, partitions)
     if len(data) < len(schema):
-        typed = [_declared(ddl(each.dataType), each) for each in schema if each not in data]
+        typed = [_declared(ddl(column.dataType), column) for column in schema if column not in data]
         files = reader.schema(", ".join(["value STRING", *typed])).load(paths)
     value = "value" if encoding == "UTF-8" else f"decode(CAST(value AS BINARY), {literal(encoding)})"
     value = value if by_lines(options) else f"trim(LEADING '\ufeff' FROM {value})"
     if not multiple and not by_lines(options):
         value = f"explode(split({value}, '\\r\\n|[\\r\\n]'))"
-    more = [*[FILE] * bool(told), *_all(further)]
-    rows = files.selectExpr(f"{value} AS value", *told, *_all(further)).where(NOT_BLANK)
+    more = [*[FILE] * bool(extra), *_quoted_names(partitions)]
+    rows = files.selectExpr(f"{value} AS value", *extra, *_quoted_names(partitions)).where(NOT_BLANK)
     no_text = "is not Unicode text: name the `encoding` of the files if it is not UTF-8"
-    checked = f"CASE WHEN NOT {is_text('value')} THEN {literal(no_text)} END AS __whole"
+    text_error = f"CASE WHEN NOT {is_text('value')} THEN {literal(no_text)} END AS __record_error"
     if multiple:
-        rows = rows.selectExpr(f"{only(marked('value'), 'STRING')} AS value", checked, *more)
+        rows = rows.selectExpr(f"{only(marked('value'), 'STRING')} AS value", text_error, *more)
         rows = rows.selectExpr(
-            f"explode(coalesce({parsed('value', 'ARRAY<STRING>')}, array(value))) AS value", "__whole", *more
+            f"explode(coalesce({parsed('value', 'ARRAY<STRING>')}, array(value))) AS value", "__record_error", *more
         )
-        rows = rows.selectExpr(f"{parsed('value')} AS __row", "__whole", f"{unmarked('value')} AS {RAW}", *more)
+        rows = rows.selectExpr(f"{parsed('value')} AS __row", "__record_error", f"{unmarked('value')} AS {RAW}", *more)
     else:
         row = f"{only(marked('value'), _OBJECT)} AS __row"
-        rows = rows.selectExpr(row, checked, f"make_valid_utf8(value) AS {RAW}", *more)
-    whole = "CASE WHEN __whole IS NULL AND __row IS NULL THEN 'is not one JSON object' END"
-    whole = f"coalesce(__whole, {whole}, {wrong_keys('__row', data)}) AS __whole"
-    rows = rows.selectExpr(*_named("text", [field("__row", each.name) for each in data]), whole, RAW, *more)
-    return _typed(rows, data, TypedTexts(options, json=True), further)
+        rows = rows.selectExpr(row, text_error, f"make_valid_utf8(value) AS {RAW}", *more)
+    record_error = "CASE WHEN __record_error IS NULL AND __row IS NULL THEN 'is not one JSON object' END"
+    record_error = f"coalesce(__record_error, {record_error}, {wrong_keys('__row', data)}) AS __record_error"
+    columns = _numbered_columns("text", [field("__row", column.name) for column in data])
+    rows = rows.selectExpr(*columns, record_error, RAW, *more)
+    return _typed(rows, data, TypedTexts(options, json=True), partitions)
 
 
-def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, further: Sequence[str]) -> "DataFrame":
-    """Return the values of texts, and in `MISFIT` the reasons of those that are not in their type's grammar."""
+def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, partitions: Sequence[str]) -> "DataFrame":
+    """Return the typed values of texts, and in `MISFIT` the reasons for texts outside their type's grammar."""
     from pyspark.sql import functions
 
-    more = [RAW, *(name for name in rows.columns if name == FILE), *_all(further)]
+    more = [RAW, *(name for name in rows.columns if name == FILE), *_quoted_names(partitions)]
     numbers = range(len(data))
-    values = [texts.value(f"__text{number}", data[number].dataType) for number in numbers]
-    rows = rows.selectExpr("*", *_named("value", values))
+    expressions = [texts.value(f"__text{number}", data[number].dataType) for number in numbers]
+    rows = rows.selectExpr("*", *_numbered_columns("value", expressions))
     reasons = []
-    for number, each in enumerate(data):
-        reason = texts.reason(each.name, f"__text{number}", f"__value{number}", each.dataType)
-        null = literal(f"{each.name} is null, and the schema says NOT NULL")
-        reasons.append(reason if each.nullable else f"if(__text{number} IS NULL, {null}, {reason})")
-    rows = rows.selectExpr("*", *_named("reason", reasons))
-    found = ", ".join(f"__reason{number}" for number in numbers)
-    some = f"WHEN coalesce({found}) IS NOT NULL THEN array_compact(array({found}))"
-    misfit = f"CASE WHEN __whole IS NOT NULL THEN array(__whole) {some} END"
-    made = [f"__value{number}" for number in numbers]
-    # No filter may move below the reasons, where it would compute them again. With columns of folders, whose filters
-    # Spark uses to leave out files, a generator stops it; otherwise an expression that is not deterministic, for less.
-    if further:
-        rows = rows.selectExpr(f"inline(array(struct({', '.join(made)}, {misfit} AS {MISFIT})))", *more)
+    for number, column in enumerate(data):
+        reason = texts.reason(column.name, f"__text{number}", f"__value{number}", column.dataType)
+        null = literal(f"{column.name} is null, and the schema says NOT NULL")
+        reasons.append(reason if column.nullable else f"if(__text{number} IS NULL, {null}, {reason})")
+    rows = rows.selectExpr("*", *_numbered_columns("reason", reasons))
+    all_reasons = ", ".join(f"__reason{number}" for number in numbers)
+    reason_case = f"WHEN coalesce({all_reasons}) IS NOT NULL THEN array_compact(array({all_reasons}))"
+    misfit = f"CASE WHEN __record_error IS NOT NULL THEN array(__record_error) {reason_case} END"
+    values = [f"__value{number}" for number in numbers]
+    # Spark must not push a filter below the reasons, because it would compute them twice. With partition columns, whose
+    # filters Spark uses to skip files, a generator prevents it; otherwise a cheaper nondeterministic expression.
+    if partitions:
+        rows = rows.selectExpr(f"inline(array(struct({', '.join(values)}, {misfit} AS {MISFIT})))", *more)
     else:
-        rows = rows.selectExpr(*made, f"if(spark_partition_id() < 0, NULL, {misfit}) AS {MISFIT}", *more)
+        rows = rows.selectExpr(*values, f"if(spark_partition_id() < 0, NULL, {misfit}) AS {MISFIT}", *more)
     columns = [
-        functions.col(f"__value{number}").alias(each.name, metadata=each.metadata or {})
-        for number, each in enumerate(data)
+        functions.col(f"__value{number}").alias(column.name, metadata=column.metadata or {})
+        for number, column in enumerate(data)
     ]
     return rows.select(*columns, MISFIT, *more)
 
 
-def _keeping(options: "Options") -> "Options":
-    """Return the options by which Spark reads texts of CSV, and keeps those of rows with too few or too many."""
+def _text_options(options: "Options") -> "Options":
+    """Return options with which Spark reads CSV as texts, and keeps rows with too few or too many values."""
     multiple = str(not by_lines(options)).lower()
     more = {"mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD, "inferschema": "false", "multiline": multiple}
     return {**options, **more}
 
 
-def _named(name: str, expressions: Iterable[str]) -> list[str]:
+def _numbered_columns(name: str, expressions: Iterable[str]) -> list[str]:
     return [f"{expression} AS __{name}{number}" for number, expression in enumerate(expressions)]
 
 
-def _others(schema: "Fields", names: Sequence[str]) -> "Fields":
-    """Return the columns that the files themselves have: those of the partitions stand in their paths."""
-    return [field for field in schema if field.name.lower() not in {name.lower() for name in names}]
+def _file_columns(schema: "Fields", names: Sequence[str]) -> "Fields":
+    """Return the columns of the schema that the files contain, without partition columns, which are in paths."""
+    return [column for column in schema if column.name.lower() not in {name.lower() for name in names}]
 
 
-def _all(names: Sequence[str]) -> Iterator[str]:
+def _quoted_names(names: Sequence[str]) -> Iterator[str]:
     return map(quoted, names)
 
 
-def _declared(kind: str, field: "StructField") -> str:
-    comment = (field.metadata or {}).get("comment")
-    return f"{quoted(field.name)} {kind}" + (f" COMMENT {literal(comment)}" if comment else "")
+def _declared(kind: str, column: "StructField") -> str:
+    comment = (column.metadata or {}).get("comment")
+    return f"{quoted(column.name)} {kind}" + (f" COMMENT {literal(comment)}" if comment else "")

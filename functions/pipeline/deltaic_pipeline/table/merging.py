@@ -1,4 +1,4 @@
-"""Merges rows by key into a table: update what changed and insert what is new, or keep every state with its time."""
+"""Merge rows into a table by key: update and insert rows, or keep each state with its validity period."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, comparable, null
 from deltaic_pipeline.spark.quoting import column, quoted
-from deltaic_pipeline.spark.spark_errors import HIDDEN, raised
+from deltaic_pipeline.spark.spark_errors import HIDDEN, raise_sql
 from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
 
 if TYPE_CHECKING:
@@ -17,67 +17,67 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 DELETES = "__deletes"
-"""What the column is called, beside the rows' own, that is true where a row deletes its key."""
+"""Additional column that is true in rows that delete their key."""
 
-LATE = "a changed row holds since no later than the current state of its key: states come in their order"
+LATE = "a changed row is not newer than the current state of its key: deliver states in the order of their time"
 
 MATCH = "__key_"
-"""What the keys are called that a merge of states is matched by, beside the rows' own columns."""
+"""Prefix of the additional key columns by which a merge of states matches rows."""
 
-NUMBER, THERE = f"{MATCH}number", f"{MATCH}there"
-"""Which one of its key a row is, and which one of its key the table's row is: null where it has none."""
+NUMBER, EXISTING = f"{MATCH}number", f"{MATCH}existing"
+"""Number of a row, and of the table's row, among rows with the same key; null if the table lacks the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """The columns that say when a state of a key held (slowly changing dimension, type 2)."""
+    """Columns with the validity period of a state (slowly changing dimension, type 2)."""
 
     at: str | None = None
-    """The rows' column that says since when they hold; None: since this run."""
+    """Column of the rows with the begin of their validity; None: the time of this run."""
 
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"
-    """Null while the state holds; else the `valid_from` of the next one."""
+    """Null in the current state; else the `valid_from` of the next state."""
 
     current: str = "is_current"
 
     @property
     def columns(self) -> tuple[str, str, str]:
-        """What the table has beside the rows' columns."""
+        """Additional columns of the table."""
         return self.valid_from, self.valid_to, self.current
 
 
 def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], location: str, *, evolve: bool) -> None:
-    """Insert new keys and update known ones; a row that says what the table already says is left alone.
+    """Insert new keys and update existing ones, without rewriting equal rows.
 
-    So the change feed, and with it every recipient's incremental read, holds the real changes only: null is like null,
-    NaN like NaN, and 0.0 like -0.0. `rows` are `conformed`; those that are marked delete their key.
+    So the change feed, and every recipient's incremental read, has real changes only: nulls are equal, NaN equals NaN,
+    and 0.0 equals -0.0. `rows` come from `conform`; marked rows delete their key.
     """
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(spark, location)
-    changed = differ(rows.schema, table.toDF().schema, keys)
-    merging = table.alias("old").merge(rows.alias("new"), _same(keys))
+    is_changed = rows_differ(rows.schema, table.toDF().schema, keys)
+    merging = table.alias("old").merge(rows.alias("new"), _same_key(keys))
     if evolve:
         merging = merging.withSchemaEvolution()
     if evolve and DELETES not in rows.columns:
-        merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
+        merging.whenMatchedUpdateAll(condition=is_changed).whenNotMatchedInsertAll().execute()
         return
-    # By their names: columns that Delta generates are none of the rows'.
-    values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
+    # By name: the rows lack columns that Delta generates.
+    values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _data_columns(rows)}
     if DELETES in rows.columns:
         merging = merging.whenMatchedDelete(condition=f"new.{DELETES}")
-    merging = merging.whenMatchedUpdate(condition=changed, set=values)
+    merging = merging.whenMatchedUpdate(condition=is_changed, set=values)
     merging.whenNotMatchedInsert(condition=f"NOT {_deletes(rows)}", values=values).execute()
 
 
-def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
-    """Return the rows with the columns that say since when they hold."""
+def with_validity(rows: "DataFrame", validity: Validity) -> "DataFrame":
+    """Return the rows with the columns of their validity period."""
     from pyspark.sql import functions
 
-    taken = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
-    if taken:
-        raise PipelineError(f"the rows have a column {taken[0]} already: name another in write, or leave it out.")
+    used = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
+    if used:
+        raise PipelineError(f"the rows have a column {used[0]} already. Name another in write, or leave it out.")
     if validity.at is not None and validity.at.lower() not in {name.lower() for name in rows.columns}:
         raise PipelineError(f"the column {validity.at} (write.at) is not among the rows': {', '.join(rows.columns)}.")
     since = functions.col(quoted(validity.at)) if validity.at else functions.lit(datetime.now(UTC))
@@ -88,214 +88,219 @@ def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
     })  # fmt: skip
 
 
-def keep_states(  # noqa: PLR0913 -- what a merge is made of
-    spark: "SparkSession",
-    rows: "DataFrame",
-    keys: Sequence[str],
-    validity: Validity,
-    location: str,
-    *,
-    evolve: bool,
+def merge_states(  # noqa: PLR0913 -- the parts of a merge
+    spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], validity: Validity, location: str, *, evolve: bool
 ) -> None:
-    """End the current state of keys whose row changed, and add the new state; all in one commit.
+    """End the current state of each key whose row changed, and add the new state, in one commit.
 
-    `rows` are `states`, and `conformed`; those that are marked end the current state, and add none. A changed row that
-    does not hold since later than the current state is an error: it has no place in the sequence. A row with the
-    current state's values changes nothing, so days may be delivered twice.
+    `rows` come from `with_validity` and `conform`; marked rows end the current state and add none. A changed row that
+    is not newer than the current state is an error. A row with the values of the current state changes nothing, so a
+    day can be delivered twice.
     """
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(spark, location)
     _refuse_late(rows, table.toDF(), keys, validity)
-    own = (*keys, *validity.columns, *([validity.at] if validity.at else []))
-    changed = differ(rows.schema, table.toDF().schema, own)
+    ignored = (*keys, *validity.columns, *([validity.at] if validity.at else []))
+    is_changed = rows_differ(rows.schema, table.toDF().schema, ignored)
     since, current = quoted(validity.valid_from), quoted(validity.current)
-    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raised(LATE)} END"
+    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raise_sql(LATE)} END"
     deletes = _deletes(rows)
     current_states = table.toDF().where(current).alias("old")
-    following = rows.alias("new").join(current_states, on=column(_same(keys)), how="inner")
-    added = f"CASE WHEN {deletes} THEN NOT ({follows}) WHEN {changed} THEN {follows} ELSE false END"
-    following = following.where(added).select("new.*")
-    # Once with its keys, to end the state or to find nobody, and if there is a state to end once more without, to be
-    # inserted: MERGE does one thing for each row.
+    following = rows.alias("new").join(current_states, on=column(_same_key(keys)), how="inner")
+    is_new_state = f"CASE WHEN {deletes} THEN NOT ({follows}) WHEN {is_changed} THEN {follows} ELSE false END"
+    following = following.where(is_new_state).select("new.*")
+    # MERGE does one operation for each row. So a row that ends a state is staged twice: with its keys, to end the
+    # state, and with null keys, to be inserted.
     matches = [quoted(f"{MATCH}{number}") for number in range(len(keys))]
     staged = rows.selectExpr("*", *(f"{quoted(key)} AS {name}" for key, name in zip(keys, matches, strict=True)))
-    nobody = [f"nullif({quoted(key)}, {quoted(key)}) AS {name}" for key, name in zip(keys, matches, strict=True)]
-    staged = staged.unionByName(following.selectExpr("*", *nobody))
+    unmatched = [f"nullif({quoted(key)}, {quoted(key)}) AS {name}" for key, name in zip(keys, matches, strict=True)]
+    staged = staged.unionByName(following.selectExpr("*", *unmatched))
     same = " AND ".join(f"old.{quoted(key)} = new.{name}" for key, name in zip(keys, matches, strict=True))
     merging = table.alias("old").merge(staged.alias("new"), f"old.{current} AND {same}")
     if evolve:
         merging = merging.withSchemaEvolution()
-    ended: dict[str, str | Column] = {quoted(validity.valid_to): f"new.{since}", current: "false"}
-    inserted: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
-    merging = merging.whenMatchedUpdate(condition=f"{deletes} OR {changed}", set=ended)
-    merging.whenNotMatchedInsert(condition=f"NOT {deletes}", values=inserted).execute()
+    end_values: dict[str, str | Column] = {quoted(validity.valid_to): f"new.{since}", current: "false"}
+    insert_values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _data_columns(rows)}
+    merging = merging.whenMatchedUpdate(condition=f"{deletes} OR {is_changed}", set=end_values)
+    merging.whenNotMatchedInsert(condition=f"NOT {deletes}", values=insert_values).execute()
 
 
 def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], validity: Validity) -> None:
-    """Raise `PipelineError` for a state that begins before the last one of its key was ended by a deletion."""
+    """Raise `PipelineError` for a state that begins before its key's last state was ended by a deletion."""
     from pyspark.sql import functions
 
     if DELETES not in rows.columns:
         return
-    names, same = [quoted(key) for key in keys], column(_same(keys))
-    begun = rows.where(f"NOT {DELETES}").alias("new")
-    begun = begun.join(table.where(quoted(validity.current)).alias("old"), on=same, how="left_anti")
+    names, same = [quoted(key) for key in keys], column(_same_key(keys))
+    new_states = rows.where(f"NOT {DELETES}").alias("new")
+    new_states = new_states.join(table.where(quoted(validity.current)).alias("old"), on=same, how="left_anti")
     last = table.groupBy(*names).agg(functions.max(quoted(validity.valid_to)).alias(f"{MATCH}ended")).alias("old")
-    found = begun.join(last, on=same, how="inner").where(f"new.{quoted(validity.valid_from)} < old.{MATCH}ended")
-    if not found.isEmpty():
+    late_states = new_states.join(last, on=same, how="inner").where(
+        f"new.{quoted(validity.valid_from)} < old.{MATCH}ended"
+    )
+    if not late_states.isEmpty():
         raise PipelineError(LATE)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """Rows that say something new of a table."""
+class KeyedChanges:
+    """Rows to merge: new, changed and deleting ones."""
 
     rows: "DataFrame"
     count: int
     deletes: int
 
 
-def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    """Return the rows of a table whose key no row has."""
-    return table.alias("old").join(rows.alias("new"), on=column(_same(keys)), how="left_anti")
+def missing_rows(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    """Return the table's rows whose key is missing in `rows`."""
+    return table.alias("old").join(rows.alias("new"), on=column(_same_key(keys)), how="left_anti")
 
 
 @contextmanager
-def changes_of(
+def find_changes(
     rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
-) -> "Iterator[Changes]":
-    """Keep for the block, on disk, the rows that say something new of a table.
+) -> "Iterator[KeyedChanges]":
+    """Yield the rows that change the table, persisted on disk for the block.
 
-    `rows` are `conformed`; a marked one says something new where the table has its key. Of columns that are ignored
-    nothing is compared. Raises `PipelineError` as `refuse_undecided` does: rows are sorted by key once, for both; and
-    for a key that the table has twice.
+    `rows` come from `conform`; a marked row is a change if the table has its key. `ignored` columns are not compared.
+    Raises `PipelineError` as `check_keys` does, with the same sort, and for a duplicate key of the table.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
 
-    _require(keys, rows)
-    changed = differ(rows.schema, table.schema, [*keys, *ignored])
+    _require_columns(keys, rows)
+    is_changed = rows_differ(rows.schema, table.schema, [*keys, *ignored])
     if estimated_size(rows) <= SMALL:
-        # Else all of the table would be sorted for a few rows.
+        # Otherwise Spark would sort the whole table for a few rows.
         same = functions.broadcast(rows.selectExpr(*map(quoted, keys)).alias("new"))
-        table = table.alias("old").join(same, on=column(_same(keys)), how="left_semi")
-    joined = numbered(rows, keys, "*").alias("new").join(_there(table, keys), on=column(_same(keys)), how="left")
-    absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
-    says = f"CASE WHEN {deletes} THEN NOT {absent} ELSE {absent} OR {changed} END"
-    joined = joined.where(f"{_undecided(keys, 'new.')} OR {THERE} = 2 OR {says}")
-    kept = joined.select("new.*", THERE).persist(StorageLevel.DISK_ONLY)
+        table = table.alias("old").join(same, on=column(_same_key(keys)), how="left_semi")
+    joined = (
+        number_rows(rows, keys, "*")
+        .alias("new")
+        .join(_numbered_table(table, keys), on=column(_same_key(keys)), how="left")
+    )
+    absent, deletes = f"old.{EXISTING} IS NULL", _deletes(rows)
+    is_change = f"CASE WHEN {deletes} THEN NOT {absent} ELSE {absent} OR {is_changed} END"
+    joined = joined.where(f"{_is_ambiguous(keys, 'new.')} OR {EXISTING} = 2 OR {is_change}")
+    persisted = joined.select("new.*", EXISTING).persist(StorageLevel.DISK_ONLY)
     try:
-        count = functions.count_if(functions.expr(_deletes(rows, of=""))).alias("deletes")
-        twice = functions.expr(_first_key(keys, f"{THERE} = 2")).alias("twice")
-        found: Any = kept.agg(functions.count("*").alias("rows"), count, _first_undecided(keys), twice).first()
-        if found["key"] is not None:
-            raise undecided("to merge", keys, tuple(found["key"]))
-        _refuse_twice(found["twice"], keys)
-        yield Changes(kept.drop(NUMBER, THERE), found["rows"], found["deletes"])
+        count = functions.count_if(functions.expr(_deletes(rows, prefix=""))).alias("deletes")
+        duplicate = functions.expr(_first_key(keys, f"{EXISTING} = 2")).alias("duplicate")
+        totals: Any = persisted.agg(
+            functions.count("*").alias("rows"), count, _first_ambiguous(keys), duplicate
+        ).first()
+        if totals["key"] is not None:
+            raise ambiguous_key("to merge", keys, tuple(totals["key"]))
+        _refuse_duplicate_key(totals["duplicate"], keys)
+        yield KeyedChanges(persisted.drop(NUMBER, EXISTING), totals["rows"], totals["deletes"])
     finally:
-        kept.unpersist()
+        persisted.unpersist()
 
 
-def _there(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    return numbered(table, keys, "*").withColumnRenamed(NUMBER, THERE).alias("old")
+def _numbered_table(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    return number_rows(table, keys, "*").withColumnRenamed(NUMBER, EXISTING).alias("old")
 
 
-def _refuse_twice(key: Any, keys: Sequence[str]) -> None:
+def _refuse_duplicate_key(key: Any, keys: Sequence[str]) -> None:
     if key is not None:
         remedy = "delete all but one from the table, because a merge needs one row for each key"
-        raise undecided("of the table", keys, tuple(key), remedy)
+        raise ambiguous_key("of the table", keys, tuple(key), remedy)
 
 
-def refuse_undecided(rows: "DataFrame", keys: Sequence[str], *, apart: bool = False) -> None:
-    """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep.
+def check_keys(rows: "DataFrame", keys: Sequence[str], *, unique: bool = False) -> None:
+    """Raise `PipelineError` if a key is missing, null or in several rows, so that no single row belongs to it.
 
-    `apart`: it is known that none is given twice.
+    `unique` states that no key is in several rows.
     """
-    _require(keys, rows)
-    own = list(map(quoted, keys))
-    which = rows.selectExpr(*own, f"1 AS {NUMBER}") if apart else numbered(rows, keys, *own)
-    # An aggregate: `first` by itself would look at one part of the keys after the other.
-    found: Any = which.where(_undecided(keys)).agg(_first_undecided(keys)).first()
-    if found["key"] is not None:
-        raise undecided("to merge", keys, tuple(found["key"]))
+    _require_columns(keys, rows)
+    columns = list(map(quoted, keys))
+    numbered = rows.selectExpr(*columns, f"1 AS {NUMBER}") if unique else number_rows(rows, keys, *columns)
+    # An aggregate is parallel; `first` alone would read one partition after the other.
+    result: Any = numbered.where(_is_ambiguous(keys)).agg(_first_ambiguous(keys)).first()
+    if result["key"] is not None:
+        raise ambiguous_key("to merge", keys, tuple(result["key"]))
 
 
-def _require(keys: Sequence[str], rows: "DataFrame") -> None:
+def _require_columns(keys: Sequence[str], rows: "DataFrame") -> None:
     missing = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
     if missing:
         raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
 
 
-def numbered(rows: "DataFrame", keys: Sequence[str], *columns: str) -> "DataFrame":
-    """Return columns of rows with the number of each among those of its key: sorting is half the work of counting."""
-    listed = ", ".join(map(quoted, keys))
-    return rows.selectExpr(*columns, f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS {NUMBER}")
+def number_rows(rows: "DataFrame", keys: Sequence[str], *columns: str) -> "DataFrame":
+    """Return columns of rows, and the number of each row within its key (a sort is cheaper than a count)."""
+    names = ", ".join(map(quoted, keys))
+    return rows.selectExpr(*columns, f"row_number() OVER (PARTITION BY {names} ORDER BY {names}) AS {NUMBER}")
 
 
-def _undecided(keys: Sequence[str], of: str = "") -> str:
-    return " OR ".join([f"{of}{NUMBER} = 2", *(f"{of}{quoted(key)} IS NULL" for key in keys)])
+def _is_ambiguous(keys: Sequence[str], prefix: str = "") -> str:
+    return " OR ".join([f"{prefix}{NUMBER} = 2", *(f"{prefix}{quoted(key)} IS NULL" for key in keys)])
 
 
-def _first_undecided(keys: Sequence[str]) -> "Column":
-    return column(_first_key(keys, _undecided(keys))).alias("key")
+def _first_ambiguous(keys: Sequence[str]) -> "Column":
+    return column(_first_key(keys, _is_ambiguous(keys))).alias("key")
 
 
-def _first_key(keys: Sequence[str], condition: str, of: str = "") -> str:
-    return f"first(CASE WHEN {condition} THEN struct({', '.join(f'{of}{quoted(key)}' for key in keys)}) END, true)"
+def _first_key(keys: Sequence[str], condition: str, prefix: str = "") -> str:
+    return f"first(CASE WHEN {condition} THEN struct({', '.join(f'{prefix}{quoted(key)}' for key in keys)}) END, true)"
 
 
-def undecided(
+def ambiguous_key(
     rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "reduce them to one in the SQL"
 ) -> PipelineError:
-    """Return what is said of a key that names no row, or several; its values are a note, for who asks for them."""
-    named = ", ".join(f"{key} = {None if value is None else HIDDEN}" for key, value in zip(keys, values, strict=True))
+    """Return the error for a null or duplicate key, with its values in a note for --show-values."""
+    key_text = ", ".join(
+        f"{key} = {None if value is None else HIDDEN}" for key, value in zip(keys, values, strict=True)
+    )
     if None in values:
-        refusal = PipelineError(f"a row {rows} has no key ({named}): leave such rows out in the SQL.")
+        refusal = PipelineError(f"a row {rows} has no key ({key_text}): filter out such rows in the SQL.")
     else:
-        refusal = PipelineError(f"several rows {rows} have the same key ({named}): {remedy}.")
+        refusal = PipelineError(f"several rows {rows} have the same key ({key_text}): {remedy}.")
     refusal.add_note(", ".join(f"{key} = {value!r}" for key, value in zip(keys, values, strict=True)))
     return refusal
 
 
-def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()) -> dict[str, int]:
-    """Count the keys of rows, which are `conformed`, that are new to a table, changed, deleted, and as there."""
-    refuse_undecided(rows, keys)
-    changed = differ(rows.schema, table.schema, [*keys, *ignored])
-    joined = rows.alias("new").join(_there(table, keys), on=column(_same(keys)), how="left")
-    absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
-    counted: Any = joined.selectExpr(
+def count_key_changes(
+    rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
+) -> dict[str, int]:
+    """Count the new, changed, deleted and unchanged keys of rows that come from `conform`."""
+    check_keys(rows, keys)
+    is_changed = rows_differ(rows.schema, table.schema, [*keys, *ignored])
+    joined = rows.alias("new").join(_numbered_table(table, keys), on=column(_same_key(keys)), how="left")
+    absent, deletes = f"old.{EXISTING} IS NULL", _deletes(rows)
+    row: Any = joined.selectExpr(
         f"count_if({absent} AND NOT {deletes}) AS new",
-        f"count_if(NOT {absent} AND {changed} AND NOT {deletes}) AS changed",
+        f"count_if(NOT {absent} AND {is_changed} AND NOT {deletes}) AS changed",
         f"count_if(NOT {absent} AND {deletes}) AS deleted",
-        f"count_if(if({deletes}, {absent}, NOT {absent} AND NOT ({changed}))) AS unchanged",
-        f"{_first_key(keys, f'{THERE} = 2', 'new.')} AS twice",
+        f"count_if(if({deletes}, {absent}, NOT {absent} AND NOT ({is_changed}))) AS unchanged",
+        f"{_first_key(keys, f'{EXISTING} = 2', 'new.')} AS duplicate",
     ).first()
-    found = counted.asDict()
-    _refuse_twice(found.pop("twice"), keys)
-    return found if DELETES in rows.columns else {name: found[name] for name in found if name != "deleted"}
+    counts = row.asDict()
+    _refuse_duplicate_key(counts.pop("duplicate"), keys)
+    return counts if DELETES in rows.columns else {name: counts[name] for name in counts if name != "deleted"}
 
 
-def _deletes(rows: "DataFrame", of: str = "new.") -> str:
-    return f"{of}{DELETES}" if DELETES in rows.columns else "false"
+def _deletes(rows: "DataFrame", prefix: str = "new.") -> str:
+    return f"{prefix}{DELETES}" if DELETES in rows.columns else "false"
 
 
-def _own(rows: "DataFrame") -> list[str]:
+def _data_columns(rows: "DataFrame") -> list[str]:
     return [name for name in rows.columns if name != DELETES]
 
 
-def _same(keys: Sequence[str]) -> str:
+def _same_key(keys: Sequence[str]) -> str:
     return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
 
 
-def differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
-    """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
-    left_out = {DELETES, *(name.lower() for name in ignored)}
-    known = {field.name.lower(): field.dataType for field in table.fields}
+def rows_differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
+    """Return the SQL condition that a row (`new`) differs from the table's row (`old`)."""
+    skipped = {DELETES, *(name.lower() for name in ignored)}
+    table_types = {field.name.lower(): field.dataType for field in table.fields}
     same = []
     for field in rows.fields:
         name, kind = field.name.lower(), field.dataType
-        if name not in left_out:
-            old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
+        if name not in skipped:
+            old = cast(f"old.{quoted(field.name)}", table_types[name], kind) if name in table_types else null(kind)
             same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
     return f"NOT ({' AND '.join(same)})" if same else "false"

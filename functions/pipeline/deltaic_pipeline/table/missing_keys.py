@@ -1,76 +1,78 @@
-"""Keys of a table that a full extract lacks: how many there are, whether they may go, and the rows that delete them."""
+"""Keys of a table that a full extract lacks: count them, check the limit, and add rows that delete them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.casting import cast, null
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.table.merging import DELETES, lacked
+from deltaic_pipeline.table.merging import DELETES, missing_rows
 from deltaic_pipeline.table.row_limits import exceeds
-from deltaic_pipeline.table.schema_diff import conformed
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.schema_diff import conform
+from deltaic_pipeline.table.target import DeltaTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """The keys that a table has now and an extract has not."""
+class MissingKeys:
+    """Result of comparing a table's keys with an extract."""
 
     keys: "DataFrame"
     count: int
     since: int | None
-    """When their states end, in microseconds since 1970: as the extract's latest row begins; None: there are none."""
+    """Time at which their states end, in microseconds since 1970: the latest `valid_from` of the extract, or None."""
 
     refusal: str
 
 
 def missing_keys(
-    spark: "SparkSession", table: "DataFrame", given: "DataFrame", rows: "DataFrame", target: Target
-) -> Missing:
-    """Return the keys of a table, in its current rows, that no given row has; a key that is null is none.
+    spark: "SparkSession", table: "DataFrame", extract: "DataFrame", rows: "DataFrame", target: DeltaTarget
+) -> MissingKeys:
+    """Return the keys in the table's current rows that the extract lacks, without null keys.
 
-    `rows` are those of the given ones that are to be written, as they are merged. Where there are none the extract is
-    taken for one that failed, whatever the limit is.
+    `rows` are the rows of the extract that will be merged. Without any, the extract counts as failed, whatever the
+    limit is.
     """
     from pyspark.sql import functions
 
     names, limit = [quoted(key) for key in target.keys], target.missing_at_most or ""
-    known = table.where(" AND ".join(f"{name} IS NOT NULL" for name in names))
-    absent = lacked(known, conformed(spark, given.select(*names), target), target.keys)
-    one = functions.count("*").alias("count")
+    keyed_rows = table.where(" AND ".join(f"{name} IS NOT NULL" for name in names))
+    absent = missing_rows(keyed_rows, conform(spark, extract.select(*names), target), target.keys)
+    count = functions.count("*").alias("count")
     if target.validity is None:
-        found: Any = absent.agg(one).first()
-        last: Any = rows.limit(1).agg(one).first()
+        absent_facts: Any = absent.agg(count).first()
+        row_facts: Any = rows.limit(1).agg(count).first()
     else:
         begin = functions.unix_micros(functions.max(quoted(target.validity.valid_from))).alias("begin")
-        found, last = absent.agg(one, begin).first(), rows.agg(one, begin).first()
-    count, total = int(found["count"]), table.count()
-    since = None if target.validity is None or last["begin"] is None else int(last["begin"])
+        absent_facts, row_facts = absent.agg(count, begin).first(), rows.agg(count, begin).first()
+    key_count, total = int(absent_facts["count"]), table.count()
+    since = None if target.validity is None or row_facts["begin"] is None else int(row_facts["begin"])
     refusal = ""
-    if count and not last["count"]:
-        refusal = f"there are no rows to write, and {total:,} keys in the table: such an extract is taken for a failure"
-    elif exceeds(limit, count, total):
-        refusal = f"{count:,} of the table's {total:,} keys are missing in the rows, and at most {limit} may be deleted"
-        refusal += ": if that is right, say so by write.at_most, or by --delete-at-most for one run"
-    elif count and target.validity is not None and (since is None or since <= int(found["begin"])):
-        refusal = "keys are missing whose states begin no earlier than the latest of the rows: the extract is older "
-        refusal += "than the table, or write.at is not the extract's own time, which a step can give it"
-    return Missing(absent.select(*names), count, since, refusal)
+    if key_count and not row_facts["count"]:
+        refusal = f"there are no rows to write, but {total:,} keys in the table: the extract probably failed"
+    elif exceeds(limit, key_count, total):
+        refusal = (
+            f"{key_count:,} of the table's {total:,} keys are missing in the rows, and at most {limit} may be deleted"
+        )
+        refusal += ": if that is right, raise write.at_most, or use --delete-at-most for one run"
+    elif key_count and target.validity is not None and (since is None or since <= int(absent_facts["begin"])):
+        refusal = "keys are missing whose states begin at or after the latest row of the extract: the extract is older "
+        refusal += "than the table, or write.at is not the time of the extract, which a step can set"
+    return MissingKeys(absent.select(*names), key_count, since, refusal)
 
 
-def with_missing(rows: "DataFrame", missing: Missing, target: Target) -> "DataFrame":
-    """Return marked rows, and for each missing key one more that deletes it."""
+def add_missing_keys(rows: "DataFrame", missing: MissingKeys, target: DeltaTarget) -> "DataFrame":
+    """Return the marked rows, and one more row for each missing key, which deletes it."""
     if not missing.count:
         return rows
-    found = {field.name.lower(): field for field in missing.keys.schema.fields}
+    key_fields = {field.name.lower(): field for field in missing.keys.schema.fields}
     values = {DELETES: "true"}
     if target.validity is not None:
         values[target.validity.valid_from.lower()] = f"timestamp_micros({missing.since})"
     columns = []
     for field in rows.schema.fields:
-        key = found.get(field.name.lower())
+        key = key_fields.get(field.name.lower())
         value = cast(quoted(key.name), key.dataType, field.dataType) if key else null(field.dataType)
         columns.append(f"{values.get(field.name.lower(), value)} AS {quoted(field.name)}")
     return rows.unionByName(missing.keys.selectExpr(*columns))

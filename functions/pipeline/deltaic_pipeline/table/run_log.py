@@ -1,7 +1,7 @@
-"""The runs table: a row of Delta for each run, appended under the table's lease, once for each run that is done.
+"""Write and read the runs table: a Delta table with one row for each run, appended under the table's lease.
 
-deltalake writes it where it is installed, which takes no Spark and some milliseconds; a cluster's package has none,
-which would be 54 MB more, and there the session of the run writes it.
+deltalake writes the row in some milliseconds, without Spark. The package for clusters has no deltalake, which would add
+54 MB, so there the run's Spark session writes the row.
 """
 
 import json
@@ -18,8 +18,8 @@ from deltaic_pipeline.spark.spark_errors import refusals
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.lease import acquire, holder_name
 from deltaic_pipeline.table.sources import catalog_location, spark_path
-from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.table_properties import latest_snapshot
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
 
@@ -29,56 +29,43 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WAIT = timedelta(seconds=60)
-"""How long a run waits for another one that writes its row into the same table."""
+"""Longest wait for another run that writes its row into the same table."""
 
 
 def schema() -> "pa.Schema":
-    """Return the columns of the table."""
+    """Return the columns of the runs table."""
     import pyarrow as pa
 
-    text, count, moment = pa.string(), pa.int64(), pa.timestamp("us", tz="UTC")
+    text, count, instant = pa.string(), pa.int64(), pa.timestamp("us", tz="UTC")
     expectation = [("name", text), ("action", text), ("at_most", text), ("failing", count), ("met", pa.bool_())]
     phases = [("phase", text), ("seconds", pa.float64())]
-    return pa.schema(
-        [
-            ("dataset", text),
-            ("run", text),
-            ("location", text),
-            ("began", moment),
-            ("seconds", pa.float64()),
-            ("exit", pa.int32()),
-            ("message", text),
-            ("repeated", pa.bool_()),
-            ("version_before", count),
-            ("version_after", count),
-            *(
-                (f"rows_{name}", count)
-                for name in ("read", "written", "changed", "deleted", "unchanged", "quarantined", "dropped")
-            ),
-            ("expectations", pa.list_(pa.struct(expectation))),
-            ("phases", pa.list_(pa.struct(phases))),
-        ]
-    )
+    counts = ("read", "written", "changed", "deleted", "unchanged", "quarantined", "dropped")
+    return pa.schema([
+        ("dataset", text), ("run", text), ("location", text), ("began", instant), ("seconds", pa.float64()),
+        ("exit", pa.int32()), ("message", text), ("repeated", pa.bool_()), ("version_before", count),
+        ("version_after", count), *((f"rows_{name}", count) for name in counts),
+        ("expectations", pa.list_(pa.struct(expectation))), ("phases", pa.list_(pa.struct(phases))),
+    ])  # fmt: skip
 
 
 def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
-    """Return the transaction of a row: one for a run that is done, another for each attempt that was not.
+    """Return the transaction of a row: the same for each repetition of a finished run, new for each failed attempt.
 
-    `unchanged` is the id of a table whose log has nothing of the run, for it said all of it already.
+    `unchanged` is the id of the target table if the run had nothing to commit.
     """
-    which = {"table": unchanged} if unchanged else {}
+    extra = {"table": unchanged} if unchanged else {}
     if not done:
-        which = {"attempt": uuid.uuid4().hex}
-    mark = {"dataset": dataset, "run": run_id, "target": catalog_location(location), **which}
+        extra = {"attempt": uuid.uuid4().hex}
+    mark = {"dataset": dataset, "run": run_id, "target": catalog_location(location), **extra}
     return Transaction(f"deltaic-runs/{json.dumps(mark, sort_keys=True)}", 1, mark)
 
 
-def opened(location: str, access: S3Access) -> "DeltaTable | None":
-    """Return a table by its log alone; None where there is none, where it cannot be read, and without deltalake."""
+def open_table(location: str, access: S3Access) -> "DeltaTable | None":
+    """Return the runs table; None if it does not exist or cannot be read, or if deltalake is not installed."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
-    except ImportError:  # a cluster's package has none: 54 MB more, for a row a run
+    except ImportError:  # in the package for clusters
         return None
     try:
         return DeltaTable(catalog_location(location), storage_options=access.deltalake())
@@ -86,13 +73,13 @@ def opened(location: str, access: S3Access) -> "DeltaTable | None":
         return None
 
 
-def has(spark: "SparkSession", location: str, transaction: Transaction) -> bool:
-    """Tell whether the table has a row."""
-    known = latest(spark, spark_path(catalog_location(location))).transactions()
-    return bool(known.contains(transaction.application))
+def has_row(spark: "SparkSession", location: str, transaction: Transaction) -> bool:
+    """Return whether the table has the row of a transaction."""
+    transactions = latest_snapshot(spark, spark_path(catalog_location(location))).transactions()
+    return bool(transactions.contains(transaction.application))
 
 
-def append(  # noqa: PLR0913, PLR0917 -- what stands where, and who writes it
+def append(  # noqa: PLR0913, PLR0917 -- the row, its table, and the clients that write it
     location: str,
     row: Mapping[str, Any],
     leases: Leases,
@@ -100,84 +87,83 @@ def append(  # noqa: PLR0913, PLR0917 -- what stands where, and who writes it
     spark: "SparkSession | None",
     unchanged: str = "",
 ) -> None:
-    """Append the row of a run, unless it is one that is done and stands there; raises a DeltaicError.
+    """Append the row of a run, unless the table has the row of this finished run already; raises a DeltaicError.
 
-    Without deltalake the session of the run writes it; None: there is none, and so no row. `unchanged` is as in
-    `transaction_of`.
+    Without deltalake, `spark` writes the row; if that is None, there is no row. `unchanged` is as in `transaction_of`.
     """
     import pyarrow as pa
 
-    place, rows = catalog_location(location), pa.Table.from_pylist([dict(row)], schema())
+    table_location, rows = catalog_location(location), pa.Table.from_pylist([dict(row)], schema())
     done = row["exit"] == 0
     transaction = transaction_of(row["dataset"], row["location"], row["run"], done=done, unchanged=unchanged)
     try:
-        import deltalake  # noqa: F401 -- whether it is there
+        import deltalake  # noqa: F401 -- checks that it is installed
     except ImportError:
         if spark is None:
             return
-        with acquire(leases, place, holder_name(row["run"]), wait=WAIT) as lease, refusals():
-            target = Target(place, "append", change_data_feed=False, evolve_schema=True)
+        with acquire(leases, table_location, holder_name(row["run"]), wait=WAIT) as lease, refusals():
+            target = DeltaTarget(table_location, "append", change_data_feed=False, evolve_schema=True)
             write(spark, spark.createDataFrame(rows), target, transaction)
             lease.confirm()
         return
-    with acquire(leases, place, holder_name(row["run"]), wait=WAIT) as lease:
-        _append(place, rows, transaction, access)
+    with acquire(leases, table_location, holder_name(row["run"]), wait=WAIT) as lease:
+        _append(table_location, rows, transaction, access)
         lease.confirm()
 
 
-def _append(place: str, rows: "pa.Table", transaction: Transaction, access: S3Access) -> None:
+def _append(location: str, rows: "pa.Table", transaction: Transaction, access: S3Access) -> None:
     from deltalake import CommitProperties, write_deltalake
     from deltalake import Transaction as Mark
 
-    table = opened(place, access)
+    table = open_table(location, access)
     if table is not None and table.transaction_version(transaction.application) is not None:
         return
-    marks = CommitProperties(
+    properties = CommitProperties(
         custom_metadata={"userMetadata": transaction.user_metadata},
         app_transactions=[Mark(transaction.application, transaction.version)],
     )
     try:
         write_deltalake(
-            place,
+            location,
             rows,
             mode="append",
             schema_mode="merge",
             storage_options=access.deltalake(),
-            commit_properties=marks,
+            commit_properties=properties,
         )
-    except Exception as failure:  # where a table's columns are others, deltalake raises nothing more special
+    except Exception as failure:  # for a table with other columns, deltalake raises a plain Exception
         raise PipelineError(f"{type(failure).__name__}: {failure}") from failure
 
 
 def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = False) -> list[dict[str, Any]]:
-    """Return the rows of the table by their beginning, those of one dataset if it is named; read without Spark.
+    """Return the rows of the runs table by their begin, of one dataset or of all; reads without Spark.
 
-    `failed`: only those of runs that did not end with 0. Raises NotFound where there is no table, and Unavailable.
+    `failed` selects runs whose exit code is not 0. Raises NotFound if there is no runs table, and Unavailable.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    wanted = pc.scalar(value=True)
+    condition = pc.scalar(value=True)
     if dataset:
-        wanted &= pc.field("dataset") == dataset
+        condition &= pc.field("dataset") == dataset
     if failed:
-        wanted &= pc.field("exit") != 0
+        condition &= pc.field("exit") != 0
     try:
         table = DeltaTable(catalog_location(location), storage_options=access.deltalake())
-        found: list[dict[str, Any]] = table.to_pyarrow_dataset().to_table(filter=wanted).to_pylist()
+        runs: list[dict[str, Any]] = table.to_pyarrow_dataset().to_table(filter=condition).to_pylist()
     except TableNotFoundError:
-        raise NotFound(f"there is no table of runs at {location}: each run of a dataset adds a row to it") from None
+        raise NotFound(f"there is no table of runs at {location}: the first run of a dataset creates it") from None
     except (DeltaError, OSError, ValueError, pa.ArrowException) as failure:
         raise Unavailable(f"the table of runs {location} cannot be read: {failure}") from failure
-    return sorted(found, key=lambda row: row["began"])
+    return sorted(runs, key=lambda row: row["began"])
 
 
-def refuse_same(runs: str, others: Mapping[str, str]) -> None:
-    """Raise `PipelineError` where the table would lie in another one's folder, or around it."""
-    place = f"{catalog_location(runs)}/"
-    for name, location in others.items():
+def refuse_overlap(runs: str, tables: Mapping[str, str]) -> None:
+    """Raise `PipelineError` if the runs table would be inside the folder of another table, or contain it."""
+    folder = f"{catalog_location(runs)}/"
+    for name, location in tables.items():
         other = f"{catalog_location(location)}/"
-        if place.startswith(other) or other.startswith(place):
-            raise PipelineError(f"--runs {runs} is a table of its own, and not in the folder of {name}, {location}.")
+        if folder.startswith(other) or other.startswith(folder):
+            raise PipelineError(f"--runs {runs} overlaps the folder of {name}, {location}. Choose a separate folder.")

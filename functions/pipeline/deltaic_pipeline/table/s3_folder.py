@@ -1,4 +1,4 @@
-"""A table's folder in S3: every object in it, listed page by page, and objects deleted by their names."""
+"""Folder of a table in S3: list all its objects, and delete objects by name."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,57 +17,57 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 DELETED_AT_ONCE = 1000
-"""S3 takes no more names in one request."""
+"""Most names that S3 accepts in one request."""
 
 
-class Stored(NamedTuple):
-    """One object of the folder."""
+class StoredObject(NamedTuple):
+    """Object in the folder of a table."""
 
     name: str
-    """Its key below the table's root, not encoded."""
+    """Key below the table's root, not encoded."""
 
     size: int
     modified: int
-    """When it was written, in milliseconds since the epoch, by the store's clock."""
+    """Time of writing in milliseconds since the epoch, by the store's clock."""
 
 
 class S3Folder:
-    """The folder of a table in S3, or in a store that speaks its language."""
+    """Folder of a table in S3 or a compatible store."""
 
     def __init__(self, location: str, access: S3Access) -> None:
-        """`store` reads the table, and `writer` writes its log."""
+        """Create the clients: `store` reads the table, and `writer` writes its log."""
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
         keys = Credentials(access.access_key_id or "", access.secret_access_key or "", access.session_token or "")
         credentials = (lambda: keys) if access.access_key_id and access.secret_access_key else default_credentials
-        places = TableLocations(self._location)
-        self.store = ObjectTableStore(places, storage, credentials)
-        self.writer = LogWriter(places, storage, credentials)
+        locations = TableLocations(self._location)
+        self.store = ObjectTableStore(locations, storage, credentials)
+        self.writer = LogWriter(locations, storage, credentials)
 
-    def objects(self) -> Iterator[Stored]:
-        """List every object, in no promised order: one request for each thousand; raises `PipelineError`."""
+    def objects(self) -> Iterator[StoredObject]:
+        """Yield every object in any order, one request for each thousand objects; raises `PipelineError`."""
         prefix = self._location.key_prefix
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
         try:
             for page in pages:
-                for found in page.get("Contents", ()):
-                    modified = int(found["LastModified"].timestamp() * 1000)
-                    yield Stored(found["Key"][len(prefix) :], found["Size"], modified)
+                for entry in page.get("Contents", ()):
+                    modified = int(entry["LastModified"].timestamp() * 1000)
+                    yield StoredObject(entry["Key"][len(prefix) :], entry["Size"], modified)
         except (ClientError, BotoCoreError) as failure:
             raise PipelineError(f"{self._location.uri} cannot be listed: {failure}") from failure
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
+        """Delete at most `DELETED_AT_ONCE` objects, which need not exist any more; raises `PipelineError`."""
         keys = [f"{self._location.key_prefix}{name}" for name in names]
         try:
-            answer = self._client.delete_objects(
+            response = self._client.delete_objects(
                 Bucket=self._location.bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
             )
         except (ClientError, BotoCoreError) as failure:
             raise PipelineError(f"objects of {self._location.uri} cannot be deleted: {failure}") from failure
-        for refused in answer.get("Errors", ()):
-            raise PipelineError(f"{refused.get('Key')} cannot be deleted: {refused.get('Code')}.")
+        for error in response.get("Errors", ()):
+            raise PipelineError(f"{error.get('Key')} cannot be deleted: {error.get('Code')}.")
 
 
 def _client(access: S3Access) -> "S3Client":

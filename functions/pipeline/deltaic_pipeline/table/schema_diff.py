@@ -1,6 +1,6 @@
-"""The differences between rows and the table that they are to enter, and the rows in the table's columns.
+"""Compare the columns of rows with those of their table, and convert the rows to the table's columns.
 
-A row may delete its key: which rows do, and which of their columns say no more than that, is decided here too.
+Also marks the rows that delete their key, and drops columns that only decide which rows do.
 """
 
 import json
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.casting import cast, joined_fields, lossless
+from deltaic_pipeline.spark.casting import cast, is_lossless, merge_fields
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest, properties_of
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.table_properties import latest_snapshot, properties_of
+from deltaic_pipeline.table.target import DeltaTarget
 from deltaic_pipeline.table.transactions import exists
 
 if TYPE_CHECKING:
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 GENERATED = re.compile(r"delta\.(identity\.|generationExpression$)")
-"""Where Delta keeps that it makes a column's values: an identity, or an expression over others."""
+"""Metadata of a column whose values Delta generates: an identity, or an expression over other columns."""
 
-BLANKS = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps the type of a column that is or has a CHAR or VARCHAR, which its schema calls STRING."""
+CHAR_KEY = "__CHAR_VARCHAR_TYPE_STRING"
+"""Metadata with the declared type of a column that is or contains CHAR or VARCHAR; the schema has STRING."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A column or a field that is not the same on both sides; None: it is not there."""
+class SchemaDifference:
+    """Column or field whose type differs between table and rows; None: it does not exist there."""
 
     column: str
-    """By dots where it is within another: `address.city`, `doses.element.day`."""
+    """Path with dots for nested fields: `address.city`, `doses.element.day`."""
 
     table: str | None
     rows: str | None
@@ -47,106 +47,106 @@ class Difference:
         return f"{self.column} is {self.table} in the table and {self.rows} in the rows"
 
 
-def entering(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the columns with which they enter the table.
+def rows_to_write(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
+    """Return the rows with the columns that will be written.
 
-    A column that `delete_when` names stays out, unless the table has it or the target names it elsewhere.
+    A column that only `delete_when` uses is dropped, unless the table has it or the target uses it elsewhere.
     """
     if target.delete_when is None:
         return rows
-    there = spark.read.format("delta").load(spark_path(target.location)).columns if exists(spark, target) else []
+    existing = spark.read.format("delta").load(spark_path(target.location)).columns if exists(spark, target) else []
     since = [target.validity.at] if target.validity and target.validity.at else []
-    named = [*target.keys, *since, *target.partition_by, *target.cluster_by, *target.column_comments]
-    kept = {name.lower() for name in [*there, *named]}
-    asked = rows.selectExpr(f"({target.delete_when})")
-    analyzed: Any = asked._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no way to the plan
+    target_columns = [*target.keys, *since, *target.partition_by, *target.cluster_by, *target.column_comments]
+    written = {name.lower() for name in [*existing, *target_columns]}
+    condition = rows.selectExpr(f"({target.delete_when})")
+    analyzed: Any = condition._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no way to the plan
     columns = analyzed.references().toSeq()
     names = {str(columns.apply(number).name()) for number in range(columns.size())}
-    return rows.drop(*(name for name in names if name.lower() not in kept))
+    return rows.drop(*(name for name in names if name.lower() not in written))
 
 
-def with_deletes(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return `entering` rows with a mark on those that delete their key; a condition that is null deletes nothing."""
+def mark_deletes(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
+    """Return the rows to write, with a mark on rows that delete their key; a null condition deletes nothing."""
     if not target.deletes:
         return rows
-    names = map(quoted, entering(spark, rows, target).columns)
+    names = map(quoted, rows_to_write(spark, rows, target).columns)
     return rows.selectExpr(*names, f"coalesce(({target.delete_when or 'false'}), false) AS {DELETES}")
 
 
-def remaining(rows: "DataFrame") -> "DataFrame":
-    """Return the marked rows that delete nothing, without the mark."""
+def drop_deletes(rows: "DataFrame") -> "DataFrame":
+    """Return the rows that delete no key, without the mark."""
     return rows.where(f"NOT {DELETES}").drop(DELETES) if DELETES in rows.columns else rows
 
 
-def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> list[Difference] | None:
-    """Return the differences in the order of the columns; None where there is no table yet.
+def differences(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> list[SchemaDifference] | None:
+    """Return the differences in the order of the columns; None if the table does not exist yet.
 
-    Fields in another order, or with other capitals, are none: they go by their names. Columns that only say which rows
-    delete do not count, and rows may lack columns that Delta generates.
+    Fields are compared by name: order and upper or lower case do not matter. Columns that only decide which rows delete
+    do not count, and rows can lack columns that Delta generates.
     """
     from pyspark.sql import types
 
     location = spark_path(target.location)
     if not exists(spark, target):
         return None
-    own = {name.lower() for name in target.validity.columns} if target.validity else set()
+    validity_columns = {name.lower() for name in target.validity.columns} if target.validity else set()
     fields = spark.read.format("delta").load(location).schema.fields
-    table = types.StructType([field for field in fields if field.name.lower() not in own])
-    stored = json.loads(str(latest(spark, location).metadata().schemaString()))["fields"]
+    table = types.StructType([field for field in fields if field.name.lower() not in validity_columns])
+    stored = json.loads(str(latest_snapshot(spark, location).metadata().schemaString()))["fields"]
     generated = {field["name"] for field in stored if any(map(GENERATED.match, field["metadata"]))}
     return [
-        Difference(path, before.simpleString() if before else None, after.simpleString() if after else None)
-        for path, before, after in _different(table, entering(spark, rows, target).schema)
+        SchemaDifference(path, before.simpleString() if before else None, after.simpleString() if after else None)
+        for path, before, after in _different(table, rows_to_write(spark, rows, target).schema)
         if after is not None or path not in generated
     ]
 
 
-def refuse_drift(found: list[Difference] | None, target: Target) -> None:
-    """Raise `PipelineError` for columns and fields that are new or missing, unless the target's schema may change.
+def refuse_drift(columns: list[SchemaDifference] | None, target: DeltaTarget) -> None:
+    """Raise `PipelineError` for new or missing columns and fields, unless the target's schema can change.
 
-    Delta would fill what is missing with nulls. Other types are left to it, or to `conformed`.
+    Delta would fill missing columns with nulls. Types are checked by Delta, or by `conform`.
     """
-    drift = [str(one) for one in found or () if one.table is None or one.rows is None]
+    drift = [str(item) for item in columns or () if item.table is None or item.rows is None]
     if drift and not target.evolve_schema:
         raise PipelineError(
-            f"schema drift: {'; '.join(drift)}. Put it right in a step, or allow it with target.evolve_schema."
+            f"schema drift: {'; '.join(drift)}. Correct it in a step, or allow it with target.evolve_schema."
         )
 
 
-def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
+def conform(spark: "SparkSession", rows: "DataFrame", target: DeltaTarget) -> "DataFrame":
+    """Return the rows in the types of an existing table, matched field by field by name.
 
-    Fields that the table lacks follow its own. Raises `PipelineError` for fields within a column that the rows lack,
-    and for a type of which the table's cannot hold every value: Delta would cast it, and lose some.
+    New fields come last. Raises `PipelineError` for nested fields that the rows lack, and for a type with values that
+    the table's type cannot represent: Delta would cast and change them.
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)
     widens = properties_of(spark, location).get("delta.enableTypeWidening") == "true"
-    schema = joined_fields(table, rows.schema, widen=target.evolve_schema and widens)
+    schema = merge_fields(table, rows.schema, widen=target.evolve_schema and widens)
     lossy = [
         f"{path} is {before.simpleString()} in the table and {after.simpleString()} in the rows"
         for path, before, after in _different(schema, rows.schema)
-        if before is not None and after is not None and not lossless(after, before)
+        if before is not None and after is not None and not is_lossless(after, before)
     ]
     if lossy:
         raise PipelineError(
-            f"types that {target.mode} would have to cut: {'; '.join(lossy)}. Declare the source's schema, or cast the "
-            "rows to the table's types in a step."
+            f"{target.mode} cannot convert types without loss: {'; '.join(lossy)}. Declare the source's schema, or "
+            "cast the rows to the table's types in a step."
         )
     lost = [path for path, _, after in _different(table, rows.schema) if after is None and path not in table.names]
     if lost:
         raise PipelineError(
-            f"the rows lack fields that the table has: {', '.join(lost)}. {target.mode} replaces whole columns, and "
-            "would make them NULL. Declare them in the source's schema, or add them in a step."
+            f"the rows lack fields that the table has: {', '.join(lost)}. {target.mode} replaces complete columns, so "
+            "they would become NULL. Declare them in the source's schema, or add them in a step."
         )
-    there = {field.name.lower(): field for field in schema.fields}
-    taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
-    columns = (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
+    fields = {field.name.lower(): field for field in schema.fields}
+    pairs = ((field, fields[field.name.lower()]) for field in rows.schema.fields)
+    columns = (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in pairs)
     return rows.selectExpr(*columns)
 
 
-def grows(table: "DataFrame", rows: "DataFrame") -> bool:
-    """Tell whether rows, which are `conformed`, bring a table columns, fields or wider types."""
+def extends(table: "DataFrame", rows: "DataFrame") -> bool:
+    """Return whether rows that come from `conform` add columns, fields or wider types to the table."""
     return any(after is not None for _, _, after in _different(table.schema, rows.drop(DELETES).schema))
 
 
@@ -157,11 +157,11 @@ def _different(
 
     match table, rows:
         case types.StructType(), types.StructType():
-            found = {field.name.lower(): field for field in rows.fields}
-            there = {field.name.lower(): field for field in table.fields}
-            for name in dict.fromkeys([*there, *found]):
-                before, after = there.get(name), found.get(name)
-                inner = ".".join(filter(None, (path, (before or found[name]).name)))
+            row_fields = {field.name.lower(): field for field in rows.fields}
+            table_fields = {field.name.lower(): field for field in table.fields}
+            for name in dict.fromkeys([*table_fields, *row_fields]):
+                before, after = table_fields.get(name), row_fields.get(name)
+                inner = ".".join(filter(None, (path, (before or row_fields[name]).name)))
                 if before is None or after is None:
                     yield inner, before and before.dataType, after and after.dataType
                 else:
@@ -181,7 +181,7 @@ def _with_lengths(schema: "StructType") -> "StructType":
     return types.StructType([
         types.StructField(
             field.name,
-            types.DataType.fromDDL(field.metadata[BLANKS]) if BLANKS in (field.metadata or {}) else field.dataType,
+            types.DataType.fromDDL(field.metadata[CHAR_KEY]) if CHAR_KEY in (field.metadata or {}) else field.dataType,
         )
         for field in schema.fields
     ])  # fmt: skip

@@ -1,6 +1,6 @@
-"""The properties, comments and clustering of a table, brought to what the target wants of them.
+"""Set the properties, comments and clustering of a table as its target declares them.
 
-They are one version, after the rows, and only where something differs.
+They are one version after the rows, and only if something differs.
 """
 
 import json
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.jvm import java_class, no_option, scala_map, scala_seq, to_dict
 from deltaic_pipeline.spark.quoting import literal, quoted, unquoted
-from deltaic_pipeline.spark.spark_errors import all_said, spark_failures
+from deltaic_pipeline.spark.spark_errors import full_message, spark_failures
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.target import DeltaTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,38 +24,38 @@ USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 CLUSTERS = "org.apache.spark.sql.delta.skipping.clustering"
 """The Java package of clustered tables."""
 CLUSTERING = "delta.feature.clustering"
-"""The property that gives a table this feature, and stays nowhere."""
+"""Property that enables the feature; Delta does not store it."""
 
 
-def describe(spark: "SparkSession", target: Target) -> bool:
-    """Give an existing table what it lacks, as one version; tell whether there was anything.
+def describe(spark: "SparkSession", target: DeltaTarget) -> bool:
+    """Set what an existing table lacks, as one version; return whether anything was missing.
 
-    Safe to repeat: a run that was ended between its rows and this does it when it is started again.
+    Safe to repeat: a run that was killed after it wrote its rows does this when it is started again.
     """
     location = spark_path(target.location)
     if not any(_statements(spark, target, location)):
         return False
-    properties = _lacking(spark, location, target.wanted_properties)
+    properties = _missing_properties(spark, location, target.required_properties)
     if target.cluster_by:
-        properties |= _lacking(spark, location, {CLUSTERING: "supported"})
-    transaction, metadata = proposed(spark, location, properties, target=target)
+        properties |= _missing_properties(spark, location, {CLUSTERING: "supported"})
+    transaction, metadata = propose_metadata(spark, location, properties, target=target)
     transaction.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
     actions = scala_seq([])
     if target.cluster_by:
         clustering = java_class(f"{CLUSTERS}.ClusteredTableUtils")
         names = scala_seq(map(quoted, target.cluster_by))
         actions = clustering.getClusteringDomainMetadataForAlterTableClusterBy(names, transaction)
-    # One commit of half a second; by SQL each property would be one.
+    # One commit, of half a second; SQL would need a commit for each property.
     operation = java_class("org.apache.spark.sql.delta.DeltaOperations$SetTableProperties")
-    with configured(spark, {USER_METADATA: json.dumps({"described": target.description_digest})}):
-        activate(spark)  # with its settings
+    with session_settings(spark, {USER_METADATA: json.dumps({"described": target.description_digest})}):
+        activate(spark)  # so that Delta uses its settings
         transaction.commit(actions, operation(scala_map(properties)))
     return True
 
 
 @contextmanager
-def configured(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """Give a session settings for the block."""
+def session_settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
+    """Apply settings to a session for the block."""
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
@@ -66,56 +66,56 @@ def configured(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[N
 
 
 def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
-    """Set properties of a table, whatever it has, as one version."""
+    """Set properties of a table as one version, even if it has them already."""
     spark.sql(_alter(spark_path(location), properties))
 
 
-def pending(spark: "SparkSession", target: Target) -> list[str]:
-    """Return what `describe` would do now, in words."""
+def pending_sql(spark: "SparkSession", target: DeltaTarget) -> list[str]:
+    """Return the SQL statements that `describe` would have to apply now."""
     location = spark_path(target.location)
     return [statement.replace(f" delta.{quoted(location)}", "") for statement in _statements(spark, target, location)]
 
 
-def check_properties(spark: "SparkSession", target: Target) -> None:
-    """Have Spark and Delta refuse what they would not set on this table, before anything is written."""
+def check_properties(spark: "SparkSession", target: DeltaTarget) -> None:
+    """Check before rows are written that Spark and Delta accept the target's properties for this table."""
     location = spark_path(target.location)
-    properties = _lacking(spark, location, target.wanted_properties)
+    properties = _missing_properties(spark, location, target.required_properties)
     if not properties:
         return
     constraints = [name for name in properties if name.lower().startswith("delta.constraints.")]
     if constraints:
-        raise PipelineError(f"{constraints[0]} is a constraint: add it with ALTER TABLE ... ADD CONSTRAINT.")
-    spark.sql(f"EXPLAIN {_alter(location, properties)}")  # names that Spark keeps for itself, such as `provider`
-    transaction, metadata = proposed(spark, location, properties)
+        raise PipelineError(f"{constraints[0]} is a constraint. Add it with ALTER TABLE ... ADD CONSTRAINT.")
+    spark.sql(f"EXPLAIN {_alter(location, properties)}")  # refuses names that Spark reserves, such as `provider`
+    transaction, metadata = propose_metadata(spark, location, properties)
     transaction.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
 
 
-def check_clustering(spark: "SparkSession", target: Target, schema: str = "") -> None:
-    """Have Delta refuse columns by which it would not cluster this table, before anything is written.
+def check_clustering(spark: "SparkSession", target: DeltaTarget, schema: str = "") -> None:
+    """Check before rows are written that Delta can cluster this table by the target's columns.
 
-    `schema` is what the table will have, as JSON; empty: what it has.
+    `schema` is the table's future schema as JSON; empty: its current one.
     """
     if not target.cluster_by:
         return
-    transaction, metadata = proposed(spark, spark_path(target.location), target.wanted_properties, schema)
+    transaction, metadata = propose_metadata(spark, spark_path(target.location), target.required_properties, schema)
     if not metadata.partitionColumns().isEmpty() and not target.rewrites:
-        raise PipelineError(f"{target.location} is partitioned, and Delta clusters no table that is.")
+        raise PipelineError(f"{target.location} is partitioned, and Delta cannot cluster it. Remove cluster_by.")
     names = scala_seq(map(quoted, target.cluster_by))
     columns = java_class(f"{CLUSTERS}.temp.ClusterBySpec").fromColumnNames(names)
     clustering = java_class(f"{CLUSTERS}.ClusteredTableUtils")
     clustering.validateClusteringColumnsInStatsSchema(transaction.protocol(), metadata, columns)
 
 
-def check_new_properties(spark: "SparkSession", target: Target) -> None:
-    """Refuse properties that no new table can have, by Delta's word and where a constraint has a query within."""
+def check_new_properties(spark: "SparkSession", target: DeltaTarget) -> None:
+    """Refuse properties that Delta does not accept for a new table, and constraints that contain a query."""
     for name, value in target.properties.items():
         if name.lower().startswith("delta.constraints."):
             refuse_queries(spark, value)
-    proposed(spark, spark_path(target.location), target.wanted_properties)
+    propose_metadata(spark, spark_path(target.location), target.required_properties)
 
 
 def delta_log(spark: "SparkSession", location: str) -> Any:
-    """Return Delta's `DeltaLog` of a table, whether it exists or not."""
+    """Return Delta's `DeltaLog` of a table, even if the table does not exist."""
     session = spark._jsparkSession  # noqa: SLF001 -- pyspark has no public access to it
     return java_class("org.apache.spark.sql.delta.DeltaLog").forTable(session, location)
 
@@ -131,15 +131,15 @@ def activate(spark: "SparkSession") -> None:
     java_class("org.apache.spark.sql.SparkSession").setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
 
 
-def latest(spark: "SparkSession", location: str) -> Any:
-    """Return the latest snapshot of a table as Delta has it; before the first commit its version is -1."""
-    # The public ways (SHOW, DESCRIBE) read all of the log's state.
+def latest_snapshot(spark: "SparkSession", location: str) -> Any:
+    """Return Delta's latest snapshot of a table; before the first commit its version is -1."""
+    # The public statements (SHOW, DESCRIBE) read the complete state of the log.
     nothing = no_option()
     return delta_log(spark, location).update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
 
 
 def commit_lines(snapshot: Any, version: int) -> Generator[dict[str, Any]]:
-    """Yield the actions of a commit as they are read, without computing the table's state."""
+    """Yield the actions of a commit one by one, without computing the table's state."""
     log = snapshot.deltaLog()
     path = java_class("org.apache.spark.sql.delta.util.FileNames").unsafeDeltaFile(log.logPath(), version)
     lines = log.store().readAsIterator(path, log.newDeltaHadoopConf())
@@ -156,7 +156,7 @@ def commit_info(snapshot: Any, version: int) -> dict[str, Any]:
         return dict(next(actions).get("commitInfo", {}))
 
 
-def mark_of(user_metadata: str | None) -> dict[str, Any]:
+def parse_mark(user_metadata: str | None) -> dict[str, Any]:
     """Return the `userMetadata` of a commit if it is a JSON object, as this package writes it; otherwise nothing."""
     with suppress(ValueError):
         mark = json.loads(user_metadata or "")
@@ -165,18 +165,18 @@ def mark_of(user_metadata: str | None) -> dict[str, Any]:
 
 
 def properties_of(spark: "SparkSession", location: str) -> dict[str, str]:
-    """Return the properties of a table, its protocol among them."""
-    return to_dict(latest(spark, location).getProperties())
+    """Return the properties of a table, including its protocol."""
+    return to_dict(latest_snapshot(spark, location).getProperties())
 
 
-def _statements(spark: "SparkSession", target: Target, location: str) -> Iterator[str]:
-    table, snapshot = f"delta.{quoted(location)}", latest(spark, location)
-    newest = mark_of(commit_info(snapshot, int(snapshot.version())).get("userMetadata"))
+def _statements(spark: "SparkSession", target: DeltaTarget, location: str) -> Iterator[str]:
+    table, snapshot = f"delta.{quoted(location)}", latest_snapshot(spark, location)
+    newest = parse_mark(commit_info(snapshot, int(snapshot.version())).get("userMetadata"))
     if newest.get("described") == target.description_digest:
         return
-    lacking = _lacking(spark, location, target.wanted_properties)
-    if lacking:
-        yield _alter(location, lacking)
+    missing_properties = _missing_properties(spark, location, target.required_properties)
+    if missing_properties:
+        yield _alter(location, missing_properties)
     if target.comment is not None and (snapshot.metadata().description() or "") != target.comment:
         yield f"COMMENT ON TABLE {table} IS {literal(target.comment)}"
     if target.cluster_by:
@@ -191,9 +191,9 @@ def _statements(spark: "SparkSession", target: Target, location: str) -> Iterato
                 yield f"ALTER TABLE {table} ALTER COLUMN {quoted(field.name)} COMMENT {literal(comment)}"
 
 
-def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    present = properties_of(spark, location) if wanted else {}
-    return {name: value for name, value in wanted.items() if present.get(name) != value}
+def _missing_properties(spark: "SparkSession", location: str, required: Mapping[str, str]) -> dict[str, str]:
+    present = properties_of(spark, location) if required else {}
+    return {name: value for name, value in required.items() if present.get(name) != value}
 
 
 def _alter(location: str, properties: Mapping[str, str]) -> str:
@@ -201,11 +201,15 @@ def _alter(location: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ({pairs})"
 
 
-def proposed(
-    spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "", target: Target | None = None
+def propose_metadata(
+    spark: "SparkSession",
+    location: str,
+    properties: Mapping[str, str],
+    schema: str = "",
+    target: DeltaTarget | None = None,
 ) -> tuple[Any, Any]:
-    """Return a transaction that has begun, and what the table's metadata would be in it; `target` has the comments."""
-    # Delta has no public way to try without committing.
+    """Start a transaction, and return it with the metadata that the table would have; `target` has the comments."""
+    # Delta has no public API to try this without a commit.
     transaction = delta_log(spark, location).startTransaction()
     metadata = transaction.metadata()
     configuration = metadata.configuration()
@@ -214,14 +218,14 @@ def proposed(
         try:
             configuration = configuration.concat(configs.validateConfigurations(scala_map({name: value})))
         except spark_failures() as refusal:
-            why = all_said(refusal).strip().partition("\n")[0]  # no row was read: there are no values in it
-            raise PipelineError(f"the property {name} cannot be '{value}': {why}") from refusal
+            reason = full_message(refusal).strip().partition("\n")[0]  # no row was read, so it has no values of rows
+            raise PipelineError(f"the property {name} cannot be '{value}': {reason}") from refusal
     proposed = metadata.copy(
         metadata.id(),
         metadata.name(),
         metadata.description() if target is None or target.comment is None else target.comment,
         metadata.format(),
-        _commented(schema or metadata.schemaString(), target.column_comments if target else {}),
+        _add_comments(schema or metadata.schemaString(), target.column_comments if target else {}),
         metadata.partitionColumns(),
         configuration,
         metadata.createdTime(),
@@ -229,12 +233,12 @@ def proposed(
     return transaction, proposed
 
 
-def _commented(schema: str, comments: Mapping[str, str]) -> str:
-    wanted = {name.lower(): comment for name, comment in comments.items()}
-    if not wanted:
+def _add_comments(schema: str, comments: Mapping[str, str]) -> str:
+    comments_by_name = {name.lower(): comment for name, comment in comments.items()}
+    if not comments_by_name:
         return schema
-    said = json.loads(schema)
-    for field in said["fields"]:
-        if (comment := wanted.get(field["name"].lower())) is not None:
+    parsed = json.loads(schema)
+    for field in parsed["fields"]:
+        if (comment := comments_by_name.get(field["name"].lower())) is not None:
             field["metadata"]["comment"] = comment
-    return json.dumps(said)
+    return json.dumps(parsed)

@@ -1,4 +1,4 @@
-"""The Delta table that a job writes: where it is, how rows enter it, and what it shall say of itself."""
+"""Delta table that a job writes: location, write mode, properties and comments."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from deltaic_pipeline.table.merging import Validity
 
 Mode = Literal["overwrite", "append", "merge"]
 MODES: tuple[str, ...] = get_args(Mode)
-"""What a publication knows; a dataset knows two more."""
+"""Modes of `publish`; datasets have two more."""
 
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
-FORGETS = "delta.setTransactionRetentionDuration"
-"""The property after which a table forgets the names of transactions, and with them how far sources were read."""
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+"""Property that expires the names of transactions, and with them the reading positions in sources."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The Delta table to write."""
+class DeltaTarget:
+    """Delta table that a job writes."""
 
     location: str
     mode: Mode | Literal["overwrite_partitions", "scd2"] = "overwrite"
@@ -30,48 +30,48 @@ class Target:
 
     keys: Sequence[str] = ()
     change_data_feed: bool = True
-    """Turned on for new and existing tables; False leaves an existing table as it is."""
+    """Enable the change data feed, also of an existing table; False leaves an existing table unchanged."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     evolve_schema: bool = False
     """Accept new columns (append, merge, scd2) or another schema and partitioning (overwrite)."""
 
     where: str | None = None
-    """Which rows are replaced (overwrite_partitions); None: the partitions that the new rows fall into."""
+    """Rows to replace (overwrite_partitions), as a SQL condition; None: all partitions of the new rows."""
 
     validity: Validity | None = None
     delete_when: str | None = None
-    """A condition in SQL: rows for which it holds delete their key (merge), or end its state (scd2)."""
+    """SQL condition of the rows that delete their key (merge), or end its state (scd2)."""
 
     missing_at_most: str | None = None
-    """Keys that the rows lack are deleted, unless they are more than this limit; None: they stay."""
+    """Delete keys that the rows lack, if they are not more than this limit; None: keep them."""
 
     cluster_by: Sequence[str] = ()
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `PipelineError` when the fields contradict each other."""
+        """Raise `PipelineError` if the fields contradict each other."""
         if (self.mode in {"merge", "scd2"}) != bool(self.keys):
             raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
 
     @property
     def deletes(self) -> bool:
-        """Whether keys may be deleted."""
+        """Return whether the rows can delete keys."""
         return self.delete_when is not None or self.missing_at_most is not None
 
     @property
     def rewrites(self) -> bool:
-        """Whether the rows may give an existing table another schema and partitioning."""
+        """Return whether the rows can change an existing table's schema and partitioning."""
         return self.mode == "overwrite" and self.evolve_schema
 
     @property
-    def wanted_properties(self) -> dict[str, str]:
-        """Every property that the table shall have."""
+    def required_properties(self) -> dict[str, str]:
+        """Required properties of the table."""
         return {**({CHANGE_DATA_FEED: "true"} if self.change_data_feed else {}), **self.properties}
 
     @property
     def description_digest(self) -> str:
-        """Identifies the properties, comments and clustering that the table shall have."""
-        words = [self.wanted_properties, self.comment, self.column_comments, self.cluster_by]
-        return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
+        """Digest of the properties, comments and clustering that the table must have."""
+        description = [self.required_properties, self.comment, self.column_comments, self.cluster_by]
+        return sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""SQL that turns texts of CSV and JSON into values: one grammar for each type (decision 198).
+"""Build SQL that turns texts of CSV and JSON into values, by one grammar for each type (decision 198).
 
 Spark's own readers and casts accept more than a type's texts and change values: `1,50` is 150, `10:00` is today, and
 `1e400` is infinite. Its JSON parser also drops unknown fields, keeps one of two equal keys and rounds numbers. So each
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
 
 STRING_MARK, NUMBER_MARK = "\uffff", "\ufffe"
-"""What strings and numbers of JSON begin with; Unicode calls these code points noncharacters."""
+"""Marks at the start of JSON strings and numbers: two code points that are no characters in Unicode."""
 
 UNDECODED = "\ufffd"
-"""What a decoder puts in the place of bytes that are not text in its encoding."""
+"""Character with which a decoder replaces bytes that are not text in its encoding."""
 
-_TO_THE_END = r"\z"
-"""Unlike `$` it does not stand before a line break."""
+_END = r"\z"
+"""Unlike `$`, this does not match before a line break."""
 
 _DATE = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _ZONE = " ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
-_MOMENT = f"{_DATE}(?:[ T][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.][0-9]{{1,6}}0*)?%s)?)?"
+_DATE_TIME = f"{_DATE}(?:[ T][0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.][0-9]{{1,6}}0*)?%s)?)?"
 _GRAMMARS = {
     "boolean": "(?i)true|false",
     **dict.fromkeys(("byte", "short", "integer", "long"), "[+-]?[0-9]+"),
     "date": _DATE,
-    "timestamp": _MOMENT % f"(?:{_ZONE})?",
-    "timestamp_ntz": _MOMENT % "",
+    "timestamp": _DATE_TIME % f"(?:{_ZONE})?",
+    "timestamp_ntz": _DATE_TIME % "",
 }
 _NUMBER = "[+-]?(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = {"nanvalue": "NaN", "positiveinf": "Inf", "negativeinf": "-Inf"}
 _EXACT = {"float": 2**24, "double": 2**53}
-"""Up to here every integer is a value of the type."""
+"""Largest value up to which the type represents every integer."""
 
 _FORMATS = {"date": "dateformat", "timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat"}
 _JSON_STRING = r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"'
@@ -49,21 +49,21 @@ _NO_CHARACTER = r"\\u(?:[dD][89a-fA-F]|[fF]{3}[eEfF])"
 
 @dataclass(frozen=True, slots=True)
 class TypedTexts:
-    """The texts of a source: the options of Spark's reader in lower case, and whether the texts are marked JSON."""
+    """Builder of SQL for a source's texts, given its reader's options in lower case."""
 
     options: Mapping[str, str]
     json: bool = False
 
     def value(self, text: str, kind: "DataType", depth: int = 0) -> str:
-        """Return the value of a text. It is right only where `reason` is null."""
+        """Return SQL for the value of a text, which is valid only where `reason` is null."""
         from pyspark.sql import types
 
         name, x = kind.typeName(), f"x{depth}"
         match kind:
             case types.StructType():
                 values = (
-                    f"{literal(each.name)}, {self.value(field(x, each.name), each.dataType, depth + 1)}"
-                    for each in kind.fields
+                    f"{literal(member.name)}, {self.value(field(x, member.name), member.dataType, depth + 1)}"
+                    for member in kind.fields
                 )
                 return _once(parsed(text), x, f"if({x} IS NULL, NULL, named_struct({', '.join(values)}))")
             case types.ArrayType():
@@ -87,14 +87,14 @@ class TypedTexts:
         if _FORMATS.get(name, "") in self.options or (name == "timestamp" and "timezone" in self.options):
             return self._formatted(text, kind)
         if name in _EXACT and _NOT_FINITE.keys() & self.options.keys():
-            words = " ".join(
+            cases = " ".join(
                 f"WHEN {literal(self.options.get(key, to))} THEN '{to}'" for key, to in _NOT_FINITE.items()
             )
-            text = f"CASE {text} {words} ELSE {text} END"
+            text = f"CASE {text} {cases} ELSE {text} END"
         return f"try_cast({text} AS {ddl(kind)})"
 
     def reason(self, path: str, text: str, value: str, kind: "DataType", depth: int = 0) -> str:
-        """Return why a text is not one of a type, or null; `path` names the column or the field."""
+        """Return SQL for the reason why a text does not fit a type, or null; `path` is its column or field."""
         from pyspark.sql import types
 
         x, wrong = f"x{depth}", f"{path} is not {kind.simpleString().upper()}"
@@ -102,27 +102,27 @@ class TypedTexts:
             case types.StructType():
                 wrong = literal(f"{path} is not STRUCT")
                 reasons = [f"if({x} IS NULL, {wrong}, NULL)", wrong_keys(x, kind.fields, f"{path} ")]
-                for each in kind.fields:
-                    inner, name = f"{value}.{quoted(each.name)}", f"{path}.{each.name}"
-                    reasons.append(self.reason(name, field(x, each.name), inner, each.dataType, depth + 1))
-                found = _once(parsed(text), x, f"coalesce({', '.join(reasons)})")
-                return f"if({text} IS NULL, NULL, {found})"
+                for member in kind.fields:
+                    inner, name = f"{value}.{quoted(member.name)}", f"{path}.{member.name}"
+                    reasons.append(self.reason(name, field(x, member.name), inner, member.dataType, depth + 1))
+                first_reason = _once(parsed(text), x, f"coalesce({', '.join(reasons)})")
+                return f"if({text} IS NULL, NULL, {first_reason})"
             case types.ArrayType():
-                fit = self._all_fit(parsed(text, "ARRAY<STRING>"), kind.elementType, x, depth)
+                condition = self._all_fit(parsed(text, "ARRAY<STRING>"), kind.elementType, x, depth)
             case types.MapType():
-                fit = f"{value} IS NOT NULL"  # a null for keys that are none, or alike
-                for part, its in (("keys", kind.keyType), ("values", kind.valueType)):
-                    fit += f" AND {self._all_fit(f'map_{part}({parsed(text)})', its, x, depth)}"
+                condition = f"{value} IS NOT NULL"  # null if keys are malformed or equal
+                for part, part_type in (("keys", kind.keyType), ("values", kind.valueType)):
+                    condition += f" AND {self._all_fit(f'map_{part}({parsed(text)})', part_type, x, depth)}"
             case types.VariantType() if self.json:
-                fit = f"{value} IS NOT NULL"
+                condition = f"{value} IS NOT NULL"
             case types.BinaryType():
-                fit = f"base64({value}) = {_scalar(text)}" if self.json else "true"
+                condition = f"base64({value}) = {_scalar(text)}" if self.json else "true"
             case types.StringType():
-                wrong = f"{path} is not text in the files' encoding: name it in the option `encoding`"
-                fit = "true" if self.json else f"NOT contains({text}, '{UNDECODED}')"
+                wrong = f"{path} is not text in the files' encoding: set the option `encoding`"
+                condition = "true" if self.json else f"NOT contains({text}, '{UNDECODED}')"
             case _:
-                fit = self._fits(_scalar(text) if self.json else text, value, kind)
-        return f"CASE WHEN NOT coalesce({text} IS NULL OR ({fit}), false) THEN {literal(wrong)} END"
+                condition = self._fits(_scalar(text) if self.json else text, value, kind)
+        return f"CASE WHEN NOT coalesce({text} IS NULL OR ({condition}), false) THEN {literal(wrong)} END"
 
     def _all_fit(self, texts: str, kind: "DataType", x: str, depth: int) -> str:
         pairs = f"transform({texts}, {x} -> named_struct('text', {x}, 'value', {self.value(x, kind, depth + 1)}))"
@@ -135,95 +135,97 @@ class TypedTexts:
         if _FORMATS.get(name, "") in self.options:
             return f"{value} IS NOT NULL"
         if name in _EXACT:
-            # Refuse what the type cannot hold: too large, too small, or an integer whose digits it does not keep.
-            words = "|".join(f"\\Q{self.options.get(key, word)}\\E" for key, word in _NOT_FINITE.items())
-            words += "" if _NOT_FINITE.keys() & self.options.keys() else "|[+-]?Infinity"
-            # Spark makes a DECIMAL of Java's shortest digits; a BIGINT has all of them.
+            # Refuse values that the type cannot represent: too large, too small, or integers that lose digits.
+            non_finite = "|".join(f"\\Q{self.options.get(key, word)}\\E" for key, word in _NOT_FINITE.items())
+            non_finite += "" if _NOT_FINITE.keys() & self.options.keys() else "|[+-]?Infinity"
+            # A DECIMAL has only the shortest digits that Java prints; a BIGINT has all digits.
             exact = f"coalesce(try_cast({value} AS BIGINT), try_cast({value} AS DECIMAL(38,0)))"
-            kept = f"try_cast({text} AS DECIMAL(38,0)) = {exact}"
+            is_exact = f"try_cast({text} AS DECIMAL(38,0)) = {exact}"
             finite = (
                 f"abs({value}) < CAST('Infinity' AS DOUBLE) AND ({value} <> 0 OR NOT {text} RLIKE '^[^eE]*[1-9]')"
-                f" AND (abs({value}) < {_EXACT[name]} OR NOT {_matches(text, '[+-]?[0-9]+(?:[.]0*)?')} OR {kept})"
+                f" AND (abs({value}) < {_EXACT[name]} OR NOT {_matches(text, '[+-]?[0-9]+(?:[.]0*)?')} OR {is_exact})"
             )
-            return f"CASE WHEN {_matches(text, _NUMBER)} THEN {finite} ELSE {_matches(text, words)} END"
+            return f"CASE WHEN {_matches(text, _NUMBER)} THEN {finite} ELSE {_matches(text, non_finite)} END"
         if isinstance(kind, types.DecimalType):
-            whole = kind.precision - kind.scale
-            grammar = f"[+-]?(?=[.]?[0-9])0*[0-9]{{0,{whole}}}(?:[.][0-9]{{0,{kind.scale}}}0*)?"
+            integer_digits = kind.precision - kind.scale
+            grammar = f"[+-]?(?=[.]?[0-9])0*[0-9]{{0,{integer_digits}}}(?:[.][0-9]{{0,{kind.scale}}}0*)?"
         elif name in _GRAMMARS:
             grammar = _GRAMMARS[name]
-        else:  # such as an interval, whose text is the one that Spark writes
+        else:  # such as an interval, whose only accepted text is the one that Spark writes
             return f"CAST({value} AS STRING) = {text}"
-        fit = f"{_matches(text, grammar)} AND {value} IS NOT NULL"
-        if isinstance(kind, types.IntegralType):  # most texts are those that Spark writes, which is cheaper to see
-            return f"CAST({value} AS STRING) = {text} OR ({fit})"
-        if name == "timestamp" and "timezone" in self.options:  # a local time that a change of clocks skips is none
+        condition = f"{_matches(text, grammar)} AND {value} IS NOT NULL"
+        if isinstance(kind, types.IntegralType):  # most texts are as Spark writes them, and this check is cheaper
+            return f"CAST({value} AS STRING) = {text} OR ({condition})"
+        if name == "timestamp" and "timezone" in self.options:  # refuse a local time that a clock change skips
             local = f"from_utc_timestamp({value}, {literal(self.options['timezone'])})"
-            fit += f" AND ({_matches(text, f'.*:[0-9.]+{_ZONE}')} OR {local} = CAST({text} AS TIMESTAMP))"
-        return fit
+            condition += f" AND ({_matches(text, f'.*:[0-9.]+{_ZONE}')} OR {local} = CAST({text} AS TIMESTAMP))"
+        return condition
 
     def _formatted(self, text: str, kind: "DataType") -> str:
-        """Return a date or time by the dataset's own format, locale and time zone, as Spark's reader of CSV does."""
+        """Return SQL for a date or time in the source's format, locale and time zone, as Spark's CSV reader has."""
         names = self.options.keys() & {*_FORMATS.values(), "locale", "timezone"}
-        how = {**{name: self.options[name] for name in sorted(names)}, "sep": NUMBER_MARK, "quote": ""}
-        return f"from_csv({text}, {literal(f'x {ddl(kind)}')}, {sql_map(how)}).x"
+        reader_options = {**{name: self.options[name] for name in sorted(names)}, "sep": NUMBER_MARK, "quote": ""}
+        return f"from_csv({text}, {literal(f'x {ddl(kind)}')}, {sql_map(reader_options)}).x"
 
 
 def marked(json: str) -> str:
-    """Return JSON with its strings and numbers marked."""
+    """Return SQL for JSON with marked strings and numbers."""
     strings = f"regexp_replace({json}, {literal(_JSON_STRING)}, '\"{STRING_MARK}$1\"')"
     numbers = literal(rf"\G({_BETWEEN}(?:{_JSON_STRING}{_BETWEEN})*+)({_JSON_NUMBER})")
     return f"regexp_replace({strings}, {numbers}, '$1\"{NUMBER_MARK}$3\"')"
 
 
 def unmarked(json: str) -> str:
-    """Return marked JSON as it was."""
+    """Return SQL for the original of marked JSON."""
     numbers = f"regexp_replace({json}, '\"{NUMBER_MARK}([^\"]*)\"', '$1')"
     return f"replace({numbers}, '{STRING_MARK}', '')"
 
 
 def is_text(json: str) -> str:
-    """Return SQL that is true where JSON has neither half a surrogate pair nor a noncharacter of the marks."""
+    """Return SQL that is true if JSON has no unpaired surrogate and none of the marks."""
     lone = f"regexp_replace({json}, {literal(_SURROGATES)}, ' ') RLIKE {literal(_NO_CHARACTER)}"
     marks = f"contains({json}, '{STRING_MARK}') OR contains({json}, '{NUMBER_MARK}')"
     return f"(is_valid_utf8({json}) AND NOT ({marks}) AND NOT (contains({json}, '\\\\u') AND {lone}))"
 
 
 def parsed(text: str, kind: str = "MAP<STRING, STRING>") -> str:
-    """Return the marked texts within a marked object, or with `kind` array; null for other texts."""
+    """Return SQL for the marked texts in a marked object or, by `kind`, array; null for other texts."""
     begin = "{" if kind.startswith("MAP") else "["
     return f"if(startswith({text}, '{begin}'), {_from_json(text, kind)}, NULL)"
 
 
 def only(json: str, kind: str) -> str:
-    """Return the only value of a marked JSON text as `kind`; null where there is none, or anything beside it."""
-    # What stands behind it is no marked text, so that a bracket within the text cannot hide what follows.
+    """Return SQL for the single value of a marked JSON text as `kind`; null if there is none, or more."""
+    # An end mark follows, which is no marked text, so that a bracket in the text cannot hide other values.
     end, last = ('"{}"', "x[1] = '{}'") if kind == "STRING" else ('{{"{}":0}}', "map_contains_key(x[1], '{}')")
     array = _from_json(f"concat('[', {json}, {literal(f',{end.format(NUMBER_MARK)}]')})", f"ARRAY<{kind}>")
     return _once(array, "x", f"if(size(x) = 2 AND {last.format(NUMBER_MARK)}, x[0], NULL)")
 
 
 def field(row: str, name: str) -> str:
-    """Return the marked text of a field of an object."""
+    """Return SQL for the marked text of an object's field."""
     return f"{row}[{literal(STRING_MARK + name)}]"
 
 
 def wrong_keys(row: str, fields: "Sequence[StructField]", owner: str = "") -> str:
-    """Return which keys of an object the schema does not have, or that one is there twice; null if all is right."""
-    names = ", ".join(literal(STRING_MARK + each.name) for each in fields)
+    """Return SQL for a message about unknown or repeated fields of an object, or null if there are none."""
+    names = ", ".join(literal(STRING_MARK + member.name) for member in fields)
     unknown = f"array_except(map_keys({row}), array({names}))"
-    told = literal(f"{owner}has fields that the schema does not have: ")
-    told = f"concat({told}, translate(array_join({unknown}, ', '), '{STRING_MARK}{NUMBER_MARK}', ''))"
-    twice = f"WHEN size(array_distinct(map_keys({row}))) < size({row}) THEN {literal(f'{owner}has a field twice')}"
-    return f"CASE WHEN map_keys({row}) = array({names}) THEN NULL WHEN size({unknown}) > 0 THEN {told} {twice} END"
+    message = literal(f"{owner}has fields that the schema does not have: ")
+    message = f"concat({message}, translate(array_join({unknown}, ', '), '{STRING_MARK}{NUMBER_MARK}', ''))"
+    repeated = f"WHEN size(array_distinct(map_keys({row}))) < size({row}) THEN {literal(f'{owner}has a field twice')}"
+    return (
+        f"CASE WHEN map_keys({row}) = array({names}) THEN NULL WHEN size({unknown}) > 0 THEN {message} {repeated} END"
+    )
 
 
 def sql_map(options: Mapping[str, str]) -> str:
-    """Return options as a map of SQL."""
+    """Return SQL for a map of options."""
     return f"map({', '.join(f'{literal(name)}, {literal(value)}' for name, value in options.items())})"
 
 
 def _matches(text: str, grammar: str) -> str:
-    return f"{text} RLIKE {literal(f'^(?:{grammar})' + _TO_THE_END)}"
+    return f"{text} RLIKE {literal(f'^(?:{grammar})' + _END)}"
 
 
 def _from_json(text: str, kind: str) -> str:
@@ -232,7 +234,7 @@ def _from_json(text: str, kind: str) -> str:
 
 
 def _once(expression: str, name: str, body: str) -> str:
-    """Return SQL that computes an expression once, however often `body` has its name."""
+    """Return SQL that computes an expression once, even if `body` uses its name several times."""
     return f"get(transform(array({expression}), {name} -> {body}), 0)"
 
 

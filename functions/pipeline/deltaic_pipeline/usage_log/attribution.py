@@ -1,9 +1,9 @@
-"""Leads what S3 saw being fetched back to who asked for it: one table of requests and fetches, a row each.
+"""Attribute downloads from S3 to requests, in one table with a row for each request and each download.
 
-A URL is signed in a recipient's session and says when: recipient, moment and folder name the request, or the few that
-were answered within one second. Credentials for directory access do not say when they were given: what was fetched by
-them is led back to the request for the only ones that were valid then. What no request explains keeps what is known:
-the recipient by the session's name, the table by its place in the catalog (decision 60).
+A URL is signed in a recipient's session and has the time of signing. Recipient, time and folder identify the request,
+or a few requests within the same second. Credentials for directory access do not have their time, so such a download is
+attributed to the request whose credentials were valid, if there is only one. A download without a request keeps the
+recipient, from the session's name, and the table, from its location in the catalog (decision 60).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,48 +16,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 COLUMNS: Final = {
-    "day": "DATE",
-    "time": "TIMESTAMP",
-    "kind": "STRING",
-    "id": "STRING",
-    "recipient_id": "STRING",
-    "recipient": "STRING",
-    "token_id": "STRING",
-    "request_id": "STRING",
-    "explained_by": "INT",
-    "operation": "STRING",
-    "share": "STRING",
-    "schema": "STRING",
-    "table": "STRING",
-    "table_id": "STRING",
-    "bucket": "STRING",
-    "key": "STRING",
-    "status": "INT",
-    "error_code": "STRING",
-    "ended": "STRING",
-    "bytes_sent": "BIGINT",
-    "object_bytes": "BIGINT",
-    "files_signed": "BIGINT",
-    "bytes_signed": "BIGINT",
-    "deletion_vectors": "BIGINT",
-    "change_files": "BIGINT",
-    "removed_files": "BIGINT",
-    "lines": "BIGINT",
-    "version": "BIGINT",
-    "end_version": "BIGINT",
-    "response_format": "STRING",
-    "predicates": "STRING",
-    "row_limit": "BIGINT",
-    "max_files": "BIGINT",
-    "is_page": "BOOLEAN",
-    "duration_ms": "DOUBLE",
-    "source_ip": "STRING",
-    "user_agent": "STRING",
-    "session": "STRING",
-    "signed_at": "STRING",
-    "signed_until": "TIMESTAMP",
+    "day": "DATE", "time": "TIMESTAMP", "kind": "STRING", "id": "STRING", "recipient_id": "STRING",
+    "recipient": "STRING", "token_id": "STRING", "request_id": "STRING", "explained_by": "INT", "operation": "STRING",
+    "share": "STRING", "schema": "STRING", "table": "STRING", "table_id": "STRING", "bucket": "STRING",
+    "key": "STRING", "status": "INT", "error_code": "STRING", "ended": "STRING", "bytes_sent": "BIGINT",
+    "object_bytes": "BIGINT", "files_signed": "BIGINT", "bytes_signed": "BIGINT", "deletion_vectors": "BIGINT",
+    "change_files": "BIGINT", "removed_files": "BIGINT", "lines": "BIGINT", "version": "BIGINT",
+    "end_version": "BIGINT", "response_format": "STRING", "predicates": "STRING", "row_limit": "BIGINT",
+    "max_files": "BIGINT", "is_page": "BOOLEAN", "duration_ms": "DOUBLE", "source_ip": "STRING",
+    "user_agent": "STRING", "session": "STRING", "signed_at": "STRING", "signed_until": "TIMESTAMP",
     "locations": "ARRAY<STRING>",
-}
+}  # fmt: skip
 
 COMMENTS: Final = {
     "kind": "request: somebody asked the server; fetch: S3 was asked for an object or a listing",
@@ -73,88 +42,96 @@ COMMENTS: Final = {
     "locations": "Where the table lay when it was asked for",
 }
 
-GIVING_KEYS: Final = (
+CREDENTIAL_ENDPOINTS: Final = (
     "'create_table_credentials', 'load_iceberg_table', 'create_volume_credentials', 'create_skill_credentials', "
     "'create_model_credentials'"
 )
 SKEW: Final = "INTERVAL 1 MINUTE"
-"""Between the clocks of S3 and of the functions."""
+"""Largest difference between the clocks of S3 and of the functions."""
 
 
-def of_recipients(fetches: "DataFrame", recipients: "DataFrame", roles: list[str]) -> "DataFrame":
-    """Return the fetches of sessions that sign: those with a known recipient's name, or of a signing role.
+def recipient_fetches(fetches: "DataFrame", recipients: "DataFrame", roles: list[str]) -> "DataFrame":
+    """Return the downloads in sessions of known recipients or of signing roles.
 
-    `recipients` has `session`, `recipient_id` and `recipient`, each session once.
+    `recipients` has `session`, `recipient_id` and `recipient`, with one row for each session.
     """
     from pyspark.sql import functions
 
-    known = recipients.withColumnRenamed("session", "of_session")
-    found = fetches.join(functions.broadcast(known), fetches["session"] == known["of_session"], "left")
-    found = found.where(
-        functions.col("of_session").isNotNull()
+    by_session = recipients.withColumnRenamed("session", "recipient_session")
+    matches = fetches.join(
+        functions.broadcast(by_session), fetches["session"] == by_session["recipient_session"], "left"
+    )
+    matches = matches.where(
+        functions.col("recipient_session").isNotNull()
         | (functions.col("role").isin(roles) & (functions.col("session") != READER_SESSION))
     )
-    return found.withColumn("recipient_id", functions.expr("coalesce(recipient_id, session)")).drop(
-        "of_session", "role"
+    return matches.withColumn("recipient_id", functions.expr("coalesce(recipient_id, session)")).drop(
+        "recipient_session", "role"
     )
 
 
 def transform(
     requests: "DataFrame", known_requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame"
 ) -> "DataFrame":
-    """Return the usage table's rows for some requests and fetches, whose ids are unique.
+    """Return the usage table's rows for requests and downloads with unique ids.
 
-    `known_requests` are those that may explain a fetch: these, and such as the table has already. `fetches` are those
-    of recipients; `tables` is the catalog: `location`, `share`, `schema`, `table`, `table_id`.
+    `known_requests` are all candidates for an attribution: the new requests, and earlier ones in the table. `fetches`
+    are the downloads of recipients. `tables` are `location`, `share`, `schema`, `table` and `table_id` of the catalog.
     """
-    asked = _complete(requests.selectExpr("*", "'request' AS kind"))
-    return asked.unionByName(_traced(known_requests, fetches, tables))
+    request_rows = _complete(requests.selectExpr("*", "'request' AS kind"))
+    return request_rows.unionByName(_attribute(known_requests, fetches, tables))
 
 
-def _traced(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") -> "DataFrame":
+def _attribute(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions
 
-    placed = fetches.withColumn("place", functions.expr("concat('s3://', bucket, '/', key)")).alias("f")
+    located = fetches.withColumn("object_url", functions.expr("concat('s3://', bucket, '/', key)")).alias("f")
     signing = requests.where("session IS NOT NULL AND status = 200").selectExpr(
         "*", "explode(array_distinct(locations)) AS location"
     )
     signing = signing.alias("r")
-    same = "f.session = r.session AND startswith(f.place, concat(r.location, '/'))"
-    by_url = placed.join(signing, functions.expr(f"{same} AND f.signed_at = r.signed_at"))
-    by_keys = placed.where("signed_at IS NULL").alias("f")
+    same = "f.session = r.session AND startswith(f.object_url, concat(r.location, '/'))"
+    by_url = located.join(signing, functions.expr(f"{same} AND f.signed_at = r.signed_at"))
+    by_keys = located.where("signed_at IS NULL").alias("f")
     by_keys = by_keys.join(
-        signing.where(f"operation IN ({GIVING_KEYS})").alias("r"),
+        signing.where(f"operation IN ({CREDENTIAL_ENDPOINTS})").alias("r"),
         functions.expr(f"{same} AND f.time BETWEEN r.time - {SKEW} AND r.signed_until + {SKEW}"),
     )
-    taken = ("request_id", "token_id", "share", "schema", "table", "table_id", "recipient")
-    pairs = by_url.selectExpr("f.id", *(f"r.{name}" for name in taken)).unionByName(
-        by_keys.selectExpr("f.id", *(f"r.{name}" for name in taken))
+    request_columns = ("request_id", "token_id", "share", "schema", "table", "table_id", "recipient")
+    pairs = by_url.selectExpr("f.id", *(f"r.{name}" for name in request_columns)).unionByName(
+        by_keys.selectExpr("f.id", *(f"r.{name}" for name in request_columns))
     )
-    explained = _only(pairs, taken).withColumnRenamed("id", "explained_id")
-    lying = placed.join(
-        functions.broadcast(tables.alias("t")), functions.expr("startswith(f.place, concat(t.location, '/'))")
+    explained = _agreed(pairs, request_columns).withColumnRenamed("id", "explained_id")
+    by_location = located.join(
+        functions.broadcast(tables.alias("t")), functions.expr("startswith(f.object_url, concat(t.location, '/'))")
     )
-    named = ("share", "schema", "table", "table_id")
-    lying = _only(lying.selectExpr("f.id", *(f"t.{name}" for name in named), "t.table_id AS request_id"), named)
-    lying = lying.selectExpr("id AS lying_id", *(f"{name} AS lying_{name}" for name in named))
-    found = placed.join(explained.alias("e"), functions.expr("f.id = e.explained_id"), "left")
-    found = found.join(lying.alias("l"), functions.expr("f.id = l.lying_id"), "left")
-    own = [name for name in fetches.columns if name not in taken and name != "explained_by"]
+    table_columns = ("share", "schema", "table", "table_id")
+    by_location = _agreed(
+        by_location.selectExpr("f.id", *(f"t.{name}" for name in table_columns), "t.table_id AS request_id"),
+        table_columns,
+    )
+    by_location = by_location.selectExpr("id AS location_id", *(f"{name} AS location_{name}" for name in table_columns))
+    rows = located.join(explained.alias("e"), functions.expr("f.id = e.explained_id"), "left")
+    rows = rows.join(by_location.alias("l"), functions.expr("f.id = l.location_id"), "left")
+    fetch_columns = [name for name in fetches.columns if name not in request_columns and name != "explained_by"]
     return _complete(
-        found.selectExpr(
-            *(f"f.{name}" for name in own),
+        rows.selectExpr(
+            *(f"f.{name}" for name in fetch_columns),
             "'fetch' AS kind",
             "coalesce(f.recipient, e.recipient) AS recipient",
             "coalesce(e.explained_by, 0) AS explained_by",
             *(f"e.{name}" for name in ("request_id", "token_id")),
-            # Several requests for several tables at one place: nobody can tell for which one it was.
-            *(f"CASE WHEN e.explained_id IS NULL THEN l.lying_{name} ELSE e.{name} END AS `{name}`" for name in named),
+            # With several candidate requests, only the columns that all agree on are set.
+            *(
+                f"CASE WHEN e.explained_id IS NULL THEN l.location_{name} ELSE e.{name} END AS `{name}`"
+                for name in table_columns
+            ),
         )
     )
 
 
-def _only(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
-    """Return for each fetch what all its candidates agree on; null where they do not."""
+def _agreed(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
+    """Return for each download the values on which all its candidates agree, else null."""
     agreed = [column(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names]
     count = column("size(collect_set(request_id))").alias("explained_by")
     return pairs.groupBy("id").agg(count, *agreed)
@@ -163,10 +140,10 @@ def _only(pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
 def _complete(rows: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions
 
-    there = {*rows.columns, "day"}
+    existing = {*rows.columns, "day"}
     rows = rows.withColumn("day", functions.expr("CAST(time AS DATE)"))
     return rows.select(*(
-        (functions.col(name) if name in there else functions.lit(None))
+        (functions.col(name) if name in existing else functions.lit(None))
         .cast(kind)
         .alias(name, metadata={"comment": COMMENTS[name]} if name in COMMENTS else {})
         for name, kind in COLUMNS.items()

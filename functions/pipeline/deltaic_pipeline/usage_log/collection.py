@@ -1,4 +1,4 @@
-"""The collection of a usage table: who asked for what, and what was fetched, merged from both access logs."""
+"""Collect requests and downloads from both access logs, and merge them into the usage table."""
 
 import time
 from collections.abc import Sequence
@@ -11,43 +11,43 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.storage.sessions import session_name
 from deltaic_terminal.progress import Progress, step
 
-from deltaic_pipeline.spark.task_progress import tasks_shown
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry
+from deltaic_pipeline.spark.task_progress import show_tasks
+from deltaic_pipeline.table.catalog_entry import CatalogEntry, JobCatalog
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.sources import catalog_location, spark_path
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, committed, exists
+from deltaic_pipeline.table.target import DeltaTarget
+from deltaic_pipeline.table.transactions import Transaction, exists, find_commit
 from deltaic_pipeline.table.writing import write
-from deltaic_pipeline.usage_log.attribution import COLUMNS, of_recipients, transform
-from deltaic_pipeline.usage_log.log_rows import Lines, fetches, lines_of, requests, understood
+from deltaic_pipeline.usage_log.attribution import COLUMNS, recipient_fetches, transform
+from deltaic_pipeline.usage_log.log_rows import LineCounts, count_lines, fetches, parsed_rows, requests
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EARLIER_DAYS = 2
-"""How far before the oldest line that is read the table is asked for requests: URLs live for an hour at most."""
+"""Days before the oldest log line for which the table's requests are read; URLs are valid for an hour at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One collection."""
+class UsageJob:
+    """Options of one collection."""
 
     requests: Sequence[str]
     fetches: Sequence[str]
     target: str
     run_id: str
-    entry: Entry | None = None
-    """The table's entry in the catalog; None: it is not shared."""
+    entry: CatalogEntry | None = None
+    """Catalog entry of the table; None: the table is not shared."""
 
     roles: Sequence[str] = ()
-    """Names of the roles whose sessions sign; those of known recipients are recognised without."""
+    """Names of signing roles, to recognize sessions of unknown recipients."""
 
     wait: timedelta = timedelta(0)
 
     @property
-    def table(self) -> Target:
-        """The usage table as the writer knows it."""
-        return Target(
+    def table(self) -> DeltaTarget:
+        """Usage table to write."""
+        return DeltaTarget(
             location=self.target,
             mode="merge",
             keys=("day", "id"),
@@ -58,22 +58,22 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class CatalogFacts:
-    """The recipients and the tables of the catalog."""
+    """Recipients and tables of the catalog, as rows for Spark."""
 
     recipients: Sequence[tuple[str, str, str]]
     tables: Sequence[tuple[str, str, str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What a run did."""
+class UsageSummary:
+    """Result of a run."""
 
     run_id: str
     location: str
     version: int
     repeated: bool
-    request_lines: Lines | None = None
-    fetch_lines: Lines | None = None
+    request_lines: LineCounts | None = None
+    fetch_lines: LineCounts | None = None
     requests: int = 0
     fetches: int = 0
     explained: int = 0
@@ -85,52 +85,54 @@ class Summary:
 
 
 def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
-    """Read the catalog: some requests for each share, and one for each model."""
-    recipients = [(session_name(each.id), each.id, each.name) for each in admin.recipients.list()]
+    """Read the catalog, with some requests for each share and one for each model."""
+    recipients = [(session_name(recipient.id), recipient.id, recipient.name) for recipient in admin.recipients.list()]
     tables = []
     for share in admin.shares.list():
-        for each in admin.tables.list(share.name):
-            places = {catalog_location(place) for place in (each.location, *each.auxiliary_locations)}
-            tables += [(place, each.share, each.schema_name, each.name, each.id) for place in places]
+        for table in admin.tables.list(share.name):
+            locations = {catalog_location(location) for location in (table.location, *table.auxiliary_locations)}
+            tables += [(location, table.share, table.schema_name, table.name, table.id) for location in locations]
         tables += [
-            (catalog_location(each.location), each.share, each.schema_name, each.name_in_schema, each.id)
-            for each in admin.folders(share.name)
+            (catalog_location(folder.location), folder.share, folder.schema_name, folder.name_in_schema, folder.id)
+            for folder in admin.folders(share.name)
         ]
     return CatalogFacts(recipients, tables)
 
 
-def collect(spark: "SparkSession", job: Job, catalog: Catalog, facts: CatalogFacts, progress: Progress) -> Summary:
-    """Merge what the logs say into the usage table, as one version of it, and register it as the last step.
+def collect(
+    spark: "SparkSession", job: UsageJob, catalog: JobCatalog, facts: CatalogFacts, progress: Progress
+) -> UsageSummary:
+    """Merge the logs into the usage table as one version, and then create its catalog entry.
 
-    Safe to repeat at any point, and with logs that were read before. Raises `Conflict` when another writer holds the
-    table, `LeaseLost` when the lease was lost on the way, `PipelineError` for logs that cannot be read.
+    Safe to repeat at any point, and with logs that were read before. Raises `Conflict` if another writer holds the
+    table, `LeaseLost`, and `PipelineError` for unreadable logs.
     """
     began, entry = time.monotonic(), job.entry
     if entry is not None:
         catalog.check(entry)
     with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait) as attempt:
         with attempt.refusals():
-            before = committed(attempt.spark, job.table, Transaction.of_run(job.run_id))
+            earlier = find_commit(attempt.spark, job.table, Transaction.of_run(job.run_id))
         summary = (
             _merge(attempt, job, facts, progress)
-            if before is None
-            else Summary(job.run_id, job.target, before.version, repeated=True)
+            if earlier is None
+            else UsageSummary(job.run_id, job.target, earlier.version, repeated=True)
         )
         finish(attempt, job.table, entry, catalog, summary.version, progress)
     return replace(summary, seconds=time.monotonic() - began)
 
 
-def _merge(attempt: Attempt, job: Job, facts: CatalogFacts, progress: Progress) -> Summary:
+def _merge(attempt: Attempt, job: UsageJob, facts: CatalogFacts, progress: Progress) -> UsageSummary:
     spark = attempt.spark
     with ExitStack() as stack, attempt.refusals():
-        with step(progress, "Reading the logs") as tell, tasks_shown(spark, attempt.group, tell):
-            request_lines, asked = _read(stack, requests(spark, job.requests))
-            fetch_lines, fetched = _read(stack, fetches(spark, job.fetches))
+        with step(progress, "Reading the logs") as report, show_tasks(spark, attempt.group, report):
+            request_lines, request_rows = _read(stack, requests(spark, job.requests))
+            fetch_lines, fetch_rows = _read(stack, fetches(spark, job.fetches))
         since = min((lines.first for lines in (request_lines, fetch_lines) if lines.first), default="")
-        with step(progress, "Leading fetches back to requests") as tell:
-            with tasks_shown(spark, attempt.group, tell):
-                rows = _kept(stack, _rows(stack, spark, job, facts, (asked, fetched), since))
-                counted: Any = rows.selectExpr(
+        with step(progress, "Attributing downloads to requests") as report:
+            with show_tasks(spark, attempt.group, report):
+                rows = _persist(stack, _rows(stack, spark, job, facts, (request_rows, fetch_rows), since))
+                counts: Any = rows.selectExpr(
                     "count_if(kind = 'request') AS requests",
                     "count_if(kind = 'fetch') AS fetches",
                     "count_if(kind = 'fetch' AND request_id IS NOT NULL) AS explained",
@@ -138,14 +140,14 @@ def _merge(attempt: Attempt, job: Job, facts: CatalogFacts, progress: Progress) 
                     "coalesce(sum(bytes_sent), 0) AS bytes_sent",
                     "count(DISTINCT recipient_id) AS recipients",
                 ).first()
-            tell(f"{counted['requests']:,} requests, {counted['fetches']:,} fetches")
-        with step(progress, f"Merging into {job.target}") as tell:
-            with tasks_shown(spark, attempt.group, tell):
+            report(f"{counts['requests']:,} requests, {counts['fetches']:,} fetches")
+        with step(progress, f"Merging into {job.target}") as report:
+            with show_tasks(spark, attempt.group, report):
                 written = write(spark, rows, job.table, job.run_id)
             attempt.confirm()
-            tell(f"version {written.version}")
+            report(f"version {written.version}")
     metrics = {name: int(value) for name, value in written.metrics.items() if value.isdigit()}
-    return Summary(
+    return UsageSummary(
         job.run_id,
         job.target,
         written.version,
@@ -153,50 +155,52 @@ def _merge(attempt: Attempt, job: Job, facts: CatalogFacts, progress: Progress) 
         request_lines,
         fetch_lines,
         metrics=metrics,
-        **counted.asDict(),
+        **counts.asDict(),
     )
 
 
-def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
-    kept = _kept(stack, rows)
-    return lines_of(kept), understood(kept)
+def _read(stack: ExitStack, rows: "DataFrame") -> tuple[LineCounts, "DataFrame"]:
+    persisted = _persist(stack, rows)
+    return count_lines(persisted), parsed_rows(persisted)
 
 
-def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
+def _persist(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
     from pyspark import StorageLevel
 
-    kept = rows.persist(StorageLevel.DISK_ONLY)
-    stack.callback(kept.unpersist)
-    return kept
+    persisted = rows.persist(StorageLevel.DISK_ONLY)
+    stack.callback(persisted.unpersist)
+    return persisted
 
 
-def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
+def _rows(  # noqa: PLR0913, PLR0917 -- the inputs of one join
     stack: ExitStack,
     spark: "SparkSession",
-    job: Job,
+    job: UsageJob,
     facts: CatalogFacts,
     logs: tuple["DataFrame", "DataFrame"],
     since: str,
 ) -> "DataFrame":
     from pyspark.sql import functions
 
-    requests, fetched = logs
+    requests, fetch_rows = logs
     recipients = spark.createDataFrame(list(facts.recipients), "session STRING, recipient_id STRING, recipient STRING")
     tables = spark.createDataFrame(
         list(facts.tables), "location STRING, share STRING, schema STRING, table STRING, table_id STRING"
     )
-    earlier, everything = None, requests
+    earlier, all_requests = None, requests
     if since and exists(spark, job.table):
         table = spark.read.format("delta").load(spark_path(job.target))
         earlier = table.where(functions.expr(f"day >= DATE'{since}' - {EARLIER_DAYS}")).select(*COLUMNS)
         stored = earlier.where("kind = 'request'").join(requests.select("id"), "id", "left_anti")
-        everything = requests.unionByName(stored.select(*requests.columns))
-    named = everything.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
-    sessions = named.groupBy("session").agg(
+        all_requests = requests.unionByName(stored.select(*requests.columns))
+    known_sessions = all_requests.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
+    sessions = known_sessions.groupBy("session").agg(
         functions.max("recipient_id").alias("recipient_id"), functions.max("recipient").alias("recipient")
     )
-    found = of_recipients(fetched, sessions, list(job.roles))
+    downloads = recipient_fetches(fetch_rows, sessions, list(job.roles))
     if earlier is not None:
-        open_ones = earlier.where("kind = 'fetch' AND request_id IS NULL").join(found.select("id"), "id", "left_anti")
-        found = found.unionByName(open_ones.select(*found.columns))
-    return transform(requests, _kept(stack, everything), _kept(stack, found), tables)
+        unattributed = earlier.where("kind = 'fetch' AND request_id IS NULL").join(
+            downloads.select("id"), "id", "left_anti"
+        )
+        downloads = downloads.unionByName(unattributed.select(*downloads.columns))
+    return transform(requests, _persist(stack, all_requests), _persist(stack, downloads), tables)

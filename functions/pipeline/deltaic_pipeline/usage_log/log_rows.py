@@ -1,9 +1,9 @@
-"""Both access logs as rows: what the functions say of each request, and what S3 says of each fetch.
+"""Parse both access logs into rows: requests from the log of the functions, downloads from the log of S3.
 
-Requests are JSON lines as CloudWatch gives them: bare, behind the time that an export puts before each, or in the
-envelope of a subscription. Fetches are lines of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access
-log format"). A line that looks like one of them and cannot be read is counted, and what else a log group holds is left
-out. All by Spark's own expressions. What makes a URL valid (its signature, its token) is never taken over.
+Requests are JSON lines from CloudWatch: plain, after the time that an export adds, or in the envelope of a
+subscription. Downloads are lines of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log
+format"). Malformed lines are counted, and other lines of a log group are skipped. Only Spark's expressions are used.
+Secrets of a URL (its signature, its token) are never stored.
 """
 
 from collections.abc import Sequence
@@ -28,96 +28,60 @@ EVENT: Final = """
 ENVELOPE: Final = "messageType STRING, logEvents ARRAY<STRUCT<message: STRING>>"
 
 STAMP: Final = "yyyyMMdd'T'HHmmssX"
-"""How signatures write a time (`X-Amz-Date`)."""
+"""Format of the time in signatures (`X-Amz-Date`)."""
 
 MARK: Final = "\u0001"
-"""What separates the fields of a line that was read; a line that holds it is malformed, as it could add fields."""
+"""Separator between the parsed fields; a line that contains it is malformed, because it could add fields."""
 
-# Nobody can forge what stands before the referer: a request's target may hold quotes, but no space. Without (?s) a line
-# would end for Java at U+0085 and U+2028.
+# Clients cannot forge the fields before the referer: a request's target can contain quotes, but no space. Without (?s),
+# Java would end a line at U+0085 and U+2028.
 LINE: Final = (
     r"(?s)^(\S+) (\S+) \[([^\]]+)\] (\S+) (\S+) (\S+) (\S+) (\S+) "
     r'(?:"(\S+) (\S+) (\S+)"|-|"-") (\d{3}|-) (\S+) (\d+|-) (\d+|-) (\d+|-) (\d+|-)( .*)?\z'
 )
 FIELDS: Final = (
-    "owner",
-    "bucket",
-    "at",
-    "source_ip",
-    "requester",
-    "s3_request",
-    "operation",
-    "logged_key",
-    "method",
-    "target",
-    "http",
-    "status",
-    "error_code",
-    "bytes_sent",
-    "object_bytes",
-    "duration_ms",
-    "turnaround_ms",
-    "rest",
-)
+    "owner", "bucket", "at", "source_ip", "requester", "s3_request", "operation", "logged_key", "method", "target",
+    "http", "status", "error_code", "bytes_sent", "object_bytes", "duration_ms", "turnaround_ms", "rest",
+)  # fmt: skip
 SESSION: Final = r"^arn:[^:]*:sts::[^:]*:assumed-role/([^/]+)/([^/]+)$"
 
 _REQUEST: Final = (
-    "try_to_timestamp(event.time) AS time",
-    "concat('request/', event.requestId) AS id",
-    "event.requestId AS request_id",
-    "nullif(event.recipientId, '') AS recipient_id",
-    "nullif(event.recipient, '') AS recipient",
-    "nullif(event.tokenId, '') AS token_id",
-    "event.endpoint AS operation",
-    "coalesce(event.share, event.names.share) AS share",
-    "coalesce(event.schema, event.names.schema) AS schema",
-    "coalesce(event.table, event.names.table) AS table",
-    "event.tableId AS table_id",
+    "try_to_timestamp(event.time) AS time", "concat('request/', event.requestId) AS id",
+    "event.requestId AS request_id", "nullif(event.recipientId, '') AS recipient_id",
+    "nullif(event.recipient, '') AS recipient", "nullif(event.tokenId, '') AS token_id", "event.endpoint AS operation",
+    "coalesce(event.share, event.names.share) AS share", "coalesce(event.schema, event.names.schema) AS schema",
+    "coalesce(event.table, event.names.table) AS table", "event.tableId AS table_id",
     "transform(event.tableLocations, l -> rtrim('/', regexp_replace(l, '^s3[an]://', 's3://'))) AS locations",
-    "event.session AS session",
-    "event.signedAt AS signed_at",
-    f"try_to_timestamp(event.signedUntil, {literal(STAMP)}) AS signed_until",
-    "event.status AS status",
-    "event.errorCode AS error_code",
-    "event.ended AS ended",
-    "event.version AS version",
-    "event.endVersion AS end_version",
-    "event.format AS response_format",
-    "event.predicates AS predicates",
-    "event.limit AS row_limit",
-    "event.maxFiles AS max_files",
-    "event.isPage AS is_page",
-    "event.files AS files_signed",
-    "event.bytes AS bytes_signed",
-    "event.deletionVectors AS deletion_vectors",
-    "event.changeFiles AS change_files",
-    "event.removedFiles AS removed_files",
-    "event.lines AS lines",
-    "event.milliseconds AS duration_ms",
-    "event.sourceIp AS source_ip",
-    "event.userAgent AS user_agent",
-)
-"""What is read of a request's event; one that was refused before its table was found has the names that it asked for.
+    "event.session AS session", "event.signedAt AS signed_at",
+    f"try_to_timestamp(event.signedUntil, {literal(STAMP)}) AS signed_until", "event.status AS status",
+    "event.errorCode AS error_code", "event.ended AS ended", "event.version AS version",
+    "event.endVersion AS end_version", "event.format AS response_format", "event.predicates AS predicates",
+    "event.limit AS row_limit", "event.maxFiles AS max_files", "event.isPage AS is_page",
+    "event.files AS files_signed", "event.bytes AS bytes_signed", "event.deletionVectors AS deletion_vectors",
+    "event.changeFiles AS change_files", "event.removedFiles AS removed_files", "event.lines AS lines",
+    "event.milliseconds AS duration_ms", "event.sourceIp AS source_ip", "event.userAgent AS user_agent",
+)  # fmt: skip
+"""Columns of a request's event. A request without a table, because it was refused, has the requested names.
 
-Locations are spelled as the catalog spells them."""
+Locations are spelled as in the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """What a log's lines were."""
+class LineCounts:
+    """Numbers of a log's lines by kind."""
 
     understood: int
     malformed: int
     others: int
     first: str
-    """When the oldest one that was understood was written, `2026-11-22`; empty if there is none."""
+    """Date of the oldest parsed line, such as `2026-11-22`; empty if there is none."""
 
     malformed_in: str
 
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
-    """Return every line of the functions' logs: the event's fields, and whether it is one (`verdict`)."""
-    # A subscription's records may follow each other without a line's end.
+    """Return each line of the functions' logs, with the event's fields and the kind of line (`verdict`)."""
+    # Records of a subscription can follow each other without a line break.
     parts = "explode(split(value, '(?<=[}])(?=[{]\"messageType\")'))"
     lines = _text(spark, paths).selectExpr(f"{parts} AS line", "file")
     lines = lines.selectExpr("substring(line, greatest(instr(line, '{'), 1)) AS line", "file")
@@ -131,18 +95,18 @@ def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
         "file",
         f"from_json(substring(message, greatest(instr(message, '{{'), 1)), {literal(EVENT)}) AS event",
     )
-    meant = "contains(message, '\"endpoint\"') AND contains(message, '\"requestId\"')"
-    read = "nullif(event.requestId, '') IS NOT NULL AND try_to_timestamp(event.time) IS NOT NULL"
-    verdict = f"CASE WHEN {read} THEN 'understood' WHEN {meant} THEN 'malformed' ELSE 'other' END"
+    looks_like_event = "contains(message, '\"endpoint\"') AND contains(message, '\"requestId\"')"
+    is_event = "nullif(event.requestId, '') IS NOT NULL AND try_to_timestamp(event.time) IS NOT NULL"
+    verdict = f"CASE WHEN {is_event} THEN 'understood' WHEN {looks_like_event} THEN 'malformed' ELSE 'other' END"
     return events.selectExpr("file", f"{verdict} AS verdict", *_REQUEST)
 
 
 def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
-    """Return every line of S3's access log, whoever asked, and whether it is one (`verdict`)."""
+    """Return each line of S3's access log, by any requester, with the kind of line (`verdict`)."""
     fields = len(FIELDS)
     joined = MARK.join(f"${number}" for number in range(1, fields + 1))
-    read = f"regexp_replace(value, {literal(LINE)}, {literal(joined)})"
-    split = f"split(CASE WHEN contains(value, {literal(MARK)}) THEN '' ELSE {read} END, {literal(MARK)}, {fields})"
+    marked = f"regexp_replace(value, {literal(LINE)}, {literal(joined)})"
+    split = f"split(CASE WHEN contains(value, {literal(MARK)}) THEN '' ELSE {marked} END, {literal(MARK)}, {fields})"
     records = _text(spark, paths).where("trim(value) <> ''").selectExpr("file", f"{split} AS part")
     records = records.selectExpr("file", *(f"get(part, {number}) AS {name}" for number, name in enumerate(FIELDS)))
     records = records.selectExpr(
@@ -150,14 +114,14 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
         "try_to_timestamp(at, 'dd/MMM/yyyy:HH:mm:ss Z') AS time",
         f"nullif(regexp_extract(requester, {literal(SESSION)}, 1), '') AS role",
         f"nullif(regexp_extract(requester, {literal(SESSION)}, 2), '') AS session",
-        f"{_decoded('logged_key')} AS once",
+        f"{_decode('logged_key')} AS once",
         "split(target, '[?]', 2) AS url",
     )
     records = records.selectExpr(
-        "*", f"{_decoded('once')} AS twice", f"{_decoded('url[0]')} AS path", "coalesce(get(url, 1), '') AS query"
+        "*", f"{_decode('once')} AS twice", f"{_decode('url[0]')} AS path", "coalesce(get(url, 1), '') AS query"
     )
-    # A listing has no key: what it lists is told by its query.
-    listed = f"coalesce({_decoded(_parameter('prefix'))}, '')"
+    # A listing has no key, but a prefix in its query.
+    listing_prefix = f"coalesce({_decode(_parameter('prefix'))}, '')"
     return records.selectExpr(
         "file",
         "CASE WHEN rest IS NOT NULL AND time IS NOT NULL THEN 'understood' ELSE 'malformed' END AS verdict",
@@ -168,8 +132,8 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
         "session",
         f"nullif({_parameter('X-Amz-Date')}, '') AS signed_at",
         "bucket",
-        # The log encodes a key twice; where it did not, the target tells.
-        f"CASE WHEN logged_key = '-' THEN {listed} "
+        # The log usually encodes a key twice; if not, the target shows it.
+        f"CASE WHEN logged_key = '-' THEN {listing_prefix} "
         "WHEN NOT endswith(path, twice) AND endswith(path, once) THEN once ELSE twice END AS key",
         "try_cast(status AS INT) AS status",
         "nullif(error_code, '-') AS error_code",
@@ -181,8 +145,8 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
     )
 
 
-def lines_of(rows: "DataFrame") -> Lines:
-    """Count a log's lines by what they are."""
+def count_lines(rows: "DataFrame") -> LineCounts:
+    """Count a log's lines by kind."""
     counts: Any = rows.selectExpr(
         "count_if(verdict = 'understood') AS understood",
         "count_if(verdict = 'malformed') AS malformed",
@@ -190,11 +154,11 @@ def lines_of(rows: "DataFrame") -> Lines:
         "coalesce(date_format(min(time) FILTER (WHERE verdict = 'understood'), 'yyyy-MM-dd'), '') AS first",
         "coalesce(min(file) FILTER (WHERE verdict = 'malformed'), '') AS malformed_in",
     ).first()
-    return Lines(**counts.asDict())
+    return LineCounts(**counts.asDict())
 
 
-def understood(rows: "DataFrame") -> "DataFrame":
-    """Return the rows of lines that could be read, each once however often logs repeat it."""
+def parsed_rows(rows: "DataFrame") -> "DataFrame":
+    """Return the rows of parsed lines, without repetitions."""
     return rows.where("verdict = 'understood'").drop("verdict", "file").dropDuplicates(["id"])
 
 
@@ -207,6 +171,6 @@ def _parameter(name: str) -> str:
     return f"regexp_extract(query, '(?:^|&){name}=([^&]*)', 1)"
 
 
-def _decoded(text: str) -> str:
-    """Return SQL that decodes percent signs and nothing else; a text with a stray one stays."""
+def _decode(text: str) -> str:
+    """Return SQL that decodes percent encoding only; an invalid text stays unchanged."""
     return f"coalesce(try_url_decode(replace({text}, '+', '%2B')), {text})"

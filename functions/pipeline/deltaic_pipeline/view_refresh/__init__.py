@@ -2,11 +2,11 @@
 
 One refresh after a source table has changed:
 
-    catalog, definition read the view, its tables and the audiences that need rows
-    state, decision     compare versions: compute all rows, only what changed, or nothing
-    sql, evaluating     run the view's query for all audiences at once
-    computation, changes  rows that the view gains and loses, without rows that are equal
-    rewriting, commit   one commit whose change feed shows these changes only
+    catalog_session     read the view, its tables and the audiences that need rows (definition)
+    decision            compare the refresh_state: compute all rows, only changed rows, or nothing
+    evaluation          run the view's query (view_sql) for all audiences at once
+    computation         rows that the view gains and loses, without equal rows (row_changes)
+    rewriting, commit   one commit whose change feed has these changes only
 
-`refreshing` calls them in this order. Recipients' rights are not checked here: a view's rows are filtered when read.
+`refresh` calls them in this order. Recipients' rights are not checked here: a view's rows are filtered when read.
 """

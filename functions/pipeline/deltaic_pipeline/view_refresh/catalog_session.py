@@ -1,7 +1,7 @@
-"""One refresh of a view between catalog and table: whose rows are wanted, and when the catalog says they are there.
+"""Read the requested audiences of a view from the catalog, and record the refreshed ones.
 
-A view partition leaves the catalog before its rows leave the table, and enters it after the commit that holds them; so
-at any moment, whatever is killed, whoever finds one finds the rows.
+A view partition is removed from the catalog before its rows are deleted, and added after its rows are committed. So a
+partition in the catalog always has its rows, even if a job is killed.
 """
 
 import time
@@ -23,25 +23,27 @@ from deltaic_pipeline.view_refresh.view_sql import read_sql
 if TYPE_CHECKING:
     from deltaic_pipeline.view_refresh.refresh import RefreshResult
 
-KEPT_VERSIONS = 20
+MOST_VERSIONS = 20
 
 MOST_COUNTS = 500
-"""Rows are counted for each audience while there are no more than these: the entry has its bounds."""
+"""Most audiences whose rows are counted in the catalog entry, which has a limited size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """Whose rows a refresh is about, as the catalog says at its begin."""
+class RefreshTask:
+    """Audiences of one refresh, as the catalog has them at its begin."""
 
     view: View
     table: Table
-    wanted: Sequence[Audience]
-    known: frozenset[str]
+    audiences: Sequence[Audience]
+    existing: frozenset[str]
+    """Names of audiences whose rows the table has."""
+
     recipients: int
 
 
-def begin(admin: CatalogAdmin, view: View) -> Task:
-    """Read what a view needs anew, and take the partitions out of the catalog that nobody has a right to any more.
+def start_task(admin: CatalogAdmin, view: View) -> RefreshTask:
+    """Read the view and its audiences, and remove the partitions that no recipient can read from the catalog.
 
     The caller holds the lease on the view's location. Raises `NotFound`.
     """
@@ -50,125 +52,128 @@ def begin(admin: CatalogAdmin, view: View) -> Task:
     holders = holders_by_audience(admin, table)
     partitions = {partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)}
     admin.views.partitions.remove(view.share, view.table_id, sorted(partitions - set(holders)))
-    wanted = [
-        Audience(name, {used: value_of(some[0].properties[used]) for used in table.view_properties or ()})
-        for name, some in sorted(holders.items())
+    audiences = [
+        Audience(name, {key: value_of(members[0].properties[key]) for key in table.view_properties or ()})
+        for name, members in sorted(holders.items())
     ]
-    recipients = sum(len(some) for some in holders.values())
-    return Task(view, table, wanted, frozenset(partitions & set(holders)), recipients)
+    recipients = sum(len(members) for members in holders.values())
+    return RefreshTask(view, table, audiences, frozenset(partitions & set(holders)), recipients)
 
 
-def settle(admin: CatalogAdmin, task: Task, refreshed: "RefreshResult", run_id: str, seconds: float) -> View:
-    """Say in the catalog that the rows are there, after the commit, and what the refresh did.
+def finish_task(
+    admin: CatalogAdmin, task: RefreshTask, refreshed: "RefreshResult", run_id: str, seconds: float
+) -> View:
+    """Record the partitions and the result of a refresh in the catalog, after its commit.
 
-    The request that it served is over unless recipients came meanwhile whose rows are not there. Raises `Conflict` when
-    the view was changed in between.
+    The refresh request is closed unless new recipients still have no rows. Raises `Conflict` if the view was changed
+    during the refresh.
     """
     new = [
         ViewPartition(
             table_id=task.view.table_id,
-            audience=each.name,
+            audience=audience_.name,
             since_version=refreshed.version,
-            values=dict(each.values),
+            values=dict(audience_.values),
             created_at=now(),
         )
-        for each in task.wanted
-        if each.name not in task.known
+        for audience_ in task.audiences
+        if audience_.name not in task.existing
     ]
     admin.views.partitions.put(task.view, new)
-    done: dict[str, Any] = {
+    result: dict[str, Any] = {
         **asdict(refreshed),
         "run_id": run_id,
         "rows": sum(refreshed.rows.values()),
         "rows_by_policy": refreshed.rows if len(refreshed.rows) <= MOST_COUNTS else {},
         "recipients": task.recipients,
-        "policies": len(task.wanted),
+        "policies": len(task.audiences),
         "milliseconds": round(seconds * 1000),
         "versions": _versions(task.view, refreshed),
     }
-    return admin.views.record_refresh(task.view, done, keep_request=bool(lacking(admin, task.table)))
+    return admin.views.record_refresh(task.view, result, keep_request=bool(recipients_without_rows(admin, task.table)))
 
 
 def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:
-    """Return what the engine needs to know of a view; raises `NotFound`, `InvalidParameter` with the remedy."""
-    read = read_sql(view.sql, view.source)
-    if read.properties != frozenset(table.view_properties or ()):
+    """Return the definition of a view for Spark; raises `NotFound` and `InvalidParameter`."""
+    parsed = read_sql(view.sql, view.source)
+    if parsed.properties != frozenset(table.view_properties or ()):
         raise InvalidParameter(
-            f"the SQL of '{view.title}' uses other properties than its entry says: give it again by "
+            f"the SQL of '{view.title}' uses other properties than its catalog entry has. Set it again with "
             f"`deltaic view update {view.title} --sql ...`"
         )
     return Definition(
         name=view.title,
         location=table.location,
         sql=view.sql,
-        source=source_of(admin, view.source),
-        others={name: source_of(admin, name) for name in read.tables},
+        source=source_table(admin, view.source),
+        others={name: source_table(admin, name) for name in parsed.tables},
         key=view.key,
     )
 
 
-def source_of(admin: CatalogAdmin, name: str) -> SourceTable:
-    """Return a table that a view reads; raises `NotFound`, `InvalidParameter` with the remedy."""
+def source_table(admin: CatalogAdmin, name: str) -> SourceTable:
+    """Return a table that a view reads; raises `NotFound` and `InvalidParameter`."""
     try:
-        found = admin.views.source(name)
+        table = admin.views.source(name)
     except NotFound as missing:
         raise NotFound(f"{missing.message}: share it under that name again, or change the view's SQL") from None
-    return SourceTable(found.title, found.location)
+    return SourceTable(table.title, table.location)
 
 
 def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
-    """Return who may read a view, by the audience that their properties make them; who lacks a property has none."""
-    holding = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
+    """Return the recipients of a view by audience; recipients without a property have no audience."""
+    granted = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
     holders: dict[str, list[Recipient]] = {}
     for recipient in admin.recipients.list():
-        if recipient.id in holding:
+        if recipient.id in granted:
             name = audience(table.view_properties or (), recipient.properties)
             if name is not None:
                 holders.setdefault(name, []).append(recipient)
     return holders
 
 
-def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
-    """Return who may read a view that has no rows for them."""
-    there = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
-    return [each for name, some in holders_by_audience(admin, table).items() if name not in there for each in some]
+def recipients_without_rows(admin: CatalogAdmin, table: Table) -> list[Recipient]:
+    """Return the recipients of a view whose audience has no rows in it."""
+    existing = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
+    holders = holders_by_audience(admin, table)
+    return [recipient for name, members in holders.items() if name not in existing for recipient in members]
 
 
-def due(admin: CatalogAdmin, view: View) -> str:
-    """Say why a view is to be refreshed; empty if it is not."""
-    if by_entry := due_by_entry(view, datetime.now(UTC)):
+def why_due(admin: CatalogAdmin, view: View) -> str:
+    """Return the reason why a view is due; empty if it is not due."""
+    if by_entry := why_due_by_entry(view, datetime.now(UTC)):
         return by_entry
     try:
-        without = lacking(admin, admin.views.table(view))
-    except DeltaicError:  # deleted at this moment
+        recipients = recipients_without_rows(admin, admin.views.table(view))
+    except DeltaicError:  # deleted at the same time
         return ""
-    return f"{len(without)} recipient(s) lack their rows" if without else ""
+    return f"{len(recipients)} recipient(s) lack their rows" if recipients else ""
 
 
-def due_by_entry(view: View, moment: datetime) -> str:
-    """Say why a view is to be refreshed, as far as its entry alone tells; empty if it does not."""
+def why_due_by_entry(view: View, time: datetime) -> str:
+    """Return the reason why a view is due, by its catalog entry alone; empty if there is none."""
     if view.requested_at is not None:
-        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
+        return f"requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and not view.refresh:
         return "never refreshed"
-    if stale(view, moment):
+    if is_stale(view, time):
         return f"older than {timedelta(seconds=view.max_staleness)}"
     return ""
 
 
-def stale(view: View, moment: datetime) -> bool:
-    """Return whether a view is older than it may be."""
+def is_stale(view: View, time: datetime) -> bool:
+    """Return whether a view is older than its maximum staleness."""
     since = view.refreshed_at or view.created_at
-    return bool(view.max_staleness) and moment - since >= timedelta(seconds=view.max_staleness)
+    return bool(view.max_staleness) and time - since >= timedelta(seconds=view.max_staleness)
 
 
 def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
     """Return views by name, once each; raises `NotFound`, `InvalidParameter`."""
-    found = [admin.views.get(*split_table_name(name)) for name in names]
-    return list({view.table_id: view for view in found}.values())
+    views = [admin.views.get(*split_table_name(name)) for name in names]
+    return list({view.table_id: view for view in views}.values())
 
 
 def _versions(view: View, refreshed: "RefreshResult") -> list[Mapping[str, Any]]:
     latest = {"version": refreshed.version, "sources": dict(refreshed.sources), "at": round(time.time())}
-    before = [each for each in view.last_refresh.get("versions", ()) if each["version"] != refreshed.version]
-    return [latest, *before][:KEPT_VERSIONS]
+    before = [entry for entry in view.last_refresh.get("versions", ()) if entry["version"] != refreshed.version]
+    return [latest, *before][:MOST_VERSIONS]

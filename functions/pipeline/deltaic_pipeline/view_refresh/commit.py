@@ -1,4 +1,4 @@
-"""The commit of a refresh: one, by which the change feed shows what changed and no more, and the words about it."""
+"""Commit the changed rows of a refresh, so that the change feed has real changes only, and describe the table."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.table.file_sizing import in_ranges
-from deltaic_pipeline.table.merging import refuse_undecided
+from deltaic_pipeline.table.file_sizing import sort_into_ranges
+from deltaic_pipeline.table.merging import check_keys
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import commit_lines, set_properties
-from deltaic_pipeline.table.transactions import Transaction, marked
-from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
+from deltaic_pipeline.table.transactions import Transaction, mark_commits
+from deltaic_pipeline.view_refresh.computation import Computation, NetChanges, existing_table
 from deltaic_pipeline.view_refresh.refresh_state import RefreshState, TableState, utc
 from deltaic_pipeline.view_refresh.rewriting import rewrite
 from deltaic_pipeline.view_refresh.row_changes import OPERATION, by_key, by_row, new_rows
@@ -26,17 +26,17 @@ PROPERTIES: Mapping[str, str] = {
     "delta.enableChangeDataFeed": "true",
     # Every client and both formats read the table.
     "delta.enableDeletionVectors": "false",
-    # A path is part of a signed URL: the audience does not stand in it, neither of data nor of changes.
+    # A path is part of a signed URL, so it must not contain the audience, for data and for changes.
     "delta.randomizeFilePrefixes": "true",
     "delta.checkpoint.writeStatsAsStruct": "true",
 }
 VERSION_PROPERTY = "deltaic.view.version"
-"""The version whose rows the other properties tell of."""
+"""Version whose rows the other properties describe."""
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """The commit of a refresh's rows, before and after it is made."""
+class RefreshCommit:
+    """Commit of a refresh's rows."""
 
     computation: Computation
     run: str
@@ -44,49 +44,49 @@ class Commit:
     why_full: str
 
     def create(self) -> None:
-        """Make the view's table of its first rows; raises `PipelineError` for a key that is null or given twice."""
+        """Create the view's table with its first rows; raises `PipelineError` for a null or duplicate key."""
         from pyspark import StorageLevel
 
         definition, rows = self.computation.definition, self.computation.rows()
         keys = [AUDIENCE_COLUMN, *definition.key] if definition.key else []
-        kept = rows.persist(StorageLevel.DISK_ONLY) if keys else rows
+        persisted = rows.persist(StorageLevel.DISK_ONLY) if keys else rows
         try:
             if keys:
-                refuse_undecided(kept, keys)
-                rows = in_ranges(kept, keys)
-            with marked(self.computation.spark, self._transaction(), spread=not keys):
+                check_keys(persisted, keys)
+                rows = sort_into_ranges(persisted, keys)
+            with mark_commits(self.computation.spark, self._transaction(), spread=not keys):
                 writer = rows.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
                 writer.save(spark_path(definition.location))
         finally:
             if keys:
-                kept.unpersist()
+                persisted.unpersist()
 
-    def apply(self, changes: Changes, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
-        """Write net changes into the view's table, by key if there is one; `row_counts` are those before."""
+    def apply(self, changes: NetChanges, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
+        """Write net changes to the view's table, by key if it has one, given the row counts before."""
         spark, counts = self.computation.spark, changes.counts
         staged = by_key(changes.rows, key) if key else by_row(changes.rows)
-        own = self.computation.definition.key
-        layout = [AUDIENCE_COLUMN, *own] if own else []
-        grows = all(not (count.updated or count.deleted) for count in counts.values())
-        with marked(spark, self._transaction(), spread=not layout):
-            if grows and not (key and any(row_counts.get(name) for name in counts)):
-                # All rows are new; columns that the table lacks come with them.
+        definition_key = self.computation.definition.key
+        layout = [AUDIENCE_COLUMN, *definition_key] if definition_key else []
+        only_inserts = all(not (count.updated or count.deleted) for count in counts.values())
+        with mark_commits(spark, self._transaction(), spread=not layout):
+            if only_inserts and not (key and any(row_counts.get(name) for name in counts)):
+                # All rows are new, and can add columns.
                 new = new_rows(staged).drop(OPERATION)
-                rows = (in_ranges(new, layout) if layout else new).write.format("delta").mode("append")
+                rows = (sort_into_ranges(new, layout) if layout else new).write.format("delta").mode("append")
                 rows.option("mergeSchema", "true").save(spark_path(before.location))
             else:
                 rewrite(spark, staged, before.location, key, layout, counts, self._transaction())
 
     def acknowledge(self) -> tuple[int, list[dict[str, Any]]]:
-        """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
+        """Return the commit's version and actions from the log; raises `PipelineError` if it is missing."""
         spark, definition = self.computation.spark, self.computation.definition
         table = existing_table(spark, definition.name, definition.location)
         actions = list(commit_lines(table.snapshot, table.version))
-        ours = {"appId": self.state.application, "version": self.state.version}
-        if not any(ours.items() <= action.get("txn", {}).items() for action in actions):
+        transaction = {"appId": self.state.application, "version": self.state.version}
+        if not any(transaction.items() <= action.get("txn", {}).items() for action in actions):
             raise PipelineError(
                 f"the commit of {self.run} is not in the log of {definition.location}: "
-                "another writer that does not take the table's lease has overwritten it. Run the job again."
+                "another writer, which does not acquire the table's lease, has overwritten it. Run the job again."
             )
         describe(spark, definition.location, table.version, utc(datetime.now(UTC)), self.computation.versions)
         return table.version, actions
@@ -101,11 +101,11 @@ class Commit:
         return Transaction(self.state.application, self.state.version, mark | full)
 
 
-def describe(spark: "SparkSession", location: str, version: int, moment: str, sources: Mapping[str, int]) -> None:
-    """Let a view's table tell how fresh its rows are."""
+def describe(spark: "SparkSession", location: str, version: int, refreshed_at: str, sources: Mapping[str, int]) -> None:
+    """Write the age and the source versions of the rows to the properties of a view's table."""
     properties = {
         VERSION_PROPERTY: str(version),
         "deltaic.view.sourceVersions": json.dumps(sources, sort_keys=True),
-        "deltaic.view.refreshedAt": moment,
+        "deltaic.view.refreshedAt": refreshed_at,
     }
     set_properties(spark, location, properties)

@@ -1,4 +1,4 @@
-"""The computation of a refresh: the rows that a view gains and loses, by its SQL over tables at fixed versions."""
+"""Compute the rows that a view gains and loses, by its SQL over tables at fixed versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,37 +9,37 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
-from deltaic_pipeline.spark.spark_errors import said_by_spark, spark_failures
+from deltaic_pipeline.spark.spark_errors import safe_message, spark_failures
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.writing import refuse_void_columns
 from deltaic_pipeline.view_refresh.decision import Decision
 from deltaic_pipeline.view_refresh.definition import Audience, Definition
 from deltaic_pipeline.view_refresh.evaluation import Evaluation
 from deltaic_pipeline.view_refresh.refresh_state import RefreshState, TableState, digest, table_state
-from deltaic_pipeline.view_refresh.row_changes import Counts, by_key, counted_as_rows, counted_by_key, net
-from deltaic_pipeline.view_refresh.view_sql import CLOCK_IS_ASKED, read_sql
+from deltaic_pipeline.view_refresh.row_changes import ChangeCounts, by_key, count_by_key, count_by_row, net_changes
+from deltaic_pipeline.view_refresh.view_sql import SQL_READS_CLOCK, read_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MADE_BY = 1
-"""Counts the ways in which rows were made of the same SQL; another one computes all rows anew."""
+METHOD = 1
+"""Number of the method that computes rows from SQL; after a change, the next refresh computes all rows."""
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """The net changes of a view, on the local disk until they are let go of."""
+class NetChanges:
+    """Net changes of a view, persisted on disk."""
 
     rows: "DataFrame"
-    counts: Mapping[str, Counts]
+    counts: Mapping[str, ChangeCounts]
 
 
 @dataclass(frozen=True)
 class Computation:
-    """A view's SQL over its tables as they are at the begin of a refresh."""
+    """Evaluation of a view's SQL over the latest versions of its tables at the begin of a refresh."""
 
     spark: "SparkSession"
     definition: Definition
@@ -51,13 +51,13 @@ class Computation:
 
     @classmethod
     def of(cls, spark: "SparkSession", definition: Definition, audiences: Sequence[Audience]) -> "Computation":
-        """Look at the tables; raises `InvalidParameter` for SQL that no view can have, `PipelineError` for a table."""
+        """Open the tables; raises `InvalidParameter` for unsuitable SQL, and `PipelineError` for a missing table."""
         sql = read_sql(definition.sql, definition.source.name)
         source = existing_table(spark, definition.source.name, definition.source.location)
         shared = {name.lower(): table for name, table in definition.others.items()}
         missing = next((name for name in sql.tables if name.lower() not in shared), None)
         if missing is not None:
-            raise PipelineError(f"the SQL reads {missing}, which is not shared: share it, or leave it out.")
+            raise PipelineError(f"the SQL reads {missing}, which is not shared. Share it, or remove it from the SQL.")
         others = {name: existing_table(spark, name, shared[name.lower()].location) for name in sql.tables}
         versions = {definition.source.name: source.version}
         versions |= {shared[name.lower()].name: table.version for name, table in others.items()}
@@ -66,7 +66,7 @@ class Computation:
 
     @cached_property
     def columns(self) -> "DataFrame":
-        """No rows, of the view's columns."""
+        """Empty rows with the view's columns."""
         return self.evaluation.columns(self._source_rows)
 
     @cached_property
@@ -74,24 +74,24 @@ class Computation:
         return self.source.rows(self.spark)
 
     def state(self, number: int) -> RefreshState:
-        """Return the state of the view after a refresh, the `number`th."""
-        one = self.definition
-        others = {name.lower(): table.location for name, table in one.others.items() if name in self.others}
-        definition = digest([MADE_BY, one.sql, [name.lower() for name in one.key], one.source.location, others])
+        """Return the state of the view after the refresh with this number."""
+        view = self.definition
+        others = {name.lower(): table.location for name, table in view.others.items() if name in self.others}
+        definition = digest([METHOD, view.sql, [name.lower() for name in view.key], view.source.location, others])
         return RefreshState(number, definition, self.source.id, self.source.columns, self.source.version)
 
     def has_feed(self) -> bool:
-        """Return whether the source keeps its changes."""
+        """Return whether the source has a change data feed."""
         return self.source.properties.get("delta.enableChangeDataFeed", "false").lower() == "true"
 
     def why_full(self) -> str:
-        """Return why the SQL's rows cannot be followed; empty if they can."""
+        """Return why the view cannot be computed from changed rows of its source; empty if it can."""
         if self.evaluation.asks_for_time(self._source_rows, self.audiences):
-            return CLOCK_IS_ASKED
+            return SQL_READS_CLOCK
         if why := self.evaluation.sql.why_full:
             return why
-        alone = self.evaluation.stands_alone(self._source_rows)
-        return "" if alone else "the SQL is more than columns and a WHERE"
+        independent = self.evaluation.has_independent_rows(self._source_rows)
+        return "" if independent else "the SQL is more than columns and a WHERE"
 
     def rows(self) -> "DataFrame":
         """Return the rows of all audiences (lazily)."""
@@ -99,30 +99,30 @@ class Computation:
 
     def changes(
         self, before: TableState, current: RefreshState | None, decision: Decision, key: Sequence[str]
-    ) -> Changes:
-        """Compute the net changes and count them, by key if there is one."""
+    ) -> NetChanges:
+        """Compute and count the net changes, by key if there is one."""
         from pyspark import StorageLevel
 
         rows = self._changed(before, current, decision).persist(StorageLevel.DISK_ONLY)
         try:
-            return Changes(rows, counted_by_key(by_key(rows, key), key) if key else counted_as_rows(rows))
+            return NetChanges(rows, count_by_key(by_key(rows, key), key) if key else count_by_row(rows))
         except BaseException:
             rows.unpersist()
             raise
 
     def why_unfollowed(self, current: RefreshState | None, decision: Decision) -> str:
-        """Return why the source's changes cannot be read, if that is why Spark failed."""
+        """Return why the source's change feed cannot be read; empty if it can."""
         try:
             feed = self._feed(current, decision)
             if feed is not None:
-                # Delta looks at the log when it plans, and at files when they are read: one of them may be gone.
+                # Delta reads the log for the plan, and files during the query: either can be deleted.
                 feed.count()
         except spark_failures() as failure:
-            return f"the source no longer tells its changes: {said_by_spark(failure)}"
+            return f"the source's change feed is no longer complete: {safe_message(failure)}"
         return ""
 
     def _feed(self, current: RefreshState | None, decision: Decision) -> "DataFrame | None":
-        """Return what changed at the source since the last refresh; None where nothing is followed."""
+        """Return the source's changes since the last refresh; None if the decision follows none."""
         if not decision.followed or current is None or current.source_version == self.source.version:
             return None
         first, last = str(current.source_version + 1), str(self.source.version)
@@ -143,11 +143,11 @@ class Computation:
             lost = lost.unionAll(self.evaluation.rows(old_rows, decision.followed))
         if decision.in_full:
             gained = gained.unionAll(self.evaluation.rows(self._source_rows, decision.in_full))
-        replaced = [*(each.name for each in decision.in_full), *decision.removed]
-        return net(gained, lost.unionAll(self.shaped(old, replaced)) if replaced else lost)
+        replaced = [*(audience.name for audience in decision.in_full), *decision.removed]
+        return net_changes(gained, lost.unionAll(self.select_columns(old, replaced)) if replaced else lost)
 
-    def shaped(self, rows: "DataFrame", audiences: Sequence[str]) -> "DataFrame":
-        """Return audiences' rows of the view's table in the columns that the SQL gives now; null where one is new."""
+    def select_columns(self, rows: "DataFrame", audiences: Sequence[str]) -> "DataFrame":
+        """Return audiences' rows of the view's table with the SQL's current columns; new columns are null."""
         from pyspark.sql import functions
 
         names = {name.lower() for name in rows.columns}
@@ -158,27 +158,27 @@ class Computation:
         ))  # fmt: skip
 
     def refuse_columns(self, old: "DataFrame | None") -> None:
-        """Refuse columns that lack a key, and such as the view's table cannot have."""
+        """Refuse missing key columns, and columns that contradict those of the view's table."""
         rows = self.columns
         refuse_void_columns(rows)
         new = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
         missing = next((name for name in self.definition.key if name.lower() not in new), None)
         if missing is not None:
             raise PipelineError(f"the key column {missing} is not among the view's: {', '.join(rows.columns[1:])}.")
-        # By their names: whether an element may be null is another matter to Spark than to the table.
+        # Types are compared by name, because Spark and the table disagree on the nullability of elements.
         for field in old.schema.fields if old is not None else ():
             before, now = field.dataType.simpleString(), new.get(field.name.lower())
             if now != before:
-                change = "is gone" if now is None else f"is {now} now"
+                change = "is missing" if now is None else f"is {now} now"
                 raise PipelineError(
-                    f"the column {field.name} ({before}) {change}, which whoever streams the view "
-                    "cannot follow: keep it in the SQL (CAST(... AS type) AS name), or make a new view."
+                    f"the column {field.name} ({before}) {change}, which streams from the view cannot "
+                    "follow. Keep it in the SQL (CAST(... AS type) AS name), or create a new view."
                 )
 
 
 def existing_table(spark: "SparkSession", name: str, location: str) -> TableState:
-    """Return a table at its latest version; raises `PipelineError` where there is none."""
+    """Return the state of a table's latest version; raises `PipelineError` if the table does not exist."""
     table = table_state(spark, location)
     if table is None:
-        raise PipelineError(f"there is no Delta table of {name} at {location}.")
+        raise PipelineError(f"there is no Delta table of {name} at {location}. Correct its location in the catalog.")
     return table

@@ -1,4 +1,4 @@
-"""What a view is made of, and for which recipients' properties: frozen values that the catalog's entries become."""
+"""Definition of a view and of its audiences, as read from the catalog."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A shared Delta table that a view reads."""
+    """Shared Delta table that a view reads."""
 
     name: str
     location: str
@@ -14,23 +14,23 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A view: where its table lies, and the SQL that its rows are the answer of."""
+    """Definition of a view: the location of its table, its SQL, and the tables that it reads."""
 
     name: str
     location: str
     sql: str
     source: SourceTable
     others: Mapping[str, SourceTable] = field(default_factory=dict)
-    """Every other shared table that the SQL names (`ViewSql.tables`), by that name."""
+    """Other shared tables that the SQL reads (`ViewSql.tables`), by name."""
 
     key: tuple[str, ...] = ()
-    """Columns that name a row of one audience; empty: rows are compared as a whole."""
+    """Columns that identify a row of one audience; empty: all columns are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """One combination of the properties that the SQL uses, which the view shall hold the rows of."""
+    """Combination of values of the SQL's properties, for which the view has rows."""
 
     name: str
     values: Mapping[str, str | tuple[str, ...]]
-    """Each property that the SQL uses; a list where one value is wanted shows no rows, one value is a list of one."""
+    """Value of each property. A list instead of a single value selects no rows; a single value is a list of one."""

@@ -1,4 +1,4 @@
-"""The state of a Delta table as its log has it, and the state of a view that its last commit of rows names."""
+"""Read the state of a Delta table from its log, and of a view from its last commit."""
 
 import hashlib
 import json
@@ -11,14 +11,14 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.jvm import to_dict
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import latest, mark_of
+from deltaic_pipeline.table.table_properties import latest_snapshot, parse_mark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 APPLICATION = "deltaic-view"
 VERSION_BITS = 32
-"""Of a transaction's version the low bits are the source's version, and the others count the refreshes."""
+"""Low bits of a transaction's version that are the source's version; the other bits count the refreshes."""
 
 RECENT_COMMITS = 20
 
@@ -28,7 +28,7 @@ Mark = tuple[int, str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A Delta table at one version."""
+    """State of a Delta table at one version."""
 
     location: str
     version: int
@@ -38,10 +38,9 @@ class TableState:
     snapshot: Any
 
     def transactions(self) -> dict[str, int]:
-        """Return the last version of each application that wrote by a name (protocol, "Transaction Identifiers")."""
-        written = self.snapshot.setTransactions()
-        each = map(written.apply, range(written.size()))
-        return {str(one.appId()): int(one.version()) for one in each}
+        """Return the last version of each application (protocol, "Transaction Identifiers")."""
+        actions = self.snapshot.setTransactions()
+        return {str(action.appId()): int(action.version()) for action in map(actions.apply, range(actions.size()))}
 
     def bytes(self) -> int:
         """Return the size of all its data files."""
@@ -52,7 +51,7 @@ class TableState:
         return spark.read.format("delta").option("versionAsOf", self.version).load(spark_path(self.location))
 
     def row_counts(self, spark: "SparkSession") -> dict[str, int]:
-        """Return how many rows each audience has, by the statistics that every file carries."""
+        """Return the number of rows of each audience, from the statistics of the files."""
         from pyspark.sql import DataFrame
 
         files = DataFrame(self.snapshot.allFiles().toDF(), spark)
@@ -64,10 +63,9 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class RefreshState:
-    """What a view's rows are made of, as the last commit of them says (decision 88)."""
+    """State of a view's rows, as recorded by their last commit (decision 88)."""
 
     number: int
-
     definition: str
     source_id: str
     source_columns: str
@@ -76,27 +74,28 @@ class RefreshState:
     @classmethod
     def of(cls, table: TableState) -> "RefreshState | None":
         """Return the state of a view's table; None if no refresh has written it."""
-        ours = [(version, name) for name, version in table.transactions().items() if name.startswith(f"{APPLICATION}/")]
-        if not ours:
+        prefix = f"{APPLICATION}/"
+        commits = [(version, name) for name, version in table.transactions().items() if name.startswith(prefix)]
+        if not commits:
             return None
-        version, name = max(ours)
+        version, name = max(commits)
         _, definition, source_id, source_columns = name.split("/")
         return cls(version >> VERSION_BITS, definition, source_id, source_columns, version & ((1 << VERSION_BITS) - 1))
 
     @property
     def application(self) -> str:
-        """The name by which its commit is written."""
+        """Application name of the commit."""
         return f"{APPLICATION}/{self.definition}/{self.source_id}/{self.source_columns}"
 
     @property
     def version(self) -> int:
-        """The version of that application: it grows with every commit, whatever the definition."""
+        """Application version of the commit, which increases with every commit."""
         return self.number << VERSION_BITS | self.source_version
 
 
 def table_state(spark: "SparkSession", location: str) -> TableState | None:
-    """Return a table at its latest version; None where there is none."""
-    snapshot = latest(spark, spark_path(location))
+    """Return the state of a table's latest version; None if the table does not exist."""
+    snapshot = latest_snapshot(spark, spark_path(location))
     if snapshot.version() < 0:
         return None
     metadata = snapshot.metadata()
@@ -112,30 +111,30 @@ def table_state(spark: "SparkSession", location: str) -> TableState | None:
 
 
 def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
-    """Return the latest commits of a view's refreshes, newest first."""
+    """Return the metadata of a view's latest refreshes, newest first."""
     from delta.tables import DeltaTable
 
     commits: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()
-    marks = [(commit["version"], utc(commit["timestamp"]), mark_of(commit["userMetadata"])) for commit in commits]
+    marks = [(commit["version"], utc(commit["timestamp"]), parse_mark(commit["userMetadata"])) for commit in commits]
     return [mark for mark in marks if "view" in mark[2]]
 
 
-def utc(moment: datetime) -> str:
-    """Return a moment as a view's table tells it."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+def utc(time: datetime) -> str:
+    """Return a time as text for a view's table."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def digest(value: object) -> str:
-    """Return the short digest of what is canonical JSON."""
+    """Return a short digest of a value's canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _shape(schema: Any) -> Any:
-    """Return a schema without what does not change its rows: comments, defaults, nullability."""
+    """Return a schema without comments, defaults and nullability, which do not change rows."""
     if isinstance(schema, list):
-        return [_shape(one) for one in schema]
+        return [_shape(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {name: _shape(value) for name, value in schema.items() if name not in {"metadata", "nullable"}}
-    mapped = schema.get("metadata", {}).get("delta.columnMapping.physicalName")
-    return {**kept, "physicalName": mapped} if mapped else kept
+    shape = {name: _shape(value) for name, value in schema.items() if name not in {"metadata", "nullable"}}
+    physical_name = schema.get("metadata", {}).get("delta.columnMapping.physicalName")
+    return {**shape, "physicalName": physical_name} if physical_name else shape

@@ -1,4 +1,4 @@
-"""What is different between rows that a view gains and rows that it loses: real changes, and nothing else."""
+"""Compute the real changes between the rows that a view gains and the rows that it loses."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.casting import comparable
 from deltaic_pipeline.spark.quoting import column, literal, quoted
-from deltaic_pipeline.table.merging import undecided
+from deltaic_pipeline.table.merging import ambiguous_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,45 +17,45 @@ if TYPE_CHECKING:
 OPERATION = "_deltaic_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
-ROW, COUNT, THERE = "_deltaic_row", "_deltaic_count", "_deltaic_there"
+ROW, COUNT, EXISTING = "_deltaic_row", "_deltaic_count", "_deltaic_existing"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How many rows of an audience change."""
+class ChangeCounts:
+    """Numbers of an audience's changed rows."""
 
     inserted: int
     updated: int
     deleted: int
     keys: tuple[str, str] | None = None
-    """The first and the last value of the first column of their key, as texts; None where nobody asks for them."""
+    """Least and greatest value of the first key column as texts; None if it has no ordered statistics."""
 
 
-def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
-    """Return each row of which more are gained than lost, or fewer: the audience, what it is compared by, and how many.
+def net_changes(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
+    """Return each row whose number changes: its audience, its compared columns, and the difference.
 
-    Both have the audience and the same columns in the same order. A row's copies are counted, null is like null.
+    Both inputs have the audience and the same columns in the same order. Copies are counted, and nulls are equal.
     """
     names = [quoted(name) for name in gained.columns]
     both = gained.selectExpr(*names, f"1 AS {COUNT}").unionAll(lost.selectExpr(*names, f"-1 AS {COUNT}"))
-    compared = [f"{by} AS {name}" for name, by in _compared(gained.schema)]
+    compared = [f"{sql} AS {name}" for name, sql in _compared_columns(gained.schema)]
     grouped = both.selectExpr(AUDIENCE_COLUMN, *compared, f"struct({', '.join(names[1:])}) AS {ROW}", COUNT).groupBy(
-        AUDIENCE_COLUMN, *(name for name, _ in _compared(gained.schema))
+        AUDIENCE_COLUMN, *(name for name, _ in _compared_columns(gained.schema))
     )
-    counted = grouped.agg(
+    totals = grouped.agg(
         column(f"sum({COUNT})").alias(COUNT),
-        column(f"count_if({COUNT} < 0)").alias(THERE),
+        column(f"count_if({COUNT} < 0)").alias(EXISTING),
         column(f"first({ROW})").alias(ROW),
     )
-    return counted.where(f"{COUNT} <> 0")
+    return totals.where(f"{COUNT} <> 0")
 
 
 def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    """Return one operation for each audience and key, of net changes; `counted_by_key` refuses what is no key."""
+    """Return one operation for each audience and key of net changes; `count_by_key` refuses invalid keys."""
     keys = [column(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
     grouped = changed.groupBy(AUDIENCE_COLUMN, *keys).agg(
         column(f"sum(greatest({COUNT}, 0))").alias(COUNT),
-        column(f"sum(greatest(-{COUNT}, 0))").alias(THERE),
+        column(f"sum(greatest(-{COUNT}, 0))").alias(EXISTING),
         column(f"first(if({COUNT} > 0, {ROW}, NULL), true)").alias("_deltaic_new"),
         column(f"first({ROW})").alias(ROW),
     )
@@ -63,20 +63,24 @@ def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
         AUDIENCE_COLUMN,
         f"coalesce(_deltaic_new, {ROW}) AS {ROW}",
         COUNT,
-        f"CASE WHEN {COUNT} = 0 THEN '{DELETE}' WHEN {THERE} = 0 THEN '{INSERT}' ELSE '{UPDATE}' END AS {OPERATION}",
+        f"CASE WHEN {COUNT} = 0 THEN '{DELETE}' WHEN {EXISTING} = 0 THEN '{INSERT}' ELSE '{UPDATE}' END AS {OPERATION}",
     )
 
 
-def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]:
-    """Count the operations of each audience; raises `PipelineError` for a key that is null or has several rows."""
+def count_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, ChangeCounts]:
+    """Count the operations of each audience; raises `PipelineError` for a null or duplicate key."""
     keys = [f"{ROW}.{quoted(name)}" for name in key]
     wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
     kind = staged.select(keys[0]).schema.fields[0].dataType
-    ends = [f"CAST({end}({keys[0]}) AS STRING)" for end in ("min", "max")] if _ranged(kind) else ["NULL", "NULL"]
+    ends = (
+        [f"CAST({end}({keys[0]}) AS STRING)" for end in ("min", "max")]
+        if _has_ordered_statistics(kind)
+        else ["NULL", "NULL"]
+    )
     counts: list[Any] = (
         staged.groupBy(AUDIENCE_COLUMN)
         .agg(
-            *(column(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
+            *(column(f"count_if({OPERATION} = '{name}')") for name in (INSERT, UPDATE, DELETE)),
             column(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
             *map(column, ends),
         )
@@ -84,15 +88,17 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     )
     for row in counts:
         if row[4] is not None:
-            remedy = "reduce them to one in the SQL, or give --key the columns that tell them apart"
-            raise undecided("of the view", key, tuple(row[4]), remedy)
-    return {row[0]: Counts(row[1], row[2], row[3], None if row[5] is None else (row[5], row[6])) for row in counts}
+            remedy = "reduce them to one in the SQL, or add columns to --key that distinguish them"
+            raise ambiguous_key("of the view", key, tuple(row[4]), remedy)
+    return {
+        row[0]: ChangeCounts(row[1], row[2], row[3], None if row[5] is None else (row[5], row[6])) for row in counts
+    }
 
 
-def in_ranges_of(counts: Iterable[Counts], key: str, kind: str) -> str:
-    """Return the condition that a row of the view (`old`) can have a key that changes; empty where nobody asked.
+def key_ranges(counts: Iterable[ChangeCounts], key: str, kind: str) -> str:
+    """Return a condition for rows of the view (`old`) whose keys can change; empty if a range is unknown.
 
-    Delta leaves out files by it, which it does not by the equality with the changes.
+    Delta skips files by this condition, but not by the equality with keys of changes.
     """
     ends = [count.keys for count in counts]
     if None in ends:
@@ -101,8 +107,8 @@ def in_ranges_of(counts: Iterable[Counts], key: str, kind: str) -> str:
     return f"({' OR '.join(f'old.{quoted(key)} BETWEEN {pair}' for pair in dict.fromkeys(ranges))})"
 
 
-def _ranged(kind: "DataType") -> bool:
-    """Tell whether a type's values are ordered in files' statistics as Spark orders them, and come back from texts."""
+def _has_ordered_statistics(kind: "DataType") -> bool:
+    """Return whether statistics order a type's values as Spark does, and texts convert back to them."""
     from pyspark.sql import types
 
     return isinstance(kind, types.IntegralType | types.DecimalType | types.DateType | types.TimestampType) or (
@@ -110,30 +116,30 @@ def _ranged(kind: "DataType") -> bool:
     )
 
 
-def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
-    """Count the copies of rows that each audience gains and loses."""
-    found: list[Any] = (
+def count_by_row(changed: "DataFrame") -> dict[str, ChangeCounts]:
+    """Count the rows that each audience gains and loses."""
+    counts: list[Any] = (
         changed.groupBy(AUDIENCE_COLUMN)
         .agg(column(f"sum(greatest({COUNT}, 0))"), column(f"sum(greatest(-{COUNT}, 0))"))
         .collect()
     )
-    return {row[0]: Counts(row[1], 0, row[2]) for row in found}
+    return {row[0]: ChangeCounts(row[1], 0, row[2]) for row in counts}
 
 
 def by_row(changed: "DataFrame") -> "DataFrame":
-    """Return the operations on whole rows, of net changes, each with the number of equal rows that it concerns."""
+    """Return the operations of net changes without keys, each with its number of equal rows."""
     operation = f"if({COUNT} > 0, '{INSERT}', '{DELETE}') AS {OPERATION}"
     return changed.selectExpr(AUDIENCE_COLUMN, ROW, f"abs({COUNT}) AS {COUNT}", operation)
 
 
 def new_rows(staged: "DataFrame") -> "DataFrame":
-    """Return the rows that staged operations write, each as often as it is new, with its operation last."""
+    """Return the rows that staged operations write, one for each copy, with the operation as last column."""
     copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
     rows = staged.where(f"{OPERATION} <> '{DELETE}'").selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, copies)
     return rows.drop("_deltaic_copy")
 
 
-def _compared(schema: "StructType") -> list[tuple[str, str]]:
+def _compared_columns(schema: "StructType") -> list[tuple[str, str]]:
     return [
         (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
         for number, field in enumerate(schema.fields[1:])

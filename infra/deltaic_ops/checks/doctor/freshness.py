@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from deltaic.catalog.admin.follow_admin import Follow
 from deltaic.catalog.items import Table, View
 from deltaic.scheduled.source_check import SAME_NAME
-from deltaic_pipeline.view_refresh.catalog_session import stale
+from deltaic_pipeline.view_refresh.catalog_session import is_stale
 
 from deltaic_ops.inspection.findings import Finding, ok
 
@@ -78,7 +78,7 @@ def _delay(view: View, now: datetime) -> str:
         return f"refresh requested at {view.requested_at:%Y-%m-%d %H:%M} UTC"
     if view.refreshed_at is None and view.requested_at is None and not view.refresh and not view.max_staleness:
         return "never refreshed, and it has no schedule"
-    if stale(view, now):
+    if is_stale(view, now):
         since = f"{view.refreshed_at:%Y-%m-%d %H:%M} UTC" if view.refreshed_at else "never"
         return f"refreshed {since}, maximum staleness {timedelta(seconds=view.max_staleness)}"
     return ""

@@ -11,7 +11,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_datasets.file.schedule import check_schedule
-from deltaic_pipeline.view_refresh.catalog_session import due, holders_by_audience
+from deltaic_pipeline.view_refresh.catalog_session import holders_by_audience, why_due
 from deltaic_pipeline.view_refresh.view_sql import ViewSql
 
 from deltaic_ops.cli.commands import Commands
@@ -99,7 +99,7 @@ def list_(
         ("ROWS", lambda view: f"{view.last_refresh['rows']:,}" if "rows" in view.last_refresh else ""),
         ("RECIPIENTS", lambda view: view.last_refresh.get("recipients", "")),
         ("SCHEDULE", lambda view: view.refresh),
-        ("DUE", lambda view: due(cli.admin, view)),
+        ("DUE", lambda view: why_due(cli.admin, view)),
         *([("ID", lambda view: view.table_id)] if ids else []),
     ]
     views = cli.admin.views.list(share) if share else cli.admin.views.list_all()
@@ -115,13 +115,13 @@ def show(cli: Operator, name: Name) -> None:
     """
     view = cli.admin.views.get(*table_name(name))
     table = cli.admin.views.table(view)
-    due_reason, partitions = due(cli.admin, view), _partitions(cli, view, table)
+    due, partitions = why_due(cli.admin, view), _partitions(cli, view, table)
     if cli.as_json:
         entry = {"location": table.location, "history": table.history}
         entry_of_sql = {"properties": list(table.view_properties or ())}
-        cli.json({**wire(view), **entry, **entry_of_sql, "due": due_reason, "partitions": partitions})
+        cli.json({**wire(view), **entry, **entry_of_sql, "due": due, "partitions": partitions})
         return
-    cli.facts(_facts(view, table, due_reason))
+    cli.facts(_facts(view, table, due))
     if versions := view.last_refresh.get("versions"):
         cli.table(versions, _VERSIONS)
     if partitions:
@@ -239,7 +239,7 @@ def _partitions(cli: Operator, view: View, table: Table) -> list[dict[str, Any]]
     return partitions
 
 
-def _facts(view: View, table: Table, due_reason: str) -> dict[str, object]:
+def _facts(view: View, table: Table, due: str) -> dict[str, object]:
     last = view.last_refresh
     facts: dict[str, object] = {
         "view": view.title,
@@ -255,7 +255,7 @@ def _facts(view: View, table: Table, due_reason: str) -> dict[str, object]:
         "refreshed": f"{_ago(view.refreshed_at)} in {last['milliseconds'] / 1000:.1f} s"
         if "version" in last
         else "never",
-        "due": due_reason or "no",
+        "due": due or "no",
     }
     if "version" in last:
         computed = f"all rows: {last['full_because']}" if last["full_because"] else "only changes"

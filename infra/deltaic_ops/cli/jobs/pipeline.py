@@ -13,7 +13,7 @@ from deltaic_datasets.run.step_execution import Detail, StepResult, run_steps
 from deltaic_datasets.run.time_steps import BackfillStep
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.job_command import conduct
+from deltaic_pipeline.job_command import run_job
 from deltaic_pipeline.spark.storage_access import S3Access
 from deltaic_pipeline.table.run_log import rows
 from deltaic_terminal.printing import as_called
@@ -184,7 +184,7 @@ def backfill_on_emr(cli: Operator, line: JobLine) -> int:
         return _run_to_end(runs, job_request, detail)
 
     stopped = "a started job continues; run the same command again to follow it and to start the others"
-    return conduct(
+    return run_job(
         lambda _, update: run_steps(backfill, run, update, as_json=options.json),
         as_json=options.json,
         stopped=stopped,

@@ -1,1 +1,1 @@
-"""A v2 checkpoint whose files lie by partition and clustering: a reader of few of them reads few of its rows."""
+"""Sort v2 checkpoints by partition and clustering columns, so that filtered queries read few of their rows."""

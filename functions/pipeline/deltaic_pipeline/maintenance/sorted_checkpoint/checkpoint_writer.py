@@ -1,7 +1,7 @@
-"""Makes of a v2 checkpoint another one of the same actions, whose files lie in order, and puts it beside the first.
+"""Write a sorted copy of a v2 checkpoint, with the same actions, next to the original.
 
-Sidecars come first, then the manifest, by which readers find them, then the hint: whatever ends a run before the
-manifest is there leaves objects that nobody asks for. Nothing is ever replaced but the hint.
+Sidecars are written first, then the manifest, by which readers find them, then the hint. A run that is killed before
+the manifest leaves only objects that no reader requests. Only the hint is ever replaced.
 """
 
 import tempfile
@@ -20,27 +20,27 @@ from deltaic.delta.store import TableStore
 from deltaic.storage.log_writer import LogWriter
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import clustering_columns, order_of
-from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import LAYOUT, Layout, Sidecar, write_sidecar
-from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import in_order, known, ranks
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import clustering_columns, sort_keys
+from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import LAYOUT, Layout, SidecarFile, write_sidecar
+from deltaic_pipeline.maintenance.sorted_checkpoint.sorting import available_keys, ranks, sorted_tables
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 LEAST_FILES = 20_000
-"""A checkpoint of fewer has two row groups: nothing could be left out of them."""
+"""A checkpoint of fewer files has two row groups, of which readers could skip none."""
 
 _LAST = 0xFFFFFFFF
-"""Begins the name of a manifest: of several v2 checkpoints of one version readers take the last by name."""
+"""Start of a manifest's name: readers use the last by name of several v2 checkpoints of one version."""
 
 
 class NotSorted(PipelineError):
-    """A checkpoint stays as it is: it cannot be sorted here, which its readers need not know."""
+    """Error of a checkpoint that cannot be sorted here; it stays unchanged and readable."""
 
     code = "CHECKPOINT_NOT_SORTED"
 
 
 @dataclass(frozen=True, slots=True)
-class Sorted:
-    """What was put beside the first checkpoint."""
+class SortedCheckpoint:
+    """Sorted checkpoint, written next to the original."""
 
     manifest: str
     sidecars: int
@@ -48,11 +48,11 @@ class Sorted:
 
 
 def has_manifest(checkpoint: CheckpointFiles) -> bool:
-    """Tell whether a checkpoint is of the v2 kind, as Spark writes it: a manifest in JSON, and sidecars."""
+    """Return whether a checkpoint is a v2 checkpoint as Spark writes it: a manifest in JSON, and sidecars."""
     return checkpoint.files[0].name.endswith(".json")
 
 
-def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and what is wanted
+def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and the order
     store: TableStore,
     writer: LogWriter,
     checkpoint: CheckpointFiles,
@@ -61,121 +61,119 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     *,
     least_files: int = LEAST_FILES,
     layout: Layout = LAYOUT,
-) -> Sorted | None:
-    """Put a checkpoint in order beside the one that is there; None where there is nothing to win, or it is not v2.
+) -> SortedCheckpoint | None:
+    """Write a sorted copy of a v2 checkpoint; return None if it is not v2, or if sorting saves nothing.
 
-    `confirm` is called before each request that writes, and raises to end it. Raises `NotSorted` for rows that cannot
-    be sorted, or not here.
+    `confirm` is called before each request that writes, and raises to stop. Raises `NotSorted` if the rows cannot be
+    sorted, or not on this machine.
     """
     reader = CheckpointReader(store, checkpoint)
     if not has_manifest(checkpoint):
         return None
     metadata = reader.protocol_and_metadata[1]
-    parts = _unsorted(reader, least_files)
+    parts = _parts_to_sort(reader, least_files)
     with_adds = [part for part in parts if part.num_adds != 0]
     if metadata is None or not with_adds:
         return None
     lines = [line for line in store.get(LOG + checkpoint.files[0].name).split(b"\n") if line.strip()]
     actions: list[dict[str, Any]] = [msgspec.json.decode(line) for line in lines]
-    wanted = order_of(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
-    typed = TypedAdds(with_adds[0].file.schema.field("add").type, metadata, wanted)
-    order = known(with_adds[0], wanted, typed)
+    table_order = sort_keys(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
+    typed = TypedAdds(with_adds[0].file.schema.field("add").type, metadata, table_order)
+    order = available_keys(with_adds[0], table_order, typed)
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
-    kept = [line for line, action in zip(lines, actions, strict=True) if action.get("sidecar") is None]
+    other_lines = [line for line, action in zip(lines, actions, strict=True) if action.get("sidecar") is None]
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
         folder = Path(name)
         try:
-            ordered = in_order(parts, ranks(parts, order, typed), layout.sidecar, folder)
+            ordered = sorted_tables(parts, ranks(parts, order, typed), layout.sidecar, folder)
             sidecars = [write_sidecar(folder, checkpoint.version, rows, order, layout, typed) for rows in ordered]
-        except (ValueError, pa.ArrowException) as strange:
-            # Arrow's words hold statistics that it cannot read, which are values of rows.
-            said = type(strange).__name__
-            raise NotSorted(f"The checkpoint cannot be sorted, and stays as it is: {said}.") from strange
-        except OSError as full:
+        except (ValueError, pa.ArrowException) as failure:
+            # Arrow's messages contain statistics that it cannot read, which are values of rows.
+            error_type = type(failure).__name__
+            raise NotSorted(f"The checkpoint cannot be sorted, and stays unchanged: {error_type}.") from failure
+        except OSError as failure:
             raise NotSorted(
-                f"The checkpoint cannot be sorted here, and stays as it is: {full.strerror or full}. Sorting needs as "
-                "much room for temporary files (TMPDIR) as all of its rows take."
-            ) from full
+                f"The checkpoint cannot be sorted here, and stays unchanged: {failure.strerror or failure}. Sorting "
+                "needs as much space for temporary files (TMPDIR) as all of its rows take."
+            ) from failure
         _check(parts, sidecars)
-        return _sent(store, writer, checkpoint.version, kept, sidecars, confirm)
+        return _upload(store, writer, checkpoint.version, other_lines, sidecars, confirm)
 
 
-def _unsorted(reader: CheckpointReader, least_files: int) -> Sequence[ParquetPart]:
-    """Return the parts of a checkpoint that is worth sorting; none of one that is in order already, or too small."""
+def _parts_to_sort(reader: CheckpointReader, least_files: int) -> Sequence[ParquetPart]:
+    """Return the parts of a checkpoint, or none if it is sorted already or too small to be sorted."""
     parts = [part for part in reader.parts if isinstance(part, ParquetPart)]
     if all(part.summary is not None for part in parts) or len(parts) < len(reader.parts):
         return ()
     return parts if sum(part.num_adds or 0 for part in parts) >= least_files else ()
 
 
-def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
+def _check(parts: Sequence[ParquetPart], sidecars: Sequence[SidecarFile]) -> None:
     before = (
         sum(part.file.footer.num_rows for part in parts),
         sum(part.num_adds or 0 for part in parts),
         sum(part.size_of_adds or 0 for part in parts),
     )
-    after = tuple(sum(getattr(one, name) for one in sidecars) for name in ("rows", "num_adds", "size_of_adds"))
+    names = ("rows", "num_adds", "size_of_adds")
+    after = tuple(sum(getattr(sidecar, name) for sidecar in sidecars) for name in names)
     if before != after:
         raise NotSorted(
-            f"The sorted checkpoint has other rows, files and bytes than the first: {after} instead of {before}; it "
-            "was not written. Say --no-sort, and report this."
+            f"The sorted checkpoint has other rows, files and bytes than the original: {after} instead of {before}. It "
+            "was not written. Use --no-sort, and report this."
         )
 
 
-def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
+def _upload(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
     store: TableStore,
     writer: LogWriter,
     version: int,
-    kept: Sequence[bytes],
-    sidecars: Sequence[Sidecar],
+    other_lines: Sequence[bytes],
+    sidecars: Sequence[SidecarFile],
     confirm: Callable[[], None],
-) -> Sorted:
+) -> SortedCheckpoint:
     for sidecar in sidecars:
         confirm()
-        _create(writer, SIDECARS + sidecar.name, sidecar.file.read_bytes())
+        _create_object(writer, SIDECARS + sidecar.name, sidecar.file.read_bytes())
         sidecar.file.unlink()
     content = b"".join(
-        line + b"\n" for line in [*kept, *(msgspec.json.encode({"sidecar": one.action}) for one in sidecars)]
+        line + b"\n"
+        for line in [*other_lines, *(msgspec.json.encode({"sidecar": sidecar.action}) for sidecar in sidecars)]
     )
     unique = uuid.UUID(int=uuid.uuid4().int & ((1 << 96) - 1) | _LAST << 96)
     name = f"{version_prefix(version)}.checkpoint.{unique}.json"
     confirm()
-    _create(writer, LOG + name, content)
+    _create_object(writer, LOG + name, content)
     hint = _hint(store, version, name, len(content), sidecars)
     if hint is not None:
         confirm()
         writer.replace(LAST_CHECKPOINT, hint)
-    return Sorted(name, len(sidecars), sum(one.num_adds for one in sidecars))
+    return SortedCheckpoint(name, len(sidecars), sum(sidecar.num_adds for sidecar in sidecars))
 
 
-def _create(writer: LogWriter, path: str, content: bytes) -> None:
+def _create_object(writer: LogWriter, path: str, content: bytes) -> None:
     if not writer.create(path, content):
-        raise PipelineError(f"{path} is there already, under a name that nobody else could have chosen: run again.")
+        raise PipelineError(f"{path} exists already, although its name is random. Run the job again.")
 
 
-def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[Sidecar]) -> bytes | None:
-    """Return what `_last_checkpoint` says now; None where it names a later checkpoint, which somebody made meanwhile.
-
-    The sidecars are left out, which may be: they would be read with every query. So are other actions, which stand in
-    the manifest.
-    """
+def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[SidecarFile]) -> bytes | None:
+    """Return the new `_last_checkpoint` without its optional lists; None if it names a later checkpoint."""
     try:
         if msgspec.json.decode(store.get(LAST_CHECKPOINT))["version"] > version:
             return None
     except (FileNotFoundError, msgspec.DecodeError, KeyError, TypeError):
-        pass  # none that could be read
+        pass  # there is no readable hint
     manifest = {
         "path": name,
         "sizeInBytes": size,
-        "modificationTime": max(one.action["modificationTime"] for one in sidecars),
+        "modificationTime": max(sidecar.action["modificationTime"] for sidecar in sidecars),
     }
     return msgspec.json.encode(
         {
             "version": version,
-            "size": sum(one.rows for one in sidecars),
-            "sizeInBytes": size + sum(one.action["sizeInBytes"] for one in sidecars),
-            "numOfAddFiles": sum(one.num_adds for one in sidecars),
+            "size": sum(sidecar.rows for sidecar in sidecars),
+            "sizeInBytes": size + sum(sidecar.action["sizeInBytes"] for sidecar in sidecars),
+            "numOfAddFiles": sum(sidecar.num_adds for sidecar in sidecars),
             "v2Checkpoint": manifest,
         }
     )

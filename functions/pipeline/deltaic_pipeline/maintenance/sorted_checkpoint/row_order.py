@@ -1,4 +1,4 @@
-"""Decides by which columns files of a checkpoint lie together: partition columns first, then those of clustering."""
+"""Choose the columns by which a checkpoint is sorted: partition columns first, then clustering columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,37 +12,37 @@ from deltaic.pruning.columns import Columns
 PARTITION = "partitionValues_parsed"
 STATISTICS = "stats_parsed"
 CLUSTERING = "delta.clustering"
-"""The domain in which a clustered table names its columns."""
+"""Metadata domain with the clustering columns of a table."""
 
 
-class Key(NamedTuple):
-    """One column of an order, by its physical path."""
+class SortKey(NamedTuple):
+    """Column of the sort order, by its physical path."""
 
     path: tuple[str, ...]
     is_partition: bool
 
     @property
     def low(self) -> tuple[str, ...]:
-        """Where a file's least value stands, below `add`."""
+        """Path of a file's least value below `add`."""
         return (PARTITION, *self.path) if self.is_partition else (STATISTICS, "minValues", *self.path)
 
     @property
     def high(self) -> tuple[str, ...]:
-        """Where a file's greatest value stands, below `add`."""
+        """Path of a file's greatest value below `add`."""
         return self.low if self.is_partition else (STATISTICS, "maxValues", *self.path)
 
 
-def order_of(metadata: Metadata, clustering: Iterable[Sequence[str]], zorder_by: Iterable[str]) -> tuple[Key, ...]:
-    """Return the order of a table's files; `clustering` by physical paths, `zorder_by` by the columns' names.
+def sort_keys(metadata: Metadata, clustering: Iterable[Sequence[str]], zorder_by: Iterable[str]) -> tuple[SortKey, ...]:
+    """Return the sort order of a table's files, given the physical paths of `clustering` and names in `zorder_by`.
 
-    Columns that the schema does not have, or whose values follow other rules, are left out.
+    Skips columns that the schema lacks, or whose values are compared by other rules.
     """
     columns = Columns(metadata)
     partitions = [columns.find((name,)) for name in metadata.partition_columns]
-    named = [columns.find((name,)) for name in zorder_by]
-    keys = [Key(found.path, is_partition=True) for found in partitions if found]
-    keys += [Key(tuple(path), is_partition=False) for path in clustering]
-    keys += [Key(found.path, found.is_partition) for found in named if found]
+    zorder_columns = [columns.find((name,)) for name in zorder_by]
+    keys = [SortKey(column.path, is_partition=True) for column in partitions if column]
+    keys += [SortKey(tuple(path), is_partition=False) for path in clustering]
+    keys += [SortKey(column.path, column.is_partition) for column in zorder_columns if column]
     return tuple(dict.fromkeys(keys))
 
 
@@ -57,12 +57,12 @@ def clustering_columns(domains: Iterable[object]) -> list[list[str]]:
             try:
                 return msgspec.json.decode(domain["configuration"], type=_Clustering).clustering_columns
             except (KeyError, TypeError, msgspec.MsgspecError):
-                return []  # files may lie in any order
+                return []  # an unreadable declaration: files can be in any order
     return []
 
 
-def has(kind: pa.DataType, path: Sequence[str]) -> bool:
-    """Tell whether a struct has a field at a path, which is no struct itself."""
+def has_field(kind: pa.DataType, path: Sequence[str]) -> bool:
+    """Return whether a struct has a field at a path that is not nested itself."""
     for name in path:
         if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
             return False
@@ -70,7 +70,7 @@ def has(kind: pa.DataType, path: Sequence[str]) -> bool:
     return not pa.types.is_nested(kind)
 
 
-def values(adds: pa.StructArray, path: Sequence[str]) -> pa.Array:
-    """Return a field of `add` by its path; null where something above it is."""
-    found: pa.Array = pc.struct_field(adds, list(path))
-    return found
+def field_values(adds: pa.StructArray, path: Sequence[str]) -> pa.Array:
+    """Return a field of `add` by its path; null where a parent is null."""
+    field: pa.Array = pc.struct_field(adds, list(path))
+    return field

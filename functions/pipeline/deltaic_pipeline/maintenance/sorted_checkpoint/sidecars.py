@@ -1,6 +1,6 @@
-"""Writes sidecars: rows in order, row groups of ten thousand, and a tag that tells their bounds.
+"""Write sorted sidecars with row groups of ten thousand rows, and a tag with the bounds of each group.
 
-The tag is read by `deltaic.delta.scan.part_summary`; every other reader finds a sidecar like any other.
+`deltaic.delta.scan.part_summary` reads the tag; other readers ignore it.
 """
 
 import time
@@ -20,33 +20,33 @@ from deltaic.delta.scan.stats_json import json_statistics
 from deltaic.pruning.stats_bounds import from_typed, is_text
 from deltaic.pruning.values import column_type
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import Key, has, values
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import SortKey, field_values, has_field
 from deltaic_pipeline.maintenance.sorted_checkpoint.typed_adds import TypedAdds
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many rows lie together."""
+    """Numbers of rows in a row group and in a sidecar."""
 
     row_group: int = 10_000
-    """What a reader decodes for one file that it wants."""
+    """Rows that a reader must decode to find one file."""
 
     sidecar: int = 200_000
-    """With so many its footer, which a reader fetches for one row group, stays at some hundred KB."""
+    """With this number, the footer, which a reader downloads for one row group, has some hundred KB."""
 
 
 LAYOUT = Layout()
 _DISTINCT = ("add.path", "add.stats", "add.stats_parsed", "remove.path")
-"""Columns in which hardly a value repeats: a dictionary of them would be thrown away."""
+"""Columns with few repeated values, for which a dictionary is useless."""
 _MAYBE_NULL = pa.array(["", "__HIVE_DEFAULT_PARTITION__"])
-"""Partition values that are null to some readers, and strings to others."""
+"""Partition values that are null for some readers, and strings for others."""
 _FOOTER_END = 8
 """Bytes after a Parquet footer: its length, and the magic."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sidecar:
-    """A sidecar on disk, and what the manifest says of it."""
+class SidecarFile:
+    """Sidecar on disk, with its action for the manifest."""
 
     file: Path
     action: Mapping[str, Any]
@@ -56,21 +56,16 @@ class Sidecar:
 
     @property
     def name(self) -> str:
-        """Its name below `_sidecars/`."""
+        """Name below `_sidecars/`."""
         return self.file.name
 
 
-def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what is said of it
-    folder: Path,
-    version: int,
-    rows: pa.Table,
-    order: Sequence[Key],
-    layout: Layout,
-    typed: TypedAdds,
-) -> Sidecar:
-    """Write rows of `add` and `remove`, adds only or removes only, as one sidecar of a version's checkpoint.
+def write_sidecar(  # noqa: PLR0913, PLR0917 -- the rows, their file, and how they are written
+    folder: Path, version: int, rows: pa.Table, order: Sequence[SortKey], layout: Layout, typed: TypedAdds
+) -> SidecarFile:
+    """Write rows, either adds or removes, as one sidecar of a version's checkpoint.
 
-    `typed` gives the adds what they have as text only.
+    `typed` adds typed statistics to adds that have them as text only.
     """
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
@@ -82,7 +77,7 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what
         row_group_size=layout.row_group,
         compression="zstd",
         compression_level=3,
-        use_dictionary=_repeating(rows.schema),
+        use_dictionary=_dictionary_columns(rows.schema),
         store_schema=False,
     )
     count = len(adds) - adds.null_count
@@ -95,26 +90,26 @@ def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what
         "modificationTime": int(time.time() * 1000),
         "tags": {SUMMARY: msgspec.json.encode(summary).decode()},
     }
-    return Sidecar(file, action, summary.num_adds, summary.size_of_adds, len(adds))
+    return SidecarFile(file, action, summary.num_adds, summary.size_of_adds, len(adds))
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
-    with pa.BufferOutputStream() as nothing:
-        pq.write_table(pa.Table.from_batches([], schema), nothing)
-        found = pq.read_metadata(pa.BufferReader(nothing.getvalue())).schema
-    paths = [found.column(at).path for at in range(len(found))]
+def _dictionary_columns(schema: pa.Schema) -> list[str]:
+    with pa.BufferOutputStream() as buffer:
+        pq.write_table(pa.Table.from_batches([], schema), buffer)
+        parquet_schema = pq.read_metadata(pa.BufferReader(buffer.getvalue())).schema
+    paths = [parquet_schema.column(number).path for number in range(len(parquet_schema))]
     return [path for path in paths if not f"{path}.".startswith(tuple(f"{name}." for name in _DISTINCT))]
 
 
 def _footer_bytes(file: Path) -> int:
-    with file.open("rb") as opened:
-        opened.seek(-_FOOTER_END, 2)
-        return int.from_bytes(opened.read(4), "little") + _FOOTER_END
+    with file.open("rb") as stream:
+        stream.seek(-_FOOTER_END, 2)
+        return int.from_bytes(stream.read(4), "little") + _FOOTER_END
 
 
-def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key], rows: int) -> PartSummary:
+def _summary(file: Path, adds: pa.StructArray, order: Sequence[SortKey], rows: int) -> PartSummary:
     vector = ("deletionVector", "storageType")
-    vectors = values(adds, vector) if has(adds.type, vector) else None
+    vectors = field_values(adds, vector) if has_field(adds.type, vector) else None
     return PartSummary(
         path=file.name,
         size_in_bytes=file.stat().st_size,
@@ -128,15 +123,15 @@ def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key], rows: int) 
     )
 
 
-def statistics(adds: pa.StructArray, order: Sequence[Key]) -> bytes:
-    """Return statistics that hold for the rows of all these files, as JSON; see PartSummary."""
+def statistics(adds: pa.StructArray, order: Sequence[SortKey]) -> bytes:
+    """Return the common statistics of all these files as JSON; see PartSummary."""
     bounds: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
     for key in order:
-        if has(adds.type, key.low) and has(adds.type, key.high):
-            _put(bounds["minValues"], key.path, _least(values(adds, key.low), key))
-            _put(bounds["maxValues"], key.path, _greatest(values(adds, key.high), key))
+        if has_field(adds.type, key.low) and has_field(adds.type, key.high):
+            _put(bounds["minValues"], key.path, _least(field_values(adds, key.low), key))
+            _put(bounds["maxValues"], key.path, _greatest(field_values(adds, key.high), key))
             _put(bounds["nullCount"], key.path, _no_nulls(adds, key))
-    return msgspec.json.encode({name: told for name, told in bounds.items() if told})
+    return msgspec.json.encode({name: values for name, values in bounds.items() if values})
 
 
 def _put(bounds: dict[str, Any], path: Sequence[str], value: msgspec.Raw | None) -> None:
@@ -146,41 +141,41 @@ def _put(bounds: dict[str, Any], path: Sequence[str], value: msgspec.Raw | None)
         bounds[path[-1]] = value
 
 
-def _least(lows: pa.Array, key: Key) -> msgspec.Raw | None:
-    return _json(pc.min_max(lows)["min"]) if _is_whole(lows, key) else None
+def _least(lows: pa.Array, key: SortKey) -> msgspec.Raw | None:
+    return _json(pc.min_max(lows)["min"]) if _is_exact(lows, key) else None
 
 
-def _greatest(highs: pa.Array, key: Key) -> msgspec.Raw | None:
+def _greatest(highs: pa.Array, key: SortKey) -> msgspec.Raw | None:
     if is_text(highs.type) and not key.is_partition:
-        # Maxima may have been cut, each at another place: the greatest is that of what they may stand for.
+        # Writers truncate maxima at different lengths, so compare the greatest values that each can represent.
         widened = from_typed(highs, column_type("string"), upper=True)
         if widened is None:
             return None
         highs = widened
-    return _json(pc.min_max(highs)["max"]) if _is_whole(highs, key) else None
+    return _json(pc.min_max(highs)["max"]) if _is_exact(highs, key) else None
 
 
-def _no_nulls(adds: pa.StructArray, key: Key) -> msgspec.Raw | None:
+def _no_nulls(adds: pa.StructArray, key: SortKey) -> msgspec.Raw | None:
     if key.is_partition:
-        return msgspec.Raw(b"0") if _is_whole(values(adds, key.low), key) else None
+        return msgspec.Raw(b"0") if _is_exact(field_values(adds, key.low), key) else None
     path = ("stats_parsed", "nullCount", *key.path)
-    counts = values(adds, path) if has(adds.type, path) else None
+    counts = field_values(adds, path) if has_field(adds.type, path) else None
     if counts is None or counts.null_count or not pa.types.is_integer(counts.type):
         return None
     return msgspec.Raw(b"0") if pc.min_max(counts)["max"].as_py() == 0 else None
 
 
-def _is_whole(bounds: pa.Array, key: Key) -> bool:
-    """Tell whether every file has a bound, and one that is read alike by everybody."""
+def _is_exact(bounds: pa.Array, key: SortKey) -> bool:
+    """Return whether every file has a bound, and all readers interpret it in the same way."""
     if bounds.null_count or (key.is_partition and pa.types.is_timestamp(bounds.type)):
-        return False  # a partition's timestamp is written without its zone
+        return False  # a partition value has a timestamp without its zone
     if key.is_partition and (is_text(bounds.type) or pa.types.is_binary(bounds.type)):
         return not pc.is_in(bounds, pc.cast(_MAYBE_NULL, bounds.type)).true_count
     return not (pa.types.is_floating(bounds.type) and pc.is_nan(bounds).true_count)
 
 
 def _json(value: pa.Scalar) -> msgspec.Raw | None:
-    # Not by way of Python, which knows no year 10000: the last second of 9999 is there in zones west of UTC.
+    # Without Python's datetime, which has no year 10000: in UTC, the last hours of 9999 in western zones are in it.
     struct = pa.StructArray.from_arrays([pa.repeat(value, 1)], names=["v"])
     text = json_statistics(struct)[0].as_py()
     prefix = '{"v":'

@@ -1,12 +1,12 @@
-"""Gives the adds of a checkpoint what their writer left as text only: typed statistics, typed partition values.
+"""Add typed statistics and partition values to the adds of a checkpoint that has them as text only.
 
-Spark leaves typed ones where `delta.checkpoint.writeStatsAsStruct` says so; other writers seldom do. Statistics are
-written with the sorted rows, for whoever reads them. Partition values serve the order and its bounds alone: a null
-would say that the value is null, where it was no more than unreadable.
+Spark writes typed ones if `delta.checkpoint.writeStatsAsStruct` is set; other writers rarely do. Statistics are written
+with the sorted rows, for all readers. Partition values serve only for the order and its bounds: a written null would
+mean that the value is null, although it can be unreadable.
 
-Typed statistics are as Spark would have written both (Delta protocol, "Per-file Statistics"). What cannot be said in
-the column's type is null, which says nothing: a number that is too large, a time of another form, NaN, a text that is
-no JSON. Times stay cut to milliseconds, and maxima of strings cut: every reader knows it of both kinds of statistics.
+Typed statistics equal those of Spark (Delta protocol, "Per-file Statistics"). Values that the column's type cannot
+represent become null, which means unknown: numbers that are too large, other time formats, NaN, invalid JSON. Times
+stay truncated to milliseconds, and long maxima of strings stay truncated, as readers expect.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,24 +23,24 @@ from deltaic.pruning.partition_facts import values as values_of
 from deltaic.pruning.statistics_facts import LOWER, NULLS, ROWS, UPPER, JsonStatistics
 from deltaic.pruning.stats_bounds import exact_bounds, in_type, integers
 
-from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, Key, has
+from deltaic_pipeline.maintenance.sorted_checkpoint.row_order import PARTITION, STATISTICS, SortKey, has_field
 
 _BY_DEFAULT: Final = 32
-"""Leaves of which Delta's writers keep statistics."""
+"""Number of leaf columns with statistics, by Delta's default."""
 _MOST: Final = 100
-"""Leaves that get types at most: a sidecar's rows are in memory with all of them."""
+"""Most leaf columns that get typed statistics, which are in memory with the rows of a sidecar."""
 _ROWS: Final = 10_000
 
 
-def indexed(metadata: Metadata) -> tuple[TableColumn, ...]:
-    """Return the columns of which a table's writers keep statistics, by its properties."""
+def indexed_columns(metadata: Metadata) -> tuple[TableColumn, ...]:
+    """Return the columns for which the table's properties request statistics."""
     leaves = [(name, column) for name, column in Columns(metadata).leaves() if not column.is_partition]
-    named = metadata.configuration.get("delta.dataSkippingStatsColumns")
-    if named is not None:
-        wanted = [name.strip().replace("`", "").lower() for name in named.split(",")]
-        texts = [(".".join(name).lower(), column) for name, column in leaves]
+    setting = metadata.configuration.get("delta.dataSkippingStatsColumns")
+    if setting is not None:
+        names = [name.strip().replace("`", "").lower() for name in setting.split(",")]
+        paths = [(".".join(path).lower(), column) for path, column in leaves]
         return tuple(
-            column for text, column in texts if any(text == one or text.startswith(f"{one}.") for one in wanted)
+            column for path, column in paths if any(path == name or path.startswith(f"{name}.") for name in names)
         )[:_MOST]
     try:
         count = int(metadata.configuration.get("delta.dataSkippingNumIndexedCols", _BY_DEFAULT))
@@ -49,58 +49,60 @@ def indexed(metadata: Metadata) -> tuple[TableColumn, ...]:
     return tuple(column for _, column in leaves[: _MOST if count < 0 else min(count, _MOST)])
 
 
-class _OfAllColumns(msgspec.Struct, gc=False, rename="camel"):
+class _TableStatistics(msgspec.Struct, gc=False, rename="camel"):
     tight_bounds: bool | None = None
 
 
-_of_all_columns: Final = msgspec.json.Decoder(_OfAllColumns)
+_table_statistics: Final = msgspec.json.Decoder(_TableStatistics)
 
 
 class TypedStatistics:
-    """Reads from statistics in JSON what concerns some columns."""
+    """Converter of JSON statistics into typed statistics of some columns."""
 
     def __init__(self, columns: Sequence[TableColumn]) -> None:
         self._json = JsonStatistics(columns)
 
-    def of(self, texts: pa.StringArray) -> pa.StructArray:
-        """Return `stats_parsed`, one value a text: null where that is null or cannot be read."""
+    def parse(self, texts: pa.StringArray) -> pa.StructArray:
+        """Return `stats_parsed` with one value for each text; null for null and unreadable texts."""
         starts = range(0, max(len(texts), 1), _ROWS)
-        return pa.concat_arrays([self._some(texts.slice(start, _ROWS)) for start in starts])
+        return pa.concat_arrays([self._parse_slice(texts.slice(start, _ROWS)) for start in starts])
 
-    def _some(self, texts: pa.StringArray) -> pa.StructArray:
-        whole = [_read(text) for text in texts.to_pylist()]
-        counts, named = self._json.values(texts)
+    def _parse_slice(self, texts: pa.StringArray) -> pa.StructArray:
+        tables = [_parse(text) for text in texts.to_pylist()]
+        counts, facts_by_column = self._json.values(texts)
         rows = integers(counts)
         values: dict[str, dict[tuple[str, ...], pa.Array]] = {LOWER: {}, UPPER: {}, NULLS: {}}
-        for column, said in named.items():
-            nulls = integers(said.nulls)
-            for part, bounds in ((LOWER, said.low), (UPPER, said.high)):
+        for column, column_facts in facts_by_column.items():
+            nulls = integers(column_facts.nulls)
+            for part, bounds in ((LOWER, column_facts.low), (UPPER, column_facts.high)):
                 exact = exact_bounds(bounds, column.type)
                 if exact is not None:
                     values[part][column.path] = exact
-                nulls = _doubted(nulls, rows, bounds, exact)
+                nulls = _drop_doubtful(nulls, rows, bounds, exact)
             values[NULLS][column.path] = nulls
         fields = {ROWS: rows}
         fields |= {part: _nested(exact) for part, exact in values.items() if exact}
-        fields["tightBounds"] = pa.array([None if one is None else one.tight_bounds for one in whole], pa.bool_())
-        return _structs(fields, pa.array([one is None for one in whole], pa.bool_()))
+        fields["tightBounds"] = pa.array([table and table.tight_bounds for table in tables], pa.bool_())
+        return _structs(fields, pa.array([table is None for table in tables], pa.bool_()))
 
 
-def _read(text: str | None) -> _OfAllColumns | None:
+def _parse(text: str | None) -> _TableStatistics | None:
     try:
-        return None if text is None else _of_all_columns.decode(text)
+        return None if text is None else _table_statistics.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 
-def _doubted(nulls: pa.Array, rows: pa.Array, given: Sequence[object], kept: pa.Array | None) -> pa.Array:
-    """Leave out null counts that say that all is null, where a bound says otherwise that types cannot say."""
-    missing = pa.array([bound is not None for bound in given], pa.bool_())
-    if kept is not None:
-        missing = pc.and_(missing, kept.is_null())
-    if not missing.true_count:
+def _drop_doubtful(
+    nulls: pa.Array, rows: pa.Array, bounds: Sequence[object], typed_bounds: pa.Array | None
+) -> pa.Array:
+    """Remove null counts of all rows for files that have a bound, but not one that the type can represent."""
+    untyped = pa.array([bound is not None for bound in bounds], pa.bool_())
+    if typed_bounds is not None:
+        untyped = pc.and_(untyped, typed_bounds.is_null())
+    if not untyped.true_count:
         return nulls
-    contradicts = pc.and_(missing, pc.fill_null(pc.equal(nulls, rows), True))  # noqa: FBT003 -- Arrow's signature
+    contradicts = pc.and_(untyped, pc.fill_null(pc.equal(nulls, rows), True))  # noqa: FBT003 -- Arrow's signature
     return pc.if_else(contradicts, pa.scalar(None, pa.int64()), nulls)
 
 
@@ -117,45 +119,49 @@ def _structs(fields: Mapping[str, pa.Array], absent: pa.BooleanArray | None) -> 
 
 
 class TypedAdds:
-    """What the adds of a checkpoint lack, given their type, the table and its order."""
+    """Converter of the adds of a checkpoint, given their type, the table and the sort order."""
 
-    def __init__(self, add: pa.DataType, metadata: Metadata, order: Sequence[Key]) -> None:
-        lacks_statistics = not _has_field(add, STATISTICS) and has(add, ("stats",))
+    def __init__(self, add: pa.DataType, metadata: Metadata, order: Sequence[SortKey]) -> None:
+        lacks_statistics = not _has_field(add, STATISTICS) and has_field(add, ("stats",))
         self._lacks_partitions = not _has_field(add, PARTITION)
-        known = {column.path: column for _, column in Columns(metadata).leaves()}
-        keys = [known[key.path] for key in order if key.path in known]
-        partitions = [column for column in keys if column.is_partition and column.type.axis is not None]
-        of_order = [column for column in keys if not column.is_partition and exact_bounds([], column.type) is not None]
-        of_rows = list(dict.fromkeys([*indexed(metadata), *of_order]))
+        columns_by_path = {column.path: column for _, column in Columns(metadata).leaves()}
+        sort_columns = [columns_by_path[key.path] for key in order if key.path in columns_by_path]
+        partitions = [column for column in sort_columns if column.is_partition and column.type.axis is not None]
+        order_columns = [
+            column for column in sort_columns if not column.is_partition and exact_bounds([], column.type) is not None
+        ]
+        row_columns = list(dict.fromkeys([*indexed_columns(metadata), *order_columns]))
         self._partitions = partitions if self._lacks_partitions else []
-        self._of_order = TypedStatistics(of_order) if lacks_statistics and of_order else None
-        self._of_rows = TypedStatistics(of_rows) if lacks_statistics else None
+        self._order_statistics = TypedStatistics(order_columns) if lacks_statistics and order_columns else None
+        self._row_statistics = TypedStatistics(row_columns) if lacks_statistics else None
 
-    def source(self, key: Key) -> str:
-        """Name the column of a checkpoint from which `for_order` has the least value of a key."""
+    def source(self, key: SortKey) -> str:
+        """Return the checkpoint's column from which `for_order` reads the least value of a key."""
         if key.is_partition and self._lacks_partitions:
             return "add.partitionValues"
-        if not key.is_partition and self._of_order is not None:
+        if not key.is_partition and self._order_statistics is not None:
             return "add.stats"
         return ".".join(("add", *key.low))
 
     def for_order(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds that have what an order asks for, as far as the checkpoint tells."""
-        return self.with_partitions(_with_statistics(adds, self._of_order))
+        """Return adds with the typed values of the sort order, as far as the checkpoint has them."""
+        return self.with_partitions(_with_statistics(adds, self._order_statistics))
 
     def for_rows(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds as they are written: with typed statistics of all indexed columns."""
-        return _with_statistics(adds, self._of_rows)
+        """Return adds to write, with typed statistics of all indexed columns."""
+        return _with_statistics(adds, self._row_statistics)
 
     def with_partitions(self, adds: pa.StructArray) -> pa.StructArray:
-        """Return adds with `partitionValues_parsed`, of the order's columns."""
+        """Return adds with `partitionValues_parsed` of the columns in the sort order."""
         if not self._partitions:
             return adds
         present = adds.is_valid()
         maps = partition_values(adds).filter(present)
-        found = {column.path[0]: _partition(maps, column) for column in self._partitions}
-        spread = [pc.replace_with_mask(pa.nulls(len(adds), values.type), present, values) for values in found.values()]
-        return _with(adds, PARTITION, pa.StructArray.from_arrays(spread, names=list(found)))
+        typed_values = {column.path[0]: _partition(maps, column) for column in self._partitions}
+        spread = [
+            pc.replace_with_mask(pa.nulls(len(adds), values.type), present, values) for values in typed_values.values()
+        ]
+        return _with(adds, PARTITION, pa.StructArray.from_arrays(spread, names=list(typed_values)))
 
 
 def _has_field(add: pa.DataType, name: str) -> bool:
@@ -163,17 +169,17 @@ def _has_field(add: pa.DataType, name: str) -> bool:
 
 
 def _with_statistics(adds: pa.StructArray, typed: TypedStatistics | None) -> pa.StructArray:
-    return adds if typed is None else _with(adds, STATISTICS, typed.of(cast("pa.StringArray", child(adds, "stats"))))
+    return adds if typed is None else _with(adds, STATISTICS, typed.parse(cast("pa.StringArray", child(adds, "stats"))))
 
 
 def _with(adds: pa.StructArray, name: str, values: pa.Array) -> pa.StructArray:
     names = [*(field.name for field in adds.type), name]
-    children = [adds.field(at) for at in range(adds.type.num_fields)]
+    children = [adds.field(number) for number in range(adds.type.num_fields)]
     return pa.StructArray.from_arrays([*children, values], names=names, mask=adds.is_null())
 
 
 def _partition(maps: pa.MapArray, column: TableColumn) -> pa.Array:
-    """Return a partition column's values; null also where they are unreadable, and the least that they may mean."""
+    """Return a partition column's typed values, the least possible ones if ambiguous, null if unreadable."""
     raws = values_of(maps, column.path[0])
     if raws is None:
         low = facts(values_of_any_shape(maps, column.path[0]), column.type).low
@@ -181,10 +187,10 @@ def _partition(maps: pa.MapArray, column: TableColumn) -> pa.Array:
         distinct = raws.dictionary_encode("encode")
         low = facts(distinct.dictionary.to_pylist(), column.type).low
         low = None if low is None else low.take(distinct.indices)
-    # One value that no type holds takes the others with it.
-    return pa.nulls(len(maps), _kind(column)) if low is None else in_type(low, column.type)
+    # A single value that no type can represent makes all values null.
+    return pa.nulls(len(maps), _arrow_type(column)) if low is None else in_type(low, column.type)
 
 
-def _kind(column: TableColumn) -> pa.DataType:
-    none = facts([], column.type).low
-    return pa.string() if none is None else in_type(none, column.type).type
+def _arrow_type(column: TableColumn) -> pa.DataType:
+    bounds = facts([], column.type).low
+    return pa.string() if bounds is None else in_type(bounds, column.type).type
