@@ -46,12 +46,12 @@ def decision_for(
     *,
     existing: tuple[str, ...] = ("eu", "us"),
     row_counts: dict[str, int] | None = None,
-    why: str = "",
+    reason: str = "",
     same_sources: bool = False,
 ) -> Decision:
     counts = {"eu": 1, "us": 1} if row_counts is None else row_counts
     return decide(
-        current, following, [EU, US], existing=existing, row_counts=counts, why=why, same_sources=same_sources
+        current, following, [EU, US], existing=existing, row_counts=counts, reason=reason, same_sources=same_sources
     )
 
 
@@ -64,7 +64,7 @@ def test_existing_audiences_with_rows_follow_and_others_are_computed_in_full() -
 
 
 def test_a_reason_makes_all_audiences_computed_in_full() -> None:
-    assert decision_for(None, why="it is new") == Decision("full", "it is new", in_full=(EU, US))
+    assert decision_for(None, reason="it is new") == Decision("full", "it is new", in_full=(EU, US))
     assert decision_for(existing=("us",)).full("the feed is missing") == Decision(
         "full", "the feed is missing", in_full=(US, EU)
     )
@@ -81,12 +81,12 @@ SAME = replace(STATE, number=5)
         (decision_for(following=SAME, row_counts={"eu": 1, "us": 1, "cn": 1}), False),
         # An audience without rows exists if the catalog has it.
         (decision_for(following=SAME, row_counts={}), True),
-        (decision_for(why="the SQL aggregates", same_sources=True), True),
-        (decision_for(why="the SQL aggregates"), False),
-        (decision_for(why=SQL_READS_CLOCK, same_sources=True), False),
-        (decision_for(None, why="no refresh", same_sources=True), False),
-        (decision_for(replace(STATE, definition="other"), why="its SQL", same_sources=True), False),
-        (decision_for(replace(STATE, source_id="other"), why="another table", same_sources=True), False),
+        (decision_for(reason="the SQL aggregates", same_sources=True), True),
+        (decision_for(reason="the SQL aggregates"), False),
+        (decision_for(reason=SQL_READS_CLOCK, same_sources=True), False),
+        (decision_for(None, reason="no refresh", same_sources=True), False),
+        (decision_for(replace(STATE, definition="other"), reason="its SQL", same_sources=True), False),
+        (decision_for(replace(STATE, source_id="other"), reason="another table", same_sources=True), False),
     ],
 )
 def test_nothing_is_computed_if_all_audiences_have_the_latest_rows(decision: Decision, nothing: bool) -> None:

@@ -1,4 +1,4 @@
-"""Errors of jobs: one line that says what is wrong and what to do, without a stack trace."""
+"""Errors of jobs: one line with the problem and the remedy, without a stack trace."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -73,7 +73,7 @@ def _report_refusal(refusal: DeltaicError, *, as_json: bool, show_values: bool) 
 
 
 def unexpected_error(failure: Exception) -> PipelineError:
-    """Return the error for an uncaught exception; print the stack of one that is not Spark's, without its message."""
+    """Return the error for an uncaught exception; unless it is Spark's, print its stack without the message."""
     if isinstance(failure, spark_failures()):
         return PipelineError(safe_message(failure))
     print("".join(traceback.format_tb(failure.__traceback__)), end="", file=sys.stderr)

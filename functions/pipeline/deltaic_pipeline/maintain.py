@@ -119,10 +119,10 @@ def _summary_lines(summary: MaintenanceSummary) -> Iterator[str]:
     yield f"time         {summary.seconds:.1f} s"
 
 
-def _vacuum_lines(summary: MaintenanceSummary, word: str) -> Iterator[str]:
+def _vacuum_lines(summary: MaintenanceSummary, verb: str) -> Iterator[str]:
     yield from summary.retention.lines()
     if summary.files is not None:
-        yield f"{word}: {files_text(summary.files.unneeded)}"
+        yield f"{verb}: {files_text(summary.files.unneeded)}"
         yield f"kept for readers of older versions and changes: {files_text(summary.files.kept)}"
         window = days_text(summary.retention.window)
         yield f"kept because they are younger than {window}: {files_text(summary.files.young)}"

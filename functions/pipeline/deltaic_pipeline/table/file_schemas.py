@@ -34,7 +34,7 @@ _EVALUATED_OPTIONS = frozenset({"delimiter", "enforceschema", "header", "quote",
 
 
 def header_error(file: str, start: bytes, columns: Sequence[str], options: Mapping[str, str]) -> str | None:
-    """Return Spark's error for a CSV header in the first bytes of a file; None if only Spark can check it."""
+    """Return Spark's error for a CSV header in a file's first bytes; None if only Spark can check it."""
     settings = {name.lower(): value for name, value in options.items()}
     separator, quote = settings.get("sep", settings.get("delimiter", ",")), settings.get("quote", '"')
     is_checked = (

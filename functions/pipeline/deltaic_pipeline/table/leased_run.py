@@ -53,7 +53,7 @@ class Attempt:
 
 
 @contextmanager
-def leased_run(  # noqa: PLR0913 -- what is held, for whom, and for how long
+def leased_run(  # noqa: PLR0913 -- the locations, their run, and the wait
     spark: "SparkSession",
     catalog: JobCatalog,
     locations: Sequence[str],

@@ -46,12 +46,12 @@ class LocationChecks:
         """Return the message for a path or glob without any file; None as in `missing_bucket`."""
         match = _S3.fullmatch(path)
         if match is None:
-            plain = re.sub("^file:(//)?", "", path)
-            if ":" in plain:  # a store that only Spark can read
+            bare_path = re.sub("^file:(//)?", "", path)
+            if ":" in bare_path:  # a store that only Spark can read
                 return None
-            glob = _GLOB.search(plain)
-            present = Path(plain[: glob.start()].rpartition("/")[0] if glob else plain).exists()
-            hidden = _HIDDEN.search(plain) and not Path(plain).is_dir()
+            glob = _GLOB.search(bare_path)
+            present = Path(bare_path[: glob.start()].rpartition("/")[0] if glob else bare_path).exists()
+            hidden = _HIDDEN.search(bare_path) and not Path(bare_path).is_dir()
             return f"{path} {LEFT_OUT}" if present and hidden else None if present else f"there is nothing at {path}"
         if message := self._bucket(match[1]):
             return message
@@ -74,8 +74,8 @@ class LocationChecks:
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
-        plain = match[2] if match else re.sub("^file:(//)?", "", path)
-        folder, slash, names = plain.rpartition("/")
+        bare_path = match[2] if match else re.sub("^file:(//)?", "", path)
+        folder, slash, names = bare_path.rpartition("/")
         if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder:
             return None
         with suppress(OSError, BotoCoreError, ClientError, StopIteration):
@@ -86,8 +86,8 @@ class LocationChecks:
                     stream.seek(max(0, file.stat().st_size - MOST_OF_A_FILE) if byte_range.startswith("-") else 0)
                     return str(file), stream.read(MOST_OF_A_FILE)
             prefix = f"{folder}{slash}{names.partition('*')[0]}"
-            listed = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
-            keys = (entry["Key"] for entry in listed if entry["Size"])
+            entries = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
+            keys = (entry["Key"] for entry in entries if entry["Size"])
             key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
             content = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes={byte_range}")
             return f"s3://{match[1]}/{key}", content["Body"].read()
@@ -102,10 +102,10 @@ class LocationChecks:
         from botocore.exceptions import BotoCoreError, ClientError
 
         match = _S3.fullmatch(path)
-        plain = match[2] if match else re.sub("^file:(//)?", "", path)
-        glob = _GLOB.search(plain)
-        begin = plain[: glob.start()] if glob else plain
-        if match is None and ":" in plain:  # a store that only Spark can read
+        bare_path = match[2] if match else re.sub("^file:(//)?", "", path)
+        glob = _GLOB.search(bare_path)
+        begin = bare_path[: glob.start()] if glob else bare_path
+        if match is None and ":" in bare_path:  # a store that only Spark can read
             return None
         with suppress(OSError, BotoCoreError, ClientError):
             files = _local(Path(f"{begin}*").parent if glob else Path(begin))

@@ -1,4 +1,4 @@
-"""Read CSV and JSON rows in the types of their schema, and flag rows that do not fit it, with raw text and file.
+"""Read CSV and JSON rows in the types of their schema, and flag rows that do not fit it.
 
 Spark reads texts only; `typed_texts` turns them into values in the same pass (decision 198).
 """

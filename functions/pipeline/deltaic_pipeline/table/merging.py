@@ -209,10 +209,7 @@ def _refuse_duplicate_key(key: Any, keys: Sequence[str]) -> None:
 
 
 def check_keys(rows: "DataFrame", keys: Sequence[str], *, unique: bool = False) -> None:
-    """Raise `PipelineError` if a key is missing, null or in several rows, so that no single row belongs to it.
-
-    `unique` states that no key is in several rows.
-    """
+    """Raise `PipelineError` if a key is missing, null or (unless they are `unique`) in several rows."""
     _require_columns(keys, rows)
     columns = list(map(quoted, keys))
     numbered = rows.selectExpr(*columns, f"1 AS {NUMBER}") if unique else number_rows(rows, keys, *columns)

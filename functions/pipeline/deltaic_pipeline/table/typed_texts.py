@@ -94,7 +94,7 @@ class TypedTexts:
         return f"try_cast({text} AS {ddl(kind)})"
 
     def reason(self, path: str, text: str, value: str, kind: "DataType", depth: int = 0) -> str:
-        """Return SQL for the reason why a text does not fit a type, or null; `path` is its column or field."""
+        """Return SQL for the reason why a text does not fit a type, or null; `path` is its column."""
         from pyspark.sql import types
 
         x, wrong = f"x{depth}", f"{path} is not {kind.simpleString().upper()}"
@@ -151,7 +151,7 @@ class TypedTexts:
             grammar = f"[+-]?(?=[.]?[0-9])0*[0-9]{{0,{integer_digits}}}(?:[.][0-9]{{0,{kind.scale}}}0*)?"
         elif name in _GRAMMARS:
             grammar = _GRAMMARS[name]
-        else:  # such as an interval, whose only accepted text is the one that Spark writes
+        else:  # such as intervals, which must be written as by Spark
             return f"CAST({value} AS STRING) = {text}"
         condition = f"{_matches(text, grammar)} AND {value} IS NOT NULL"
         if isinstance(kind, types.IntegralType):  # most texts are as Spark writes them, and this check is cheaper

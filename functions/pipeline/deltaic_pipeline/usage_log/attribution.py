@@ -29,17 +29,17 @@ COLUMNS: Final = {
 }  # fmt: skip
 
 COMMENTS: Final = {
-    "kind": "request: somebody asked the server; fetch: S3 was asked for an object or a listing",
-    "request_id": "The request; of a fetch the one that signed for it, where only one can have",
-    "explained_by": "How many requests can have signed for a fetch; 0: none is known",
-    "operation": "The endpoint that was asked, or the operation as S3 names it",
+    "kind": "request: a request to the server; fetch: a request to S3 for an object or a listing",
+    "request_id": "The request; for a fetch, the request that signed it, if only one is possible",
+    "explained_by": "Number of requests that can have signed a fetch; 0: none is known",
+    "operation": "The server's endpoint, or the operation by its name in S3",
     "ended": "How the answer ended: whole, refused, failed (broken off by the server), abandoned (by the reader)",
-    "bytes_sent": "What left S3 for this fetch",
-    "files_signed": "For how many files the answer had URLs",
-    "bytes_signed": "The sizes of those files together",
-    "predicates": "Columns and operators that were asked with; no values",
-    "session": "The session that signed, as S3 names the requester",
-    "locations": "Where the table lay when it was asked for",
+    "bytes_sent": "Bytes that S3 sent for this fetch",
+    "files_signed": "Number of files with URLs in the response",
+    "bytes_signed": "Total size of these files",
+    "predicates": "Columns and operators of the request's filters, without values",
+    "session": "The session that signed, as in S3's requester",
+    "locations": "Locations of the table at the time of the request",
 }
 
 CREDENTIAL_ENDPOINTS: Final = (

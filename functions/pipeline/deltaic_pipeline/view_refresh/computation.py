@@ -88,8 +88,8 @@ class Computation:
         """Return why the view cannot be computed from changed rows of its source; empty if it can."""
         if self.evaluation.asks_for_time(self._source_rows, self.audiences):
             return SQL_READS_CLOCK
-        if why := self.evaluation.sql.why_full:
-            return why
+        if reason := self.evaluation.sql.why_full:
+            return reason
         independent = self.evaluation.has_independent_rows(self._source_rows)
         return "" if independent else "the SQL is more than columns and a WHERE"
 

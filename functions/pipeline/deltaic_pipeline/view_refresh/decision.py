@@ -19,9 +19,9 @@ class Decision:
     in_full: tuple[Audience, ...] = ()
     removed: tuple[str, ...] = ()
 
-    def full(self, why: str) -> "Decision":
+    def full(self, reason: str) -> "Decision":
         """Return the decision to compute the same audiences in full."""
-        return replace(self, kind="full", why_full=why, followed=(), in_full=self.followed + self.in_full)
+        return replace(self, kind="full", why_full=reason, followed=(), in_full=self.followed + self.in_full)
 
 
 def why_full(
@@ -39,8 +39,8 @@ def why_full(
         return "another table has replaced its source"
     if current.source_columns != following.source_columns:
         return "the source's columns have changed"
-    if why := sql_reason():
-        return why
+    if reason := sql_reason():
+        return reason
     if current.source_version > following.source_version:
         return "the source has fewer versions than before"
     if current.source_version < following.source_version and not has_feed:
@@ -55,10 +55,10 @@ def decide(  # noqa: PLR0913 -- the inputs of the decision
     *,
     existing: Collection[str],
     row_counts: Mapping[str, int],
-    why: str,
+    reason: str,
     same_sources: bool,
 ) -> Decision:
-    """Return what a refresh from `current` to `following` must compute; `why` is the result of `why_full`.
+    """Return what a refresh from `current` to `following` must compute; `reason` is the result of `why_full`.
 
     `existing` are the audiences whose rows the table has, by the catalog; `same_sources` states that the last refresh
     read the same version of every table.
@@ -69,12 +69,12 @@ def decide(  # noqa: PLR0913 -- the inputs of the decision
     if current is not None and not removed and names <= set(existing):
         same_view = (current.definition, current.source_id) == (following.definition, following.source_id)
         unchanged = (
-            same_sources and why != SQL_READS_CLOCK if why else current.source_version == following.source_version
+            same_sources and reason != SQL_READS_CLOCK if reason else current.source_version == following.source_version
         )
         if same_view and unchanged:
             return Decision("nothing")
-    if why:
-        return in_full.full(why)
+    if reason:
+        return in_full.full(reason)
     # An audience without rows cannot be followed, because its version is unknown: it can have been empty at a later
     # version, or the catalog can be older than the table after a restore.
     up_to_date = set(existing) & {name for name, count in row_counts.items() if count}

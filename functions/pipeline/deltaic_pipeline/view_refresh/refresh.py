@@ -94,7 +94,7 @@ def _next(
         computation.audiences,
         existing=existing,
         row_counts=row_counts,
-        why=why_full(current, state, has_feed=computation.has_feed(), sql_reason=computation.why_full),
+        reason=why_full(current, state, has_feed=computation.has_feed(), sql_reason=computation.why_full),
         same_sources=bool(marks) and marks[0][2].get("sourceVersions") == computation.versions,
     )
     if decision.kind == "nothing":
@@ -107,10 +107,10 @@ def _next(
     try:
         changes = computation.changes(before, current, decision, key)
     except spark_failures():
-        why = computation.why_unfollowed(current, decision)
-        if not why:
+        reason = computation.why_unfollowed(current, decision)
+        if not reason:
             raise
-        decision = decision.full(why)
+        decision = decision.full(reason)
         changes = computation.changes(before, current, decision, key)
     commit = RefreshCommit(computation, run, state, decision.why_full)
     try:
@@ -130,14 +130,14 @@ def _result(  # noqa: PLR0913, PLR0917 -- the fields of a result
     computation: Computation,
     version: int,
     counts: Mapping[str, ChangeCounts],
-    why: str,
+    reason: str,
     rows: Mapping[str, int],
     size: int,
 ) -> RefreshResult:
     return RefreshResult(
         version,
         computation.versions,
-        why,
+        reason,
         sum(count.inserted for count in counts.values()),
         sum(count.updated for count in counts.values()),
         sum(count.deleted for count in counts.values()),

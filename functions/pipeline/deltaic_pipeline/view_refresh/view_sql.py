@@ -112,12 +112,12 @@ def read_sql(text: str, source: str = "") -> ViewSql:
     for reference in references:
         if reference.table != SOURCE:
             others.setdefault(reference.table.lower(), reference.table)
-    why = _why_full(query, tokens, references)
+    reason = _why_full(query, tokens, references)
     return ViewSql(
         frozenset(part.property for _, _, part in marks if isinstance(part, RequestedProperty)),
         tuple(others.values()),
-        why,
-        not why or _only_joins(query),
+        reason,
+        not reason or _only_joins(query),
         tuple(_parts(text, tokens, marks)),
     )
 
@@ -257,11 +257,11 @@ def _find_tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[
                 "and use its name share.schema.table."
             )
         begin, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
-        name, place = ".".join(part.name for part in parts), _at(text, begin)
+        name, position = ".".join(part.name for part in parts), _at(text, begin)
         if table.args.get("version") or table.args.get("when"):
-            raise InvalidParameter(f"{place}: a view follows the latest version of {name}. Remove VERSION AS OF.")
+            raise InvalidParameter(f"{position}: a view follows the latest version of {name}. Remove VERSION AS OF.")
         if table.args.get("sample"):
-            raise InvalidParameter(f"{place}: TABLESAMPLE returns other rows each time. Remove it.")
+            raise InvalidParameter(f"{position}: TABLESAMPLE returns other rows each time. Remove it.")
         if len(parts) == 1 and name.lower() in common:
             continue
         alias = "" if table.alias else parts[-1].name
@@ -271,7 +271,7 @@ def _find_tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[
             yield begin, end, TableRef(name, alias)
         else:
             raise InvalidParameter(
-                f"{place}: '{name}' is not a shared table. Use source for the --from table, and full names "
+                f"{position}: '{name}' is not a shared table. Use source for the --from table, and full names "
                 "share.schema.table for others; quote a share with a period in backticks (`a.b`.schema.table)."
             )
 
@@ -287,13 +287,13 @@ def _why_full(query: "tree.Query", tokens: "Sequence[Token]", references: Sequen
         return "the SQL combines several SELECTs"
     if query.args.get("joins") or len(references) > 1:
         return "the SQL reads several tables"
-    for arguments, why in (
+    for arguments, reason in (
         (("group", "having", "distinct"), "the SQL aggregates"),
         (("limit", "offset", "order", "sort", "cluster", "distribute"), "the SQL orders or limits its rows"),
         (("with_", "laterals", "pivots", "qualify", "windows"), "the SQL is more than columns and a WHERE"),
     ):
         if any(query.args.get(argument) for argument in arguments):
-            return why
+            return reason
     if query.find(tree.AggFunc):
         return "the SQL aggregates"
     if query.find(tree.Window):
@@ -302,8 +302,8 @@ def _why_full(query: "tree.Query", tokens: "Sequence[Token]", references: Sequen
         return "the SQL has a subquery"
     if query.find(tree.UDTF, tree.Explode) or any(table.args.get("pivots") for table in query.find_all(tree.Table)):
         return "the SQL can return several rows for one"
-    others = {name for name, value in query.args.items() if value} - {"expressions", "from_", "where", "kind"}
-    return "the SQL is more than columns and a WHERE" if others else ""
+    clauses = {name for name, value in query.args.items() if value} - {"expressions", "from_", "where", "kind"}
+    return "the SQL is more than columns and a WHERE" if clauses else ""
 
 
 def _only_joins(query: "tree.Query") -> bool:

@@ -96,7 +96,7 @@ def _parse(text: str | None) -> _TableStatistics | None:
 def _drop_doubtful(
     nulls: pa.Array, rows: pa.Array, bounds: Sequence[object], typed_bounds: pa.Array | None
 ) -> pa.Array:
-    """Remove null counts of all rows for files that have a bound, but not one that the type can represent."""
+    """Remove null counts that equal the row count for files with a bound that the type cannot represent."""
     untyped = pa.array([bound is not None for bound in bounds], pa.bool_())
     if typed_bounds is not None:
         untyped = pc.and_(untyped, typed_bounds.is_null())
