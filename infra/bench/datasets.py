@@ -89,7 +89,7 @@ class _NoLeases(Leases):
     def release(self, location: str, holder: str) -> None: ...
 
 
-CATALOG = Catalog(_NoLeases(""), CatalogAdmin("", ""))
+CATALOG = JobCatalog(_NoLeases(""), CatalogAdmin("", ""))
 """A catalog without connection: nothing is shared."""
 
 

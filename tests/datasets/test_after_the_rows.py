@@ -109,7 +109,7 @@ def test_unsupported_table_settings_are_refused_before_the_first_commit(  # noqa
 
 
 def test_stream_with_wrong_settings_is_refused_before_its_first_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     stream = {"source": "s", "checkpoint": f"{place.location}-checkpoint"}
     wrong_content = content(place, stream=stream, target={"cluster_by": ["dya"]})
@@ -120,7 +120,9 @@ def test_stream_with_wrong_settings_is_refused_before_its_first_commit(
     assert [name for name in list_objects() if "/_delta_log/" in name] == []
 
 
-def test_table_can_be_clustered_by_a_column_of_any_name(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_table_can_be_clustered_by_a_column_of_any_name(
+    spark: "SparkSession", catalog: JobCatalog, place: Place
+) -> None:
     named_columns = {"delta.columnMapping.mode": "name"}
     target = {"cluster_by": ["the day"], "properties": named_columns, "change_data_feed": False}
     renamed_content = content(
@@ -135,7 +137,7 @@ def test_table_can_be_clustered_by_a_column_of_any_name(spark: "SparkSession", c
 
 
 def test_partitioned_table_cannot_be_clustered(
-    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     build(spark, run_of(content(place, target={"partition_by": ["day"]}), "first"), catalog, silent)
     before = list_objects()
@@ -146,7 +148,12 @@ def test_partitioned_table_cannot_be_clustered(
 
 @pytest.mark.parametrize(("kind", "fits"), [("STRING", True), ("INT", True), ("ARRAY<INT>", False)])
 def test_incompatible_quarantine_table_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
-    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]], kind: str, fits: bool
+    spark: "SparkSession",
+    catalog: JobCatalog,
+    place: Place,
+    list_objects: Callable[[], list[str]],
+    kind: str,
+    fits: bool,
 ) -> None:
     aside = DeltaTarget(f"{place.location}_quarantine", "append")
     column = {"STRING": "label", "INT": "id", "ARRAY<INT>": "label"}[kind]
@@ -163,7 +170,7 @@ def test_incompatible_quarantine_table_is_refused_before_the_first_commit(  # no
 
 
 def test_missing_share_is_created_only_with_create_share(
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, list_objects: Callable[[], list[str]]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, admin: CatalogAdmin, list_objects: Callable[[], list[str]]
 ) -> None:
     admin.shares.create("careful_share")
     name = "careful_shar.lab.doses"
@@ -177,8 +184,8 @@ def test_missing_share_is_created_only_with_create_share(
     assert [share.name for share in admin.shares.list() if share.name.startswith("careful")] == ["careful_share"]
     summary = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
     assert summary.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
-    step = catalog.next_step(TableName.parse(name))
-    assert step == "nobody may read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
+    step = catalog.next_step(EntryName.parse(name))
+    assert step == "no recipient can read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
     admin.recipients.create("careful_reader")
     admin.grants.create("careful_reader", "careful_shar")
     again = build(spark, run_of(content(place, target={"share": name}), "three"), catalog, silent)
@@ -186,7 +193,7 @@ def test_missing_share_is_created_only_with_create_share(
 
 
 def test_unknown_storage_is_refused_before_the_first_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, list_objects: Callable[[], list[str]]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, list_objects: Callable[[], list[str]]
 ) -> None:
     target = {"share": "stored.s.t", "create_share": True, "storage": "nowhere"}
     with pytest.raises(NotFound, match="there is no storage 'nowhere'"):
@@ -194,7 +201,7 @@ def test_unknown_storage_is_refused_before_the_first_commit(
     assert list_objects() == []
 
 
-class Failing(Catalog):
+class Failing(JobCatalog):
     """A catalog whose checks pass, and whose first write fails."""
 
     attempts: ClassVar[Counter[str]] = Counter()
@@ -207,7 +214,7 @@ class Failing(Catalog):
 
 
 def test_failed_step_after_the_commit_is_reported_and_completed_by_the_next_run(
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+    spark: "SparkSession", catalog: JobCatalog, place: Place, admin: CatalogAdmin
 ) -> None:
     target = {"share": "late.s.doses", "create_share": True, "comment": "Doses"}
     run = run_of(content(place, target=target), "one")
@@ -225,7 +232,7 @@ def test_failed_step_after_the_commit_is_reported_and_completed_by_the_next_run(
 
 
 def test_json_output_has_the_version_and_the_missing_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    def job(_: Progress, __: Tell) -> None:
+    def job(_: Progress, __: Report) -> None:
         raise Unfinished(7, ["the catalog entry a.b.c (busy)"])
 
     assert run_job(job, as_json=True, stopped="") == 5
@@ -235,7 +242,7 @@ def test_json_output_has_the_version_and_the_missing_steps(capsys: pytest.Captur
 
 
 def test_failed_quarantine_is_reported_and_completed_by_the_same_run(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     odd = [{"expect": "range", "column": "id", "max": 1, "action": "quarantine"}]
     run = run_of(content(place, expectations=odd), "one")
@@ -250,7 +257,7 @@ def test_failed_quarantine_is_reported_and_completed_by_the_same_run(
 
 
 def test_failed_catalog_entry_of_a_publication_is_completed_by_the_next_run(
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+    spark: "SparkSession", catalog: JobCatalog, place: Place, admin: CatalogAdmin
 ) -> None:
     content(place)
     rows = Source("json", [str(place.folder / "s.json")])
@@ -263,10 +270,12 @@ def test_failed_catalog_entry_of_a_publication_is_completed_by_the_next_run(
     assert admin.tables.get("late", "s", "rows").location == place.location
 
 
-def test_name_of_another_table_is_reported_with_its_line(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_name_of_another_table_is_reported_with_its_line(
+    spark: "SparkSession", catalog: JobCatalog, place: Place
+) -> None:
     target = {"share": "named.s.t", "create_share": True}
     build(spark, run_of(content(place, target=target), "one"), catalog, silent)
     second_content = content(place, target=target)
     second_content["target"]["location"] = f"{place.location}-elsewhere"
-    with pytest.raises(Conflict, match=r"d\.yaml:7: target\.share: named\.s\.t is shared from"):
+    with pytest.raises(Conflict, match=r"d\.yaml:7: target\.share: named\.s\.t is already shared from"):
         build(spark, run_with_lines(second_content, "two"), catalog, silent)

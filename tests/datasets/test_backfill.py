@@ -181,7 +181,7 @@ class Days:
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_interrupted_backfill_writes_every_day_once(
-    spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     assert catalog  # creates its tables
     days = Days(place, job_environment)
@@ -218,7 +218,7 @@ def test_interrupted_backfill_writes_every_day_once(
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_backfill_of_full_extracts_deletes_within_the_limit_of_the_command(
-    spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     assert catalog  # creates its tables
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True}

@@ -160,7 +160,7 @@ SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]]
 
 @pytest.mark.parametrize("case", SOURCES)
 def test_broken_source_leaves_the_table_unchanged(
-    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+    spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     source, message = SOURCES[case]
     failure = refused(spark, catalog, table, dataset(TABLE, sources={"s": source(spark, tmp_path)}), message)
@@ -197,7 +197,7 @@ def test_header_check_without_spark_agrees_with_spark(spark: "SparkSession", tmp
     file.write_bytes(content)
     begins = LocationChecks().beginning(str(file))
     assert begins is not None
-    expected = wrong_header(*begins, ["id", "name"], options)
+    expected = header_error(*begins, ["id", "name"], options)
     source = Source("csv", [str(file)], options, "id INT, name STRING", "drop")
     actual = None
     try:
@@ -210,17 +210,17 @@ def test_header_check_without_spark_agrees_with_spark(spark: "SparkSession", tmp
 
 
 def test_row_in_place_of_a_header_is_not_shown(
-    spark: "SparkSession", catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = files("csv", text(tmp_path, "a.csv", "7,Alice\n"))
 
     def job(_: Progress, __: Report) -> None:
         build(spark, run_of(dataset(f"{TABLE}-headless", sources={"s": source})), catalog, silent)
 
-    assert conduct(job, as_json=False, stopped="") == 1
+    assert run_job(job, as_json=False, stopped="") == 1
     hidden = capsys.readouterr().err
     assert hidden.endswith("a.csv: column 1 of its header is not 'id', as the schema says\n")
-    assert conduct(job, as_json=False, stopped="", show_values=True) == 1
+    assert run_job(job, as_json=False, stopped="", show_values=True) == 1
     complete = capsys.readouterr().err
     assert complete.startswith(hidden)
     assert "Header: 7, Alice" in complete
@@ -274,7 +274,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", ROWS)
 def test_unsuitable_rows_leave_the_table_unchanged(
-    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+    spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     parts, message = ROWS[case]
     source = json_source(tmp_path, "s", [{"id": 7, "name": "a"}], SCHEMA)
@@ -291,7 +291,7 @@ FAIL: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", FAIL)
 def test_failed_expectation_leaves_the_table_unchanged(
-    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+    spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     expectation, message = FAIL[case]
     rows: list[dict[str, Any]] = [{"id": 1, "name": "x"}, {"id": 2, "name": "x"}, {"id": 3}]
@@ -303,7 +303,7 @@ def test_failed_expectation_leaves_the_table_unchanged(
 
 
 def test_bucket_without_write_access_stays_empty(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     s3.create_bucket(Bucket="closed")
     hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
@@ -317,7 +317,7 @@ def test_bucket_without_write_access_stays_empty(
 
 
 def test_files_without_read_access_leave_the_table_unchanged(
-    spark: "SparkSession", catalog: Catalog, table: Callable[[], list[str]], s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, table: Callable[[], list[str]], s3: "S3Client"
 ) -> None:
     s3.create_bucket(Bucket="of-others")
     s3.put_object(Bucket="of-others", Key="a.json", Body=b'{"id": 1, "name": "a"}')
@@ -331,7 +331,7 @@ def test_files_without_read_access_leave_the_table_unchanged(
 
 
 def test_table_with_another_writer_is_refused(
-    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]]
+    spark: "SparkSession", catalog: JobCatalog, tmp_path: Path, table: Callable[[], list[str]]
 ) -> None:
     catalog.leases.acquire(TABLE, "somebody", TIME_TO_LIVE)
     try:

@@ -40,7 +40,7 @@ def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[A
 
 
 def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
-    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+    spark: "SparkSession", catalog: JobCatalog, place: Place, admin: CatalogAdmin
 ) -> None:
     content = dataset(
         place.location,
@@ -98,7 +98,7 @@ def test_dataset_file_sets_schema_comments_and_sharing_of_the_table(
 
 
 def test_environment_variables_are_not_substituted_in_texts(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     placeholders = "${env:PATH} ${system:user.home} ${spark.app.name}"
     content = dataset(
@@ -140,7 +140,7 @@ def test_rows_are_counted_in_the_pass_that_writes_them(
 
 
 def test_rows_over_a_limit_are_refused_and_rows_within_it_are_reported(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     rows = [{"id": n, "dose": n % 10} for n in range(100)]
     source = json_source(place.folder, "doses", rows, "id INT, dose INT")
@@ -166,7 +166,7 @@ def test_rows_over_a_limit_are_refused_and_rows_within_it_are_reported(
     )
 
 
-def test_warnings_are_counted_in_the_pass_that_writes(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_warnings_are_counted_in_the_pass_that_writes(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     source = json_source(place.folder, "doses", [{"id": n} for n in range(10)], "id INT")
     content = dataset(
         place.location,
@@ -179,7 +179,7 @@ def test_warnings_are_counted_in_the_pass_that_writes(spark: "SparkSession", cat
 
 
 def test_repeated_run_writes_the_missing_quarantine_table(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     def content(*more: dict[str, Any]) -> Run:
         aside = {"expect": "range", "column": "id", "max": 2, "action": "quarantine"}
@@ -201,7 +201,7 @@ def test_repeated_run_writes_the_missing_quarantine_table(
     assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
 
 
-def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_stream_writes_every_batch_once(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     inbox = place.folder / "inbox"
     inbox.mkdir()
 
@@ -279,7 +279,7 @@ def test_every_kind_of_source_is_read(
 
 
 def test_dry_run_reports_effects_and_changes_nothing(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: Any
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: Any
 ) -> None:
     def content(rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
         source = json_source(place.folder, f"rows{len(rows)}", rows)
@@ -374,7 +374,9 @@ ORACLES: dict[str, tuple[dict[str, Any], Callable[[list[State], list[State]], li
 
 
 @pytest.mark.parametrize("mode", ORACLES)
-def test_write_modes_agree_with_plain_python(spark: "SparkSession", catalog: Catalog, place: Place, mode: str) -> None:
+def test_write_modes_agree_with_plain_python(
+    spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
+) -> None:
     write, oracle = ORACLES[mode]
     draw = random.Random(mode)  # noqa: S311 -- the same rows every time
     expected: list[State] = []
@@ -420,7 +422,7 @@ def test_dry_run_finds_current_states_by_custom_column_names(spark: "SparkSessio
     assert report.effect == {"new": 0, "changed": 1, "unchanged": 0}
 
 
-def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_scd2_keeps_every_state_with_its_period(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     draw = random.Random(2)  # noqa: S311 -- the same rows every time
     expected: list[State] = []
 

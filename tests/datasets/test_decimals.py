@@ -62,7 +62,7 @@ def test_decimals_that_fit_are_read(spark: "SparkSession", url: str, precision: 
     refuse_rounded(schema)
 
 
-def test_decimals_of_a_database_keep_all_digits(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_decimals_of_a_database_keep_all_digits(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     database = Database(spark, "decimals")
     database.run("CREATE TABLE t (a DECIMAL(31, 2), b NUMERIC(5), c DECIMAL(31, 31))")
     database.insert("t", f"{'9' * 29}.25, 12345, 0.{'1' * 31}")

@@ -72,7 +72,7 @@ def merged(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals
 
 
 @pytest.fixture
-def scd2(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def scd2(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals:
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_when": "op = 'D'"}
     return Arrivals(spark, catalog, place, write)
 
@@ -84,7 +84,7 @@ def full(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals:
 
 
 @pytest.fixture
-def full_states(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+def full_states(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Arrivals:
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True, "at_most": "2 rows"}
     return Arrivals(spark, catalog, place, write)
 
@@ -162,7 +162,7 @@ def test_scd2_delete_ends_the_state_of_its_key(scd2: Arrivals) -> None:
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 3)
     assert scd2.table(*STATES) == states
     for late in ([row(1, "a")], [row(3, op="D", day=FIRST)]):
-        with pytest.raises(PipelineError, match="states come in their order"):
+        with pytest.raises(PipelineError, match="deliver states in the order of their time"):
             scd2.take(late)
     scd2.take([row(1, "again", day=THIRD)])
     assert scd2.table(*STATES) == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
@@ -178,7 +178,7 @@ def test_scd2_delete_ends_the_state_of_its_key(scd2: Arrivals) -> None:
     ],
 )
 def test_invalid_delete_when_is_refused_with_its_field(
-    spark: "SparkSession", catalog: Catalog, place: Place, condition: str, message: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, condition: str, message: str
 ) -> None:
     source = {"format": "json", "paths": [json_source(place.folder, "r", [row(1)])["paths"][0]]}
     write = {"mode": "merge", "keys": ["id"], "delete_when": condition}
@@ -232,7 +232,7 @@ def test_too_many_missing_keys_and_empty_extracts_are_refused(full: Arrivals) ->
     for rows in ([], [row(1, "a"), row(2, "b")]):
         without_limit: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
         assert "there are no rows to write" in full.plan(rows, **without_limit).refused
-        with pytest.raises(ExpectationFailed, match="there are no rows to write, and 4 keys in the table"):
+        with pytest.raises(ExpectationFailed, match="there are no rows to write, but 4 keys in the table"):
             full.take(rows, **without_limit)
     assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
     summary = full.take(delivery, write={"at_most": "75 %"})
@@ -318,9 +318,9 @@ def test_scd2_state_of_a_missing_key_ends_at_the_start_of_the_extract(full_state
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
     older = [row(1, "a", day=SECOND)]
     assert "the extract is older than the table" in full_states.plan(older).refused
-    with pytest.raises(ExpectationFailed, match=r"write\.at is not the extract's own time"):
+    with pytest.raises(ExpectationFailed, match=r"write\.at is not the time of the extract"):
         full_states.take(older)
-    with pytest.raises(PipelineError, match="states come in their order"):
+    with pytest.raises(PipelineError, match="deliver states in the order of their time"):
         full_states.take([row(1, "a"), row(2, "B", day=SECOND), row(3, "c")])
     assert full_states.table(*STATES) == states
     full_states.take([row(1, "a", day=THIRD), row(2, "B", day=THIRD), row(3, "back", day=THIRD)])
@@ -328,7 +328,7 @@ def test_scd2_state_of_a_missing_key_ends_at_the_start_of_the_extract(full_state
 
 
 def test_scd2_states_without_a_time_column_end_at_the_time_of_the_run(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     write = {"mode": "scd2", "keys": ["id"], "delete_missing": True, "at_most": "50 %"}
     arrivals = Arrivals(spark, catalog, place, write)

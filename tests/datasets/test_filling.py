@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_run_writes_few_files_of_limited_size(size: int, cores: int, tasks: int) -> None:
-    assert tasks_for(size, cores) == tasks
+    assert task_count(size, cores) == tasks
 
 
 @pytest.mark.spark

@@ -188,8 +188,8 @@ class Story:
     def _told_before(self, delivered_columns: Columns, rows: Mapping[Key, Row]) -> dict[str, int]:
         """Return the counts of a dry run."""
         table = self._spark.read.format("delta").load(self._target.location)
-        frame = conformed(self._spark, self._frame(delivered_columns, rows), self._target)
-        return keyed(frame, table.where("is_current") if self._states else table, [*KEYS], ["since"])
+        frame = conform(self._spark, self._frame(delivered_columns, rows), self._target)
+        return count_key_changes(frame, table.where("is_current") if self._states else table, [*KEYS], ["since"])
 
     def _compare(self) -> None:
         kinds: Columns = KEYS | self._columns | (STATE if self._states else {})
@@ -241,16 +241,16 @@ def test_lossless_types_are_accepted_and_others_refused_by_name(spark: "SparkSes
         return spark.createDataFrame([], from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True))
 
     table = {f"{name} {number}": kind for number, leaf in enumerate(LEAVES) for name, kind in columns(leaf).items()}
-    target = Target(str(tmp_path), "merge", keys=["plain 0"], properties={"delta.columnMapping.mode": "name"})
+    target = DeltaTarget(str(tmp_path), "merge", keys=["plain 0"], properties={"delta.columnMapping.mode": "name"})
     write(spark, frame_of(table), target, "first")
     for leaf in LEAVES:
         rows = {f"{name} {number}": kind for number in range(len(LEAVES)) for name, kind in columns(leaf).items()}
         messages = [item for name, kind in rows.items() for item in refused(table[name], kind, name)]
         assert len(messages) == 4 * (len(LEAVES) - 1 - len(ACCEPTED.get(leaf, ())))
         with pytest.raises(PipelineError) as refusal:
-            conformed(spark, frame_of(rows), target)
+            conform(spark, frame_of(rows), target)
         assert refusal.value.message == (
-            f"types that merge would have to cut: {'; '.join(messages)}. "
+            f"merge cannot convert types without loss: {'; '.join(messages)}. "
             "Declare the source's schema, or cast the rows to the table's types in a step."
         )
 
@@ -283,7 +283,7 @@ CUT = {
 @pytest.mark.parametrize("mode", WRITES)
 @pytest.mark.parametrize("case", CUT)
 def test_csv_file_with_other_inferred_types_changes_nothing(
-    spark: "SparkSession", catalog: Catalog, place: Place, mode: str, case: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str, case: str
 ) -> None:
     columns, content, message = CUT[case]
     a_table(spark, place.spark_location, columns + ("" if mode == "merge" else f", {VALID}"))
@@ -299,7 +299,7 @@ def test_csv_file_with_other_inferred_types_changes_nothing(
 
 @pytest.mark.parametrize("mode", WRITES)
 def test_fields_are_matched_by_name_in_any_order(
-    spark: "SparkSession", catalog: Catalog, place: Place, mode: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
     schema = "id BIGINT, said STRUCT<paid: BIGINT, opt_in: BIGINT>, doses ARRAY<STRUCT<b: BIGINT, a: BIGINT>>"
 
@@ -332,7 +332,7 @@ def test_new_or_missing_fields_need_evolve_schema(spark: "SparkSession", tmp_pat
     value, message = DRIFT[case]
     location = a_table(spark, f"{tmp_path}/t", "id INT, s STRUCT<a: INT, b: INT>")
     rows = spark.sql(f"SELECT 1 AS id, {value} AS s")
-    for target in (Target(location, "merge", keys=["id"]), Target(location, "append")):
+    for target in (DeltaTarget(location, "merge", keys=["id"]), DeltaTarget(location, "append")):
         actual_rows = differences(spark, rows, target)
         with pytest.raises(PipelineError, match=f"schema drift: {message}"):
             refuse_drift(actual_rows, target)
@@ -343,7 +343,7 @@ def test_new_or_missing_fields_need_evolve_schema(spark: "SparkSession", tmp_pat
 
 def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int:
     """Merge the rows of a query by `id` and return the number of updated rows."""
-    write_table = write(spark, spark.sql(sql), Target(location, "merge", keys=["id"], **target), uuid4().hex)
+    write_table = write(spark, spark.sql(sql), DeltaTarget(location, "merge", keys=["id"], **target), uuid4().hex)
     return int(write_table.metrics["numTargetRowsUpdated"])
 
 

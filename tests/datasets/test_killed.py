@@ -68,7 +68,7 @@ def start(place: Place, environment: Mapping[str, str], content: Mapping[str, An
 
 
 def test_killed_and_repeated_run_makes_one_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, dynamo: Dynamo, job_environment: Mapping[str, str]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, dynamo: Dynamo, job_environment: Mapping[str, str]
 ) -> None:
     build(spark, run_of(content(place, "first", FIRST), "first"), catalog, silent)
     draw, leases = random.Random(SEED), Leases(CATALOG, dynamo)  # noqa: S311 -- any point will do
@@ -107,7 +107,7 @@ def test_killed_and_repeated_run_makes_one_commit(
 
 
 def test_full_disk_ends_a_run_with_a_message_and_no_change(
-    spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str], s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, place: Place, job_environment: Mapping[str, str], s3: "S3Client"
 ) -> None:
     build(spark, run_of(content(place, "first", FIRST), "first"), catalog, silent)
 
@@ -263,7 +263,7 @@ def test_missing_columns_are_reported_before_spark_starts(
 @pytest.mark.usefixtures("kept_columns")
 @pytest.mark.parametrize("job", ["run", "publish", "maintain", "usage"])
 def test_another_writer_is_reported_before_spark_starts(
-    place: Place, job_environment: Mapping[str, str], catalog: Catalog, job: str
+    place: Place, job_environment: Mapping[str, str], catalog: JobCatalog, job: str
 ) -> None:
     (place.folder / "rows.json").write_text('{"id": 1}\n')
     file = place.folder / "held.yaml"

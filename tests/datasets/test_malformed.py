@@ -184,7 +184,7 @@ def test_partition_folders_provide_their_columns(spark: "SparkSession", tmp_path
             reading = read(spark, Source(source_format, [str(tmp_path / folder)], schema=schema))  # type: ignore[arg-type]
             rows_ = [row.asDict() for row in reading.flagged.collect()]
             assert {row["day"] for row in rows_} == days
-            assert reading.counted() == (len(rows_), 1)
+            assert reading.count_rows() == (len(rows_), 1)
             assert reading.rows.columns == ["id", "day"]
 
 
@@ -205,7 +205,7 @@ def test_first_malformed_row_is_reported(spark: "SparkSession", tmp_path: Path, 
     session.conf.set("spark.sql.files.maxPartitionBytes", "2000")
     reading = read(session, Source("csv", [f"{tmp_path}/*.csv"], options, "id INT, name STRING"))
     rows = reading.flagged.count()
-    assert reading.told() == f"1 of {rows:,} rows do not fit the schema, the first is {file}{report}"
+    assert reading.misfit_message() == f"1 of {rows:,} rows do not fit the schema, the first is {file}{report}"
 
 
 def arrivals(folder: Path, malformed: str | None, **more: Any) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def stored(spark: "SparkSession", location: str, *columns: str) -> list[Any]:
 
 @pytest.mark.parametrize("mode", WRITES)
 def test_malformed_rows_fail_a_run_with_their_position_by_default(
-    spark: "SparkSession", catalog: Catalog, place: Place, mode: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
     steps = [{"view": "v", "sql": "SELECT id, name FROM arrivals WHERE dose > 0 AND name > ''"}]
     content = dataset(
@@ -257,7 +257,7 @@ def test_malformed_rows_fail_a_run_with_their_position_by_default(
 
 @pytest.mark.parametrize("mode", WRITES)
 def test_malformed_rows_are_quarantined_as_text(
-    spark: "SparkSession", catalog: Catalog, place: Place, mode: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, mode: str
 ) -> None:
     expected = [{"expect": "range", "column": "id", "max": 7, "action": "quarantine"}]
     source = arrivals(place.folder, "quarantine")
@@ -286,7 +286,7 @@ def test_malformed_rows_are_quarantined_as_text(
     assert {Path(file).name for (file,) in files if file} == {"a.csv", "b.csv"}
 
 
-def test_malformed_rows_are_dropped_and_counted(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_malformed_rows_are_dropped_and_counted(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     content = dataset(place.location, sources={"arrivals": arrivals(place.folder, "drop")})
     report = plan_run(spark, run_of(content))
     assert (report.rows, report.written, report.quarantined, report.dropped) == (8, 5, 0, 3)
@@ -295,7 +295,7 @@ def test_malformed_rows_are_dropped_and_counted(spark: "SparkSession", catalog: 
     assert stored(spark, place.location, "id", "name") == sorted(FITTING, key=repr)
 
 
-def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     run = run_of(dataset(place.location, sources={"arrivals": arrivals(place.folder, "quarantine")}), "killed")
     write(spark, spark.sql("SELECT 1 AS id"), target_of(run.dataset), Transaction.of_run("killed", run.dataset.name))
     summary = build(spark, run, catalog, silent)
@@ -305,7 +305,7 @@ def test_repeated_run_quarantines_malformed_rows(spark: "SparkSession", catalog:
 
 @pytest.mark.parametrize("malformed", ["fail", "quarantine", "drop"])
 def test_malformed_rows_of_a_stream_are_quarantined(
-    spark: "SparkSession", catalog: Catalog, place: Place, malformed: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, malformed: str
 ) -> None:
     source = arrivals(place.folder, malformed, options={"maxFilesPerTrigger": 1})
     stream = {"source": "arrivals", "checkpoint": f"{place.location}_checkpoint"}
@@ -324,7 +324,7 @@ def test_malformed_rows_of_a_stream_are_quarantined(
         assert stored(spark, f"{place.location}_quarantine", "_raw") == [(raw,) for raw, _ in ASIDE]
 
 
-def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     file = write_file(place.folder, "a.json", "".join(f"{line}\n" for line, _ in OBJECTS.values()))
     source = {"format": "json", "paths": [file], "schema": NESTED, "malformed": "quarantine"}
     summary = build(spark, run_of(dataset(place.location, sources={"s": source})), catalog, silent)
@@ -335,15 +335,15 @@ def test_malformed_json_is_quarantined(spark: "SparkSession", catalog: Catalog, 
 
 @pytest.mark.parametrize("schema", [None, "id INT, name STRING"])
 def test_malformed_rows_fail_a_publication(
-    spark: "SparkSession", catalog: Catalog, place: Place, schema: str | None
+    spark: "SparkSession", catalog: JobCatalog, place: Place, schema: str | None
 ) -> None:
     file = write_file(place.folder, "a.csv", 'id,name\n1,""\n2,secret,3\n')
-    job = Job(Source("csv", [file], schema=schema), Target(place.location))
+    job = PublishJob(Source("csv", [file], schema=schema), DeltaTarget(place.location))
     with pytest.raises(PipelineError) as refusal:
         publish(spark, job, catalog)
     assert refusal.value.message.startswith(
         f"the source: 1 of 2 rows do not fit the schema, the first is {file}:3: does not have one value for each column"
     )
     complete_file = write_file(place.folder, "a.csv", 'id,name\n1,""\n2,\n')
-    publish(spark, Job(Source("csv", [complete_file], schema=schema), Target(place.location)), catalog)
+    publish(spark, PublishJob(Source("csv", [complete_file], schema=schema), DeltaTarget(place.location)), catalog)
     assert stored(spark, place.location, "id", "name") == [(1, ""), (2, None)]

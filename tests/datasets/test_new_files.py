@@ -59,7 +59,7 @@ def deliver(s3: "S3Client", place: Place, name: str, *numbers: int) -> None:
     s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}-inbox/{name}", Body=text.encode())
 
 
-def test_each_file_is_read_once(spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client") -> None:
+def test_each_file_is_read_once(spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client") -> None:
     dataset_content = content(place)
 
     def run(run_id: str) -> RunSummary:
@@ -80,7 +80,7 @@ def test_each_file_is_read_once(spark: "SparkSession", catalog: Catalog, place: 
     assert ids(spark, place.location) == [1, 2, 3, 4]
 
 
-def test_older_new_file_is_read(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_older_new_file_is_read(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     dataset_content = content(place, source={"paths": [str(place.folder / "*.csv")]})
     for number, age in enumerate((0, 400 * 86_400)):
         file = place.folder / f"{number}.csv"
@@ -92,7 +92,7 @@ def test_older_new_file_is_read(spark: "SparkSession", catalog: Catalog, place: 
 
 @pytest.mark.parametrize("suffix", ["parquet", "json", "avro"])
 def test_dry_run_counts_new_files_of_every_format(
-    spark: "SparkSession", catalog: Catalog, place: Place, suffix: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, suffix: str
 ) -> None:
     folder = f"{place.spark_location}-inbox"
     dataset_content = content(place, suffix, source={"paths": [f"{place.location}-inbox/"]})
@@ -106,7 +106,7 @@ def test_dry_run_counts_new_files_of_every_format(
 
 
 def test_new_files_are_merged_and_quarantined(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     wrong = [{"expect": "range", "column": "id", "max": 9, "action": "quarantine"}]
     dataset_content = content(
@@ -122,7 +122,7 @@ def test_new_files_are_merged_and_quarantined(
 
 
 def test_checkpoint_of_a_deleted_table_is_refused(
-    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+    spark: "SparkSession", catalog: JobCatalog, place: Place, s3: "S3Client"
 ) -> None:
     deliver(s3, place, "first.csv", 1)
     build(spark, run_of(content(place), "a"), catalog, silent)

@@ -68,7 +68,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_error_of_a_run_has_the_field_of_the_dataset_file(
-    spark: "SparkSession", catalog: Catalog, place: Place, table: str, case: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, table: str, case: str
 ) -> None:
     parts, message = CASES[case]
     source = json_source(place.folder, "s", [{"id": 1, "n": 5, "s": None}], SCHEMA)

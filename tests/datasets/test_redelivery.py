@@ -56,7 +56,7 @@ class Deliveries:
 
 
 @pytest.fixture
-def deliveries(spark: "SparkSession", catalog: Catalog, place: Place) -> Deliveries:
+def deliveries(spark: "SparkSession", catalog: JobCatalog, place: Place) -> Deliveries:
     deliveries = Deliveries(spark.newSession(), catalog, place)
     deliveries.deliver([1, 2, 9])
     return deliveries
@@ -162,7 +162,7 @@ def test_all_files_of_a_path_are_listed(tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "day", target_is_directory=True)
 
     def list_files(path: str) -> list[str] | None:
-        files = Places().files(f"{tmp_path}/{path}")
+        files = LocationChecks().files(f"{tmp_path}/{path}")
         return None if files is None else [name.removeprefix(f"{tmp_path}/") for name, _, _ in files]
 
     assert list_files("day1.csv") == ["day1.csv"]
@@ -170,7 +170,7 @@ def test_all_files_of_a_path_are_listed(tmp_path: Path) -> None:
     assert list_files("linked") == ["linked/1.csv"]
     assert set(list_files("day*") or ()) >= {"day/1.csv", "day1.csv", "day2.csv"}
     assert list_files("nothing") is None
-    assert Places().files("hdfs://host/a") is None
+    assert LocationChecks().files("hdfs://host/a") is None
 
 
 def test_objects_are_identified_by_their_etags(

@@ -30,7 +30,7 @@ def test_transaction_ids_differ_by_dataset_and_target() -> None:
     assert len({item.application for item in everyone}) == len(everyone)
     for tables in ([*runs, *target_transactions], done):  # a table of runs cannot be a quarantine table
         for item in tables:
-            assert [metadata for metadata in tables if item.made(metadata.user_metadata)] == [item]
+            assert [metadata for metadata in tables if item.matches(metadata.user_metadata)] == [item]
     again = transaction_of("doses", "s3a://b/t/", "r", done=True)
     assert again.application == transaction_of("doses", "s3://b/t", "r", done=True).application
     assert Transaction.of_run("r", "doses").of_target("s3a://b/t/") == Transaction.of_run("r", "doses").of_target(
@@ -40,16 +40,16 @@ def test_transaction_ids_differ_by_dataset_and_target() -> None:
 
 def test_watermarks_are_not_part_of_a_transaction_of_a_run() -> None:
     first, later = (Transaction("a", 1, {"run": "r"}, delivery=digest) for digest in ("1", ""))
-    assert first.made(later.user_metadata)
-    assert later.made(first.user_metadata)
-    assert not first.made('{"run": "other", "delivery": "1", "aside": false}')
-    assert not any(first.made(metadata) for metadata in (None, "", "text", "[1]", "3"))
+    assert first.matches(later.user_metadata)
+    assert later.matches(first.user_metadata)
+    assert not first.matches('{"run": "other", "delivery": "1", "aside": false}')
+    assert not any(first.matches(metadata) for metadata in (None, "", "text", "[1]", "3"))
 
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_datasets_with_the_same_run_id_write_to_the_same_tables(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     def run(name: str, ids: list[int], location: str = place.location) -> Any:
         source = json_source(place.folder, name, [{"id": item} for item in ids], "id INT")
@@ -67,7 +67,7 @@ def test_datasets_with_the_same_run_id_write_to_the_same_tables(
 
 
 def test_datasets_with_the_same_run_id_have_separate_rows_of_runs(
-    catalog: Catalog, place: Place, job_environment: Mapping[str, str]
+    catalog: JobCatalog, place: Place, job_environment: Mapping[str, str]
 ) -> None:
     access = S3Access.from_environment(job_environment)
     for name, target in [("doses", "t"), ("sites", "t"), ("doses", "u"), ("doses", "t")]:

@@ -51,7 +51,7 @@ def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def test_successful_run_has_one_row_and_each_failure_has_its_own(
-    catalog: Catalog, place: Place, access: S3Access
+    catalog: JobCatalog, place: Place, access: S3Access
 ) -> None:
     with pytest.raises(NotFound, match="there is no table of runs"):
         rows(place.location, access)
@@ -68,14 +68,14 @@ def test_successful_run_has_one_row_and_each_failure_has_its_own(
     assert [item["message"] for item in rows(place.location, access, "other")] == ["it's"]
 
 
-def test_parallel_runs_lose_no_row(catalog: Catalog, place: Place, access: S3Access) -> None:
+def test_parallel_runs_lose_no_row(catalog: JobCatalog, place: Place, access: S3Access) -> None:
     ids = [f"r{n % 8}" for n in range(16)]  # each twice
     with ThreadPoolExecutor(4) as several:
         list(several.map(lambda item: append(place.location, row(item), catalog.leases, access, None), ids))
     assert sorted(item["run"] for item in rows(place.location, access)) == sorted(set(ids))
 
 
-def test_table_with_other_columns_is_refused(catalog: Catalog, place: Place, access: S3Access) -> None:
+def test_table_with_other_columns_is_refused(catalog: JobCatalog, place: Place, access: S3Access) -> None:
     write_deltalake(place.location, pa.table({"run": [1]}), storage_options=access.deltalake())
     with pytest.raises(PipelineError, match="cast"):
         append(place.location, row("a"), catalog.leases, access, None)
@@ -85,7 +85,7 @@ def test_table_with_other_columns_is_refused(catalog: Catalog, place: Place, acc
 @pytest.mark.spark
 @filtered
 def test_spark_writes_the_same_row_without_deltalake(
-    spark: "SparkSession", catalog: Catalog, place: Place, access: S3Access, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", catalog: JobCatalog, place: Place, access: S3Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = row(
         "a",
@@ -224,7 +224,7 @@ def test_each_run_has_a_row_with_its_result(recorded: RecordedRuns) -> None:
 @pytest.mark.spark
 @filtered
 def test_missing_row_is_written_by_repeating_the_run(
-    spark: "SparkSession", catalog: Catalog, recorded: RecordedRuns
+    spark: "SparkSession", catalog: JobCatalog, recorded: RecordedRuns
 ) -> None:
     recorded.put([1])
     content = yaml.safe_load(recorded.file.read_text())

@@ -234,24 +234,24 @@ def test_messages_of_our_own_are_shown(one_row: "DataFrame") -> None:
 
 
 def test_unexpected_error_shows_its_position_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
-    def job(_: Progress, __: Tell) -> None:
+    def job(_: Progress, __: Report) -> None:
         raise ValueError(NAME)
 
-    assert conduct(job, as_json=False, stopped="") == 1
+    assert run_job(job, as_json=False, stopped="") == 1
     output = capsys.readouterr().err
     assert "raise ValueError(NAME)" in output
     assert output.endswith(
-        "error: ValueError: ...\n(... may be values of rows: --show-values shows all that was said)\n"
+        "error: ValueError: ...\n(... can be values of rows: --show-values shows the complete message)\n"
     )
     with pytest.raises(ValueError, match=NAME):
         run_job(job, as_json=False, stopped="", show_values=True)
 
 
 def test_errors_of_spark_outside_a_run_have_no_values(one_row: "DataFrame", capsys: pytest.CaptureFixture[str]) -> None:
-    def job(_: Progress, __: Tell) -> None:
+    def job(_: Progress, __: Report) -> None:
         one_row.selectExpr("CAST(name AS INT)").collect()
 
-    assert conduct(job, as_json=False, stopped="") == 1
+    assert run_job(job, as_json=False, stopped="") == 1
     output = capsys.readouterr().err
     assert output.startswith("error: [CAST_INVALID_INPUT] ")
     assert not tells_values(output)
@@ -269,7 +269,7 @@ def test_shown_parameters_are_those_of_error_conditions(spark: "SparkSession") -
     files = ("error/error-conditions.json", "error/delta-error-classes.json")
     texts = [bytes(loader.getResource(file).openStream().readAllBytes()).decode() for file in files]
     parameters = set(re.findall(r"<(\w+)>", "".join(texts)))
-    shown_names = TOLD.pattern.replace("\\", "").split("|")
+    shown_names = SAFE_PARAMETERS.pattern.replace("\\", "").split("|")
     assert {name.rpartition(".")[2] for name in shown_names} <= parameters
     assert {name.rpartition(".")[0] for name in shown_names if "." in name} <= {
         condition for text in texts for condition in json.loads(text)

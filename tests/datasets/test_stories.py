@@ -67,8 +67,8 @@ class Server:
     spark: "SparkSession"
     admin: CatalogAdmin
     leases: Leases
-    catalog: Catalog
-    mortal: Catalog
+    catalog: JobCatalog
+    mortal: JobCatalog
     """The catalog behind the proxy."""
 
     proxy: Proxy

@@ -103,7 +103,7 @@ def test_new_columns_without_values_make_a_version(table: Table) -> None:
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
 def test_batch_without_changes_is_processed_once(
-    spark: "SparkSession", catalog: Catalog, place: Place, write: dict[str, Any]
+    spark: "SparkSession", catalog: JobCatalog, place: Place, write: dict[str, Any]
 ) -> None:
     inbox = place.folder / "inbox"
     inbox.mkdir()

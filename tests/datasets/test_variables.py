@@ -296,7 +296,7 @@ def test_spark_reads_every_literal_as_its_value(spark: "SparkSession") -> None:
 
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_dataset_is_built_for_its_variables(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+def test_dataset_is_built_for_its_variables(spark: "SparkSession", catalog: JobCatalog, place: Place) -> None:
     for day in ("2026-01-01", "2026-01-02"):
         folder = place.folder / day
         folder.mkdir()

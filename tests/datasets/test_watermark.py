@@ -110,7 +110,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_only_rows_above_the_watermark_are_read(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database, name: str
 ) -> None:
     column = COLUMNS[name]
     database.run(f'CREATE TABLE seen (id INT, "at" {column.kind})')
@@ -147,7 +147,7 @@ def test_only_rows_above_the_watermark_are_read(
 
 
 def test_repeated_run_reads_the_same_window(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1)")
     content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
@@ -159,7 +159,7 @@ def test_repeated_run_reads_the_same_window(
     build(spark, run_of(content, "b"), catalog, silent)
     build(spark, run_of(content, "a"), catalog, silent)
     assert table_of(spark, place.location, "id") == [(1,), (2,)]
-    known_ids = advances(spark, run_of(content), Target(place.location))
+    known_ids = advances(spark, run_of(content), DeltaTarget(place.location))
     assert [(advance.run, advance.windows["s"].above, advance.windows["s"].upto) for advance in known_ids] == [
         ("a", None, "1"),
         ("b", "1", "2"),
@@ -167,7 +167,7 @@ def test_repeated_run_reads_the_same_window(
 
 
 def test_rejected_rows_are_not_read_again(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 9), (2, 9), (3, -1)")
     expectations = [
@@ -186,7 +186,7 @@ def test_rejected_rows_are_not_read_again(
 
 
 def test_failed_expectation_does_not_move_the_watermark(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 1)")
     expectations = [{"expect": "range", "column": "dose", "max": 4}]
@@ -203,7 +203,7 @@ def test_failed_expectation_does_not_move_the_watermark(
 
 
 def test_watermark_moves_without_changed_rows(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run('CREATE TABLE seen (id INT, "at" INT, site VARCHAR(9))', "INSERT INTO seen VALUES (1, 1, 'a')")
     few = [{"view": "few", "sql": "SELECT ID AS id, SITE AS site FROM s WHERE SITE <> 'x'"}]
@@ -213,7 +213,8 @@ def test_watermark_moves_without_changed_rows(
         content = dataset(f"{place.location}{more}", sources={"s": source}, steps=few, write=write)
         build(spark, run_of(content, run_id), catalog, silent)
         return [
-            advance.windows["s"].upto for advance in advances(spark, run_of(content), Target(f"{place.location}{more}"))
+            advance.windows["s"].upto
+            for advance in advances(spark, run_of(content), DeltaTarget(f"{place.location}{more}"))
         ]
 
     for write in ({"mode": "append"}, MERGE, {"mode": "scd2", "keys": ["id"]}):
@@ -229,7 +230,7 @@ def test_watermark_moves_without_changed_rows(
 
 
 def test_sources_and_datasets_have_separate_watermarks(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE a (id INT)", "CREATE TABLE b (id INT)", "CREATE TABLE names (id INT, name VARCHAR(9))")
     database.run("INSERT INTO a VALUES (1), (2)", "INSERT INTO b VALUES (100)", "INSERT INTO names VALUES (1, 'one')")
@@ -253,7 +254,7 @@ def test_sources_and_datasets_have_separate_watermarks(
     assert len(read("five", "another")) == 10
 
 
-def test_dry_run_shows_the_windows(spark: "SparkSession", catalog: Catalog, place: Place, database: Database) -> None:
+def test_dry_run_shows_windows(spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database) -> None:
     database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1), (2)")
     content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
     first = plan_run(spark, run_of(content))
@@ -291,7 +292,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_invalid_watermark_is_refused_before_a_commit(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database, name: str
 ) -> None:
     columns, value, mark, message = WRONG[name]
     database.run(f"CREATE TABLE seen ({columns})")
@@ -306,7 +307,7 @@ def test_invalid_watermark_is_refused_before_a_commit(
 
 
 def test_other_watermark_column_and_forgetting_table_are_refused(
-    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+    spark: "SparkSession", catalog: JobCatalog, place: Place, database: Database
 ) -> None:
     database.run("CREATE TABLE seen (id INT, day DATE)", "INSERT INTO seen VALUES (1, '2026-01-01')")
 
@@ -457,7 +458,7 @@ def _compare(spark: "SparkSession", content: dict[str, Any], rows: pd.DataFrame,
 
 @pytest.mark.long
 def test_late_rows_without_an_overlap_are_missed_as_pandas_predicts(
-    spark: "SparkSession", catalog: Catalog, place: Place
+    spark: "SparkSession", catalog: JobCatalog, place: Place
 ) -> None:
     chance = random.Random(4)  # noqa: S311
     visits = Visits(Database(spark, place.prefix), chance)

@@ -65,7 +65,7 @@ def written_before(spark: "SparkSession", run: Run, target: DeltaTarget, deliver
 def _input(spark: "SparkSession", source: dataset_model.Source) -> list[Any] | None:
     match source:
         case dataset_model.FileSource():
-            locations = Places()
+            locations = LocationChecks()
             files = [locations.files(path) for path in source.paths]
             return None if None in files else files
         case dataset_model.DeltaSource():

@@ -93,19 +93,19 @@ def _with_limit(dataset: Dataset, limit: str) -> Dataset:
     return dataset.model_copy(update={"write": dataset.write.model_copy(update={"at_most": limit})})
 
 
-def _check_without_spark(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
-    locations, location = Places(), run.dataset.target.location
+def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCatalog) -> None:
+    checks, location = LocationChecks(), run.dataset.target.location
 
     def describe(mistakes: Iterable[tuple[Sequence[str | int], str]]) -> str:
         return "\n".join(f"{run.origin(path)}: {message}" for path, message in mistakes)
 
-    if missing := describe(_find_missing(run.dataset, locations, named_run=bool(options.run_id))):
+    if missing := describe(_find_missing(run.dataset, checks, named_run=bool(options.run_id))):
         raise NotFound(missing)
-    if wrong_files := describe(_check_files(run.dataset, locations, named_run=bool(options.run_id))):
+    if wrong_files := describe(_check_files(run.dataset, checks, named_run=bool(options.run_id))):
         raise PipelineError(wrong_files)
-    if locations.absent_table(location) and (refused := describe(output_name_mistakes(run.dataset))):
+    if checks.missing_table(location) and (refused := describe(output_name_mistakes(run.dataset))):
         raise PipelineError(refused)
-    table = locations.columns(location)
+    table = checks.columns(location)
     if table is not None and (wrong := describe(table_column_mistakes(run.dataset, table))):
         raise PipelineError(wrong)
     refuse_unshareable(run, catalog)
@@ -113,33 +113,37 @@ def _check_without_spark(options: argparse.Namespace, run: Run, catalog: Catalog
         catalog.require_free(location, run.wait)
 
 
-def _find_missing(dataset: Dataset, locations: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
+def _find_missing(
+    dataset: Dataset, checks: LocationChecks, *, named_run: bool
+) -> Iterator[tuple[Sequence[str | int], str]]:
     """Yield the fields of a dataset whose files, tables or buckets do not exist, each with a message.
 
     A run with an id may repeat an earlier one, which needs no source if the table exists.
     """
-    repeated = named_run and locations.absent_table(dataset.target.location) is None
+    repeated = named_run and checks.missing_table(dataset.target.location) is None
     outputs: list[tuple[Sequence[str | int], str]] = [(("target", "location"), dataset.target.location)]
     if dataset.quarantine:
         outputs.append((("quarantine",), dataset.quarantine))
     if dataset.stream:
         outputs.append((("stream", "checkpoint"), dataset.stream.checkpoint))
     for path, location in outputs:
-        if message := locations.absent_bucket(location):
+        if message := checks.missing_bucket(location):
             yield path, message
     for name, source in dataset.sources.items():
         followed = dataset.stream is not None and dataset.stream.source == name  # its files may come later
-        check = locations.absent_bucket if followed or repeated else locations.absent_source
+        check = checks.missing_bucket if followed or repeated else checks.missing_source
         for number, file in enumerate(source.paths if isinstance(source, FileSource) else ()):
             if message := check(file):
                 yield ("sources", name, "paths", number), message
-        check = locations.absent_bucket if followed or repeated else locations.absent_table
+        check = checks.missing_bucket if followed or repeated else checks.missing_table
         if isinstance(source, DeltaSource) and (message := check(source.path)):
             yield ("sources", name, "path"), message
 
 
-def _check_files(dataset: Dataset, locations: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
-    if named_run and locations.absent_table(dataset.target.location) is None:
+def _check_files(
+    dataset: Dataset, checks: LocationChecks, *, named_run: bool
+) -> Iterator[tuple[Sequence[str | int], str]]:
+    if named_run and checks.missing_table(dataset.target.location) is None:
         return
     for name, source in dataset.sources.items():
         followed = dataset.stream is not None and dataset.stream.source == name
@@ -149,10 +153,10 @@ def _check_files(dataset: Dataset, locations: Places, *, named_run: bool) -> Ite
         messages: Iterable[str | None] = ()
         if source.format == "csv" and source.ddl:
             columns = [column.name for column in columns_of(source.ddl)]
-            beginnings = filter(None, map(locations.beginning, source.paths))
-            messages = (wrong_header(*file, columns, source.options) for file in beginnings)
+            beginnings = filter(None, map(checks.beginning, source.paths))
+            messages = (header_error(*file, columns, source.options) for file in beginnings)
         elif source.format == "parquet":
-            messages = (nanoseconds_in(*file) for file in filter(None, map(locations.footer, source.paths)))
+            messages = (nanoseconds_error(*file) for file in filter(None, map(checks.footer, source.paths)))
         if message := next(filter(None, messages), None):
             yield ("sources", name), message
 
