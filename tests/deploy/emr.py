@@ -334,7 +334,7 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
     (folder / "jars").mkdir(parents=True)
     this_machine = machine()
     names = ("delta-spark.jar", "delta-storage.jar")
-    for jar, name in zip(ensure(DELTA, this_machine, lambda _: None), names, strict=True):
+    for jar, name in zip(ensure_jars(DELTA, this_machine, lambda _: None), names, strict=True):
         shutil.copyfile(jar, folder / "jars" / name)
     access = S3Access(endpoint=environment["AWS_ENDPOINT_URL"])
     settings = {
@@ -342,7 +342,9 @@ def _image(folder: Path, environment: Mapping[str, str]) -> Path:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in ensure(S3A, this_machine, lambda _: None)),
+        "spark.driver.extraClassPath": os.pathsep.join(
+            str(jar) for jar in ensure_jars(S3A, this_machine, lambda _: None)
+        ),
         "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         **{f"spark.hadoop.{name}": value for name, value in access.hadoop().items()},
     }

@@ -33,14 +33,14 @@ class ViewFreshness:
 
 def views(context: ConsoleContext, request: Request) -> Response:
     """Show the freshness of the views of some shares."""
-    from deltaic_pipeline.view_refresh.catalog_session import due_by_entry
+    from deltaic_pipeline.view_refresh.catalog_session import why_due_by_entry
 
     admin, now = context.provider.admin, datetime.now(UTC)
     shares = list_page(request, admin.shares.list, lambda share: share.name, _PAGE_SIZE)
 
     def read(share: Share) -> Sequence[ViewFreshness]:
         try:
-            return [ViewFreshness(view, due_by_entry(view, now)) for view in admin.views.list(share.name)]
+            return [ViewFreshness(view, why_due_by_entry(view, now)) for view in admin.views.list(share.name)]
         except NotFound:  # the share was deleted in the meantime
             return []
 
