@@ -33,7 +33,7 @@ def broken_unpublished_version(deployment: Deployment, client: Callable[[Any], A
         functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="app.handler")
 
 
-@pytest.mark.usefixtures("unpublished_is_broken")
+@pytest.mark.usefixtures("broken_unpublished_version")
 def test_endpoint_invokes_the_published_version(endpoint: str) -> None:
     assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401
 
