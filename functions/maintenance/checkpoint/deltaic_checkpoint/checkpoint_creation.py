@@ -137,7 +137,7 @@ def _load_deltalake() -> None:
     """Import deltalake, from the archive in its layer if necessary; raises ModuleNotFoundError without both.
 
     The layer has an archive because both layers would exceed Lambda's size limit if unpacked (decision 62). The
-    unpacked files are deleted after the import, so that they are gone even if the process is killed later.
+    unpacked files are deleted after the import, so that none remain if the process is killed later.
     """
     try:
         _import_deltalake()

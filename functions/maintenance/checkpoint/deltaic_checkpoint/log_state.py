@@ -61,31 +61,31 @@ class LogState:
         for commit in segment.commits:
             if commit.start != commit.end:
                 raise UnsupportedOperation("commits of the log are missing, and compaction files replace them")
-            seen: set[FileKey] = set()
+            changed_files: set[FileKey] = set()
             for kind, action in _lines(store, commit.file.name):
                 if kind in {"add", "remove"}:
-                    if (changed := _file_key(action)) in seen:
+                    if (changed := _file_key(action)) in changed_files:
                         raise UnsupportedOperation(f"{commit.file.name} names a file twice")
-                    seen.add(changed)
+                    changed_files.add(changed)
                 state._apply(kind, action)
         return state
 
-    def difference_from(self, other: "LogState", tombstones_until: int) -> str:
-        """Return which part of another state differs from this one; empty if both are equal.
+    def difference_from(self, checkpoint: "LogState", tombstones_until: int) -> str:
+        """Return which part of a checkpoint's state differs from this one; empty if both are equal.
 
-        The other state may lack tombstones from before `tombstones_until`, in milliseconds since the epoch.
+        The checkpoint may lack tombstones from before `tombstones_until`, in milliseconds since the epoch.
         """
         retained = {
             file: action
             for file, action in self.tombstones.items()
-            if file in other.tombstones or action.get("deletionTimestamp", 0) >= tombstones_until
+            if file in checkpoint.tombstones or action.get("deletionTimestamp", 0) >= tombstones_until
         }
         return (
-            _difference("protocol and metadata", self.single, other.single)
-            or _difference("files", self.files, other.files)
-            or _difference("removed files", retained, other.tombstones)
-            or _difference("transactions of writers", self.transactions, other.transactions)
-            or _difference("metadata of domains", self.domains, other.domains)
+            _difference("protocol and metadata", self.single, checkpoint.single)
+            or _difference("files", self.files, checkpoint.files)
+            or _difference("removed files", retained, checkpoint.tombstones)
+            or _difference("transactions of writers", self.transactions, checkpoint.transactions)
+            or _difference("metadata of domains", self.domains, checkpoint.domains)
         )
 
     def _apply(self, kind: str, action: Action) -> None:
