@@ -207,7 +207,6 @@ def _check_delete_missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 
 
 def _check_columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
-    """Yield columns that a declared schema lacks. Only Spark knows the columns of steps."""
     declared: dict[str, dict[str, str]] = {}
     for name, source in dataset.sources.items():
         if isinstance(source, FileSource) and source.ddl:
@@ -263,7 +262,6 @@ def _check_watermark(dataset: Dataset, name: str, source: JdbcSource, document: 
 
 
 def _check_new_rows_only(dataset: Dataset, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield settings that would treat the new rows as the complete data."""
     if dataset.write.mode in OVERWRITING:
         mode = f"mode {dataset.write.mode} would replace all others with"
         yield path, f"reads only new rows, which {mode}: use mode append, merge or scd2"

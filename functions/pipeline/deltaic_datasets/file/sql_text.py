@@ -41,7 +41,6 @@ def _check_conditions(document: Document, content: dict[Any, Any]) -> Iterator[M
 
 
 def _check_condition(document: Document, path: Path, sql: str) -> Iterator[Mistake]:
-    """Yield a mistake for an incomplete condition, and a warning for any other that sqlglot cannot read."""
     import sqlglot
     from sqlglot import expressions
     from sqlglot.errors import ParseError, TokenError
@@ -136,7 +135,6 @@ def _check_query(document: Document, path: Path, sql: str, views: set[str]) -> I
 
 
 def _unknown_views(query: Any, views: set[str]) -> Iterator[tuple[int, str]]:
-    """Yield the line within the SQL, and a message, for each table that is no source and no earlier step."""
     from sqlglot import expressions
 
     subqueries = {subquery.alias.lower() for subquery in query.find_all(expressions.CTE)}

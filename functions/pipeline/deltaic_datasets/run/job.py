@@ -38,6 +38,8 @@ from deltaic_datasets.run.sql_steps import locate_errors
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Mistakes = Iterator[tuple[Sequence[str | int], str]]
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
@@ -96,7 +98,7 @@ def _with_limit(dataset: Dataset, limit: str) -> Dataset:
 def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCatalog) -> None:
     checks, location = LocationChecks(), run.dataset.target.location
 
-    def describe(mistakes: Iterable[tuple[Sequence[str | int], str]]) -> str:
+    def describe(mistakes: Mistakes) -> str:
         return "\n".join(f"{run.origin(path)}: {message}" for path, message in mistakes)
 
     if missing := describe(_find_missing(run.dataset, checks, named_run=bool(options.run_id))):
@@ -113,9 +115,7 @@ def _check_without_spark(options: argparse.Namespace, run: Run, catalog: JobCata
         catalog.require_free(location, run.wait)
 
 
-def _find_missing(
-    dataset: Dataset, checks: LocationChecks, *, named_run: bool
-) -> Iterator[tuple[Sequence[str | int], str]]:
+def _find_missing(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -> Mistakes:
     """Yield the fields of a dataset whose files, tables or buckets do not exist, each with a message.
 
     A run with an id may repeat an earlier one, which needs no source if the table exists.
@@ -140,9 +140,7 @@ def _find_missing(
             yield ("sources", name, "path"), message
 
 
-def _check_files(
-    dataset: Dataset, checks: LocationChecks, *, named_run: bool
-) -> Iterator[tuple[Sequence[str | int], str]]:
+def _check_files(dataset: Dataset, checks: LocationChecks, *, named_run: bool) -> Mistakes:
     if named_run and checks.missing_table(dataset.target.location) is None:
         return
     for name, source in dataset.sources.items():

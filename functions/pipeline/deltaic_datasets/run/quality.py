@@ -36,9 +36,8 @@ def write_part(
     rejects, reject_counts = count_malformed(data.sources)
 
     def rejected(rows: "DataFrame") -> "DataFrame":
-        malformed = [
-            reading.quarantine(name) for name, reading in data.sources.items() if reading.malformed == "quarantine"
-        ]
+        sources = data.sources.items()
+        malformed = [source.quarantine(name) for name, source in sources if source.malformed == "quarantine"]
         return expectations.quarantine_rows(rows, run.run_id, malformed)
 
     if expectations.fits_one_pass and not target.keys:
@@ -81,16 +80,11 @@ def write_part(
 
 
 def _write_in_one_pass(
-    spark: "SparkSession",
-    flagged: "DataFrame",
-    expectations: Expectations,
-    target: DeltaTarget,
-    transaction: Transaction,
+    spark: "SparkSession", flagged: "DataFrame", expectations: Expectations, target: DeltaTarget, commit: Transaction
 ) -> tuple[WriteResult, list[ExpectationVerdict], RowCounts, "Callable[[], DataFrame]"]:
-    """Write and count the rows in one pass, which stops before the commit at a row that fails the run."""
     observed = ObservedPass(flagged, expectations)
     try:
-        written = write(spark, expectations.passing_rows(observed.rows, stop_at_failure=True), target, transaction)
+        written = write(spark, expectations.passing_rows(observed.rows, stop_at_failure=True), target, commit)
     except spark_failures() as failure:
         if FAILED_RUN in safe_message(failure):
             refuse_failed(measure(flagged, expectations)[0])
@@ -122,7 +116,6 @@ def measure(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Expe
 
 
 def _count_changed(written: WriteResult, target: DeltaTarget, counts: RowCounts) -> int:
-    """Return how many rows the run added to the table; by key, only new and changed rows count."""
     if INSERTED not in written.metrics:
         return counts.passing if not target.deletes else int(written.metrics["numOutputRows"])
     # scd2 inserts a state for each change; its updates only end earlier states.

@@ -126,7 +126,6 @@ def _shift(start: date, unit: str, number: int) -> date | None:
 
 
 def _run_id(text: str) -> str:
-    """Return a run id of at most 64 characters; a longer one is cut and ends with its hash."""
     stripped = text.lstrip("_")
     if len(stripped) <= LONGEST_RUN_ID:
         return stripped
