@@ -1,8 +1,9 @@
 """Load golden tables and copy them, with correct commit times and absolute paths.
 
-golden = load("deletion_vectors") place(golden, folder)                  # a table on disk: folder/delta golden.rows(2)
-# what Spark reads at version 2, as a pyarrow table golden.changes()                       # what Spark reads from the
-change feed of golden.change_range
+golden = load("deletion_vectors")
+place(golden, folder)                  # a table on disk: folder/delta
+golden.rows(2)                         # what Spark reads at version 2, as a pyarrow table
+golden.changes()                       # what Spark reads from the change feed of golden.change_range
 """
 
 import json

@@ -55,9 +55,9 @@ def deletion_vectors_inline(bench: Bench) -> None:
     for version in (2, 4):
         actions = bench.commit(version)
         for action in actions:
-            for held in (action.get("add"), action.get("remove")):
-                if held and held.get("deletionVector", {}).get("storageType") == "u":
-                    held["deletionVector"] = _inline(bench, held["deletionVector"])
+            for file in (action.get("add"), action.get("remove")):
+                if file and file.get("deletionVector", {}).get("storageType") == "u":
+                    file["deletionVector"] = _inline(bench, file["deletionVector"])
         bench.rewrite(version, actions)
     for vector in [*bench.path.glob("deletion_vector_*"), *bench.path.glob(".deletion_vector_*")]:
         vector.unlink()
@@ -81,16 +81,16 @@ def _inline(bench: Bench, vector: dict[str, object]) -> dict[str, object]:
 def _z85(data: bytes) -> str:
     padded = data + b"\0" * (-len(data) % 4)
     text = []
-    for (word,) in struct.iter_unpack(">I", padded):
-        digits = [Z85[word // 85**digit_index % 85] for digit_index in range(4, -1, -1)]
+    for (group,) in struct.iter_unpack(">I", padded):
+        digits = [Z85[group // 85**digit_index % 85] for digit_index in range(4, -1, -1)]
         text += digits
     return "".join(text)
 
 
 def _uuid(text: str) -> str:
-    words = [text[start : start + 5] for start in range(0, 20, 5)]
+    groups = [text[start : start + 5] for start in range(0, 20, 5)]
     values = [
-        sum(Z85.index(digit) * 85 ** (4 - digit_index) for digit_index, digit in enumerate(word)) for word in words
+        sum(Z85.index(digit) * 85 ** (4 - digit_index) for digit_index, digit in enumerate(group)) for group in groups
     ]
     return b"".join(struct.pack(">I", value) for value in values).hex()
 

@@ -114,7 +114,7 @@ def log_compaction(bench: Bench) -> None:
 
 def _compacted(bench: Bench, first: int, last: int) -> list[dict[str, Any]]:
     """Sum up commits (Delta protocol, "Log Compaction Files"): the latest action a file and kind, no commitInfo."""
-    kept: dict[str, dict[str, Any]] = {}
+    latest: dict[str, dict[str, Any]] = {}
     for version in range(first, last + 1):
         actions = bench.commit(version)
         # Within a commit an add may come before the remove of the same path with another vector.
@@ -122,9 +122,9 @@ def _compacted(bench: Bench, first: int, last: int) -> list[dict[str, Any]]:
             ((kind, value),) = action.items()
             if kind in {"add", "remove"}:
                 vector = value.get("deletionVector")
-                kept[
+                latest[
                     json.dumps([value["path"], vector and vector["pathOrInlineDv"], vector and vector.get("offset")])
                 ] = action
             elif kind != "commitInfo":
-                kept[kind + str(value.get("appId", value.get("domain", "")))] = action
-    return list(kept.values())
+                latest[kind + str(value.get("appId", value.get("domain", "")))] = action
+    return list(latest.values())
