@@ -37,7 +37,7 @@ BUCKET = "declared-lake"
 LAKE = f"s3://{BUCKET}"
 ROWS = ["", "", "p = 'EU'", "p = current_recipient('region')"]
 POLICIES: list[dict[str, str]] = [
-    {"issuer": "https://login.test", "audience": "deltaic", "subject": one} for one in ("7f3c", "ada")
+    {"issuer": "https://login.test", "audience": "deltaic", "subject": subject} for subject in ("7f3c", "ada")
 ]
 SQL = ["SELECT x, p FROM source", "SELECT x FROM source WHERE p = current_recipient('region')"]
 
@@ -214,9 +214,10 @@ def declarations(draw: Any) -> Declaration:
             for share in some_of(draw, *content["shares"])
         }
         numbers = draw(st.lists(st.sampled_from(range(len(free))), unique=True)) if free else []
-        mine, free = [free[one] for one in numbers], [one for number, one in enumerate(free) if number not in numbers]
+        mine = [free[number] for number in numbers]
+        free = [policy for number, policy in enumerate(free) if number not in numbers]
         content["recipients"][recipient] = {
-            "policies": [{**one, "comment": draw(st.sampled_from(["", "ours"]))} for one in mine],
+            "policies": [{**policy, "comment": draw(st.sampled_from(["", "ours"]))} for policy in mine],
             "grants": grants,
             "properties": draw(st.sampled_from([{}, {"region": "EU"}, {"region": ["EU", "US"], "x": "1"}])),
             "addresses": draw(st.lists(st.sampled_from(["203.0.113.7", "10.0.0.0/8", "::1"]), max_size=2)),

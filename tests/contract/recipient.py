@@ -37,7 +37,7 @@ class Reply:
 
     @cached_property
     def lines(self) -> list[Line]:
-        """Return the lines of a 200; each must end with a line break and be ASCII with one object and one key."""
+        """Return the lines of a 200: ASCII, each with a line break and one object of one key."""
         assert (self.status, self.headers["content-type"]) == (200, NDJSON), self.body[:500]
         assert self.body.endswith(b"\n")
         assert self.body.isascii()
