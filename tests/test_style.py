@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -125,13 +125,16 @@ ROOTS = {
 }
 """The top-level packages outside tests, and the folders on the import path that hold them."""
 
+SEPARATE = {"delta_sharing_conformance", "delta_sharing_pull", "supply", "bench"}
+"""Packages with names of their own: they are installed alone, or only measure."""
+
 
 @pytest.mark.parametrize(
     "command",
     [["ruff", "check", "."], ["ruff", "format", "--check", "."], pytest.param(["mypy"], marks=pytest.mark.slow)],
     ids=["lint", "format", "types"],
 )
-def test_the_import_check_passes_for_this_repository(command: list[str]) -> None:
+def test_lint_format_and_types_pass(command: list[str]) -> None:
     tool = Path(sys.executable).parent / command[0]
     done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -151,10 +154,16 @@ def all_modules() -> dict[str, Path]:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Return the modules of the product that a module imports, anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             submodules = {name for each in node.names if (name := f"{node.module}.{each.name}") in all_modules()}
             names |= submodules or {node.module}
@@ -233,7 +242,7 @@ def test_the_table_of_imports_has_no_unused_entries() -> None:
 def loaded_before_snapshots() -> set[str]:
     """Return the modules that functions name in calls of load_before_snapshot, or in a list BEFORE_SNAPSHOT."""
     values: list[ast.expr] = []
-    for node in (node for path in modules_of("deltaic").values() for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in modules_of("deltaic").values() for node in ast.walk(tree(path))):
         match node:
             case ast.Call(func=ast.Name(id="load_before_snapshot"), args=names):
                 values += names
@@ -275,7 +284,7 @@ def test_a_large_package_lists_its_modules_in_its_docstring() -> None:
     below = Counter(name.rpartition(".")[0] for name in modules)
     large = {name for name, count in below.items() if name and count > 8}
     assert large
-    pages = {name: ast.get_docstring(ast.parse(modules[name].read_text())) or "" for name in large}
+    pages = {name: ast.get_docstring(tree(modules[name])) or "" for name in large}
     assert {name for name, page in pages.items() if len(page.splitlines()) < 8} == set()
 
 
@@ -306,12 +315,104 @@ def test_a_folder_has_at_most_24_modules_and_subfolders(top: str) -> None:
 
 
 def test_names_of_modules_and_classes_are_distinct() -> None:
-    paths = list(LAYER.glob("deltaic/**/*.py"))
-    modules = [path.stem for path in paths if path.stem != "__init__"]
-    trees = [ast.walk(ast.parse(path.read_text())) for path in paths]
+    paths = [path for top in ROOTS.keys() - SEPARATE for path in modules_of(top).values() if path.stem != "__init__"]
+    modules = [
+        path.stem for path in paths if path != ROOT / "infra" / "deltaic_ops" / "cli" / "jobs" / "usage.py"
+    ]  # named like its job
+    trees = [ast.walk(tree(path)) for path in paths]
     classes = [node.name.lstrip("_") for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
     for names in (modules, classes):
         assert [name for name, times in Counter(names).items() if times > 1] == []
+
+
+UNCLEAR = {
+    "told",
+    "said",
+    "came",
+    "gone",
+    "met",
+    "some",
+    "there",
+    "known",
+    "wanted",
+    "held",
+    "kept",
+    "seen",
+    "found",
+    "asked",
+}
+UNCLEAR |= {
+    "given",
+    "one",
+    "own",
+    "did",
+    "means",
+    "beside",
+    "tell",
+    "say",
+    "person",
+    "made",
+    "named",
+    "lacking",
+    "shown",
+}
+UNCLEAR |= {
+    "listed",
+    "opened",
+    "taken",
+    "whole",
+    "moment",
+    "place",
+    "looked",
+    "entered",
+    "missed",
+    "judged",
+    "what",
+    "where",
+}
+"""Names that do not say what a value is."""
+
+
+def nodes(top: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the syntax nodes of a top-level package, each with its file and line."""
+    for path in modules_of(top).values():
+        for node in ast.walk(tree(path)):
+            yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", node
+
+
+@pytest.mark.parametrize("top", ROOTS)
+def test_parameters_are_named_for_their_values(top: str) -> None:
+    unclear = [f"{place} {node.arg}" for place, node in nodes(top) if isinstance(node, ast.arg) and node.arg in UNCLEAR]
+    assert not unclear, f"name what the value is: {unclear}"
+
+
+QUESTIONS = {
+    "what",
+    "who",
+    "whose",
+    "whether",
+    "how",
+    "where",
+    "when",
+    "which",
+    "why",
+    "that",
+    "those",
+    "it",
+    "nothing",
+}
+
+
+@pytest.mark.parametrize("top", ROOTS)
+def test_a_docstring_begins_with_a_short_line_that_says_what_it_is_about(top: str) -> None:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    first = {
+        place: text.splitlines()[0].split()
+        for place, node in nodes(top)
+        if isinstance(node, documented) and (text := ast.get_docstring(node))
+    }
+    wrong = [place for place, words in first.items() if len(words) > 20 or words[0].lower() in QUESTIONS]
+    assert not wrong, f"begin these docstrings with a verb or a noun, in at most 20 words: {wrong}"
 
 
 def test_a_handler_is_a_few_lines() -> None:

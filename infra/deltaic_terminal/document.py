@@ -46,8 +46,8 @@ class Mistake:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Position of a value."""
+class TextPosition:
+    """TextPosition of a value."""
 
     line: int
     field: str
@@ -113,7 +113,7 @@ class Document:
         """Return the same text with variables replaced by their values."""
         return Document(self._root, value, used)
 
-    def position(self, path: Path) -> Position:
+    def position(self, path: Path) -> TextPosition:
         """Return the position of a value; for a missing value, that of its parent.
 
         Parts of the path that are not in the text, such as pydantic's union tags, are omitted.
@@ -126,7 +126,7 @@ class Document:
                 field = _join(field, name)
             elif position == len(path) - 1:
                 field = _join(field, part)  # the missing field
-        return Position(line, field, node)
+        return TextPosition(line, field, node)
 
     def line_of_sql(self, path: Path, line: int) -> int:
         """Return the file's line for a line of a value, which may be a block (`sql: |`)."""

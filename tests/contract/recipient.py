@@ -51,7 +51,7 @@ class Reply:
         return [next(iter(line)) for line in self.lines]
 
     def only(self, *kinds: str) -> list[Line]:
-        """The contents of the lines of these kinds, in order."""
+        """Return the contents of the lines of these kinds, in order."""
         return [line[kind] for line in self.lines for kind in kinds if kind in line]
 
     @property

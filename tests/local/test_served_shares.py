@@ -46,7 +46,7 @@ def log_of_many_files() -> bytes:
 
 @pytest.fixture(scope="module")
 def client(server: FilledServer) -> Iterator[httpx.Client]:
-    """A recipient of a share with one table of FILES files."""
+    """Return a recipient of a share with one table of FILES files."""
     s3 = server.client("s3")
     s3.put_object(Bucket=DATA_BUCKET, Key="orders/_delta_log/00000000000000000000.json", Body=log_of_many_files())
     headers = {"Authorization": f"Bearer {server.readers['alice'].token}"}

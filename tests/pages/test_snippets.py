@@ -66,7 +66,7 @@ def sql_texts(code: str, dialect: str) -> list[str]:
 
 
 def with_attacks(test: Any) -> Any:
-    """Always test the names of ATTACKS, in addition to generated names."""
+    """Test the names of ATTACKS in addition to generated names."""
     return reduce(lambda decorated, name: example(name=name)(decorated), ATTACKS, test)
 
 

@@ -1,4 +1,4 @@
-"""Errors of a download. Messages say what is wrong and what to do, and never contain a token or a signed URL."""
+"""Errors of a download: what is wrong and what to do, without tokens and signed URLs."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""An index of the objects that earlier downloads wrote to a folder: the ETag of each, and the state of its file."""
+"""Index of downloaded objects: the ETag of each, and the state of its local file."""
 
 import sqlite3
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Read the rows of a shared table file by file, so that memory and disk use do not depend on the table's size."""
+"""Read the rows of a shared table file by file, so that memory use does not depend on its size."""
 
 import json
 import shutil

@@ -108,11 +108,11 @@ ModelName = Annotated[str, _use(lambda name: names.check_name("model", name))]
 RecipientName = Annotated[str, _use(lambda name: names.check_name("recipient", name))]
 
 
-class _Part(BaseModel):
+class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class StorageOf(_Part):
+class StorageOf(_Section):
     """A storage other than the stack's AWS S3; set its keys with `deltaic storage`."""
 
     endpoint: Annotated[str, _use(checked_endpoint)] = ""
@@ -122,7 +122,7 @@ class StorageOf(_Part):
     role_arn: Annotated[str, _use(checked_role)] = ""
 
 
-class TableOf(_Part):
+class TableOf(_Section):
     """A table."""
 
     location: Location
@@ -152,7 +152,7 @@ class TableOf(_Part):
 _EMPTY: Mapping[str, Any] = {"name": "", "schema_name": "", "share": "", "id": "", "share_id": "", "created_at": 0}
 
 
-class ViewOf(_Part):
+class ViewOf(_Section):
     """A view; `deltaic view refresh` computes its rows."""
 
     location: Location
@@ -164,7 +164,7 @@ class ViewOf(_Part):
     history: bool = False
 
 
-class FolderOf(_Part):
+class FolderOf(_Section):
     """A volume or a skill."""
 
     location: Location
@@ -180,14 +180,14 @@ class VersionOf(FolderOf):
     run_id: str = ""
 
 
-class ModelOf(_Part):
+class ModelOf(_Section):
     """A model."""
 
     comment: Comment = ""
     versions: dict[Annotated[int, Field(ge=1, lt=2**63)], VersionOf] = {}
 
 
-class FollowOf(_Part):
+class FollowOf(_Section):
     """A source that a schema follows; its tables are not in the files."""
 
     source: Annotated[str, _use(checked_source)]
@@ -196,7 +196,7 @@ class FollowOf(_Part):
     history: bool = False
 
 
-class SchemaOf(_Part):
+class SchemaOf(_Section):
     """A schema."""
 
     comment: Comment = ""
@@ -214,7 +214,7 @@ class SchemaOf(_Part):
         return self
 
 
-class ShareOf(_Part):
+class ShareOf(_Section):
     """A share."""
 
     display_name: Annotated[str, _use(names.check_display_name)] = ""
@@ -223,14 +223,14 @@ class ShareOf(_Part):
     schemas: Annotated[dict[SchemaName, Annotated[SchemaOf, OrDefault]], Unique] = {}
 
 
-class GrantOf(_Part):
+class GrantOf(_Section):
     """A grant of a share to a recipient."""
 
     partition_filter: RowFilter = ""
     ends_at: EndTime = None
 
 
-class PolicyOf(_Part):
+class PolicyOf(_Section):
     """A federation policy: JWTs of an issuer that identify the recipient."""
 
     issuer: Annotated[str, _use(_check_issuer_url)]
@@ -245,7 +245,7 @@ class PolicyOf(_Part):
         return policy_id(self.issuer, self.audience, self.subject_claim, self.subject)
 
 
-class RecipientOf(_Part):
+class RecipientOf(_Section):
     """A recipient, without its tokens and clients, because these are secret."""
 
     comment: Comment = ""
@@ -266,7 +266,7 @@ class RecipientOf(_Part):
         return self
 
 
-class Declaration(_Part):
+class Declaration(_Section):
     """The content of one file, or of all files together."""
 
     storages: Annotated[dict[Annotated[str, _use(check_storage_name)], Annotated[StorageOf, OrDefault]], Unique] = {}
@@ -294,5 +294,5 @@ def texts_of(properties: Mapping[str, str | list[str]]) -> dict[str, str]:
 
 def fields() -> Iterable[str]:
     """Return the names of all fields, to suggest one for a misspelled name."""
-    models = [model for model in globals().values() if isinstance(model, type) and issubclass(model, _Part)]
+    models = [model for model in globals().values() if isinstance(model, type) and issubclass(model, _Section)]
     return sorted({name for model in models for name in model.model_fields})

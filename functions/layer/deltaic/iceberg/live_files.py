@@ -59,7 +59,7 @@ class LiveFiles:
         self._store = context.store
         self._schema = schema
         self._metrics = FileMetrics(version.metadata, schema)
-        self._partitions = _Partitions(schema)
+        self._partitions = _PartitionValues(schema)
         self._batches = []
         self._without_row_count = 0
         self._version = version.version
@@ -164,7 +164,7 @@ def _sort_key(partition: Partition) -> tuple[Any, ...]:
     return tuple((value is not None, 0 if value is None else value) for value in partition)
 
 
-class _Partitions:
+class _PartitionValues:
     def __init__(self, schema: IcebergSchema) -> None:
         self._columns = schema.partitions
         self.encoded = lru_cache(_CACHED_PARTITIONS)(PartitionEncoder(schema.partitions).encode)

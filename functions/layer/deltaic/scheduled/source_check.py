@@ -71,7 +71,7 @@ class FollowContext(msgspec.Struct, frozen=True):
     """Returns the remaining seconds."""
 
 
-class _SourceTable(msgspec.Struct, frozen=True):
+class _ListedTable(msgspec.Struct, frozen=True):
     """A table or folder of a source."""
 
     name: str
@@ -144,28 +144,28 @@ class _SourceCheck:
                 yield from filter(None, pool.map(self._check_missing, batch))
         self.is_complete = True
 
-    def _pages(self) -> Iterator[Sequence[_SourceTable]]:
+    def _pages(self) -> Iterator[Sequence[_ListedTable]]:
         pages = self._tables_of_glue() if self._database else self._folders()
         for page in pages:
             if self._context.remaining() < LEAST_SECONDS:
                 raise Unavailable("the time was up before all tables were checked: the next check starts again")
             yield page
 
-    def _tables_of_glue(self) -> Iterator[Sequence[_SourceTable]]:
+    def _tables_of_glue(self) -> Iterator[Sequence[_ListedTable]]:
         for tables in delta_tables(self._context.glue(), self._database):
-            yield [_SourceTable(name_for(name), location) for name, location in tables]
+            yield [_ListedTable(name_for(name), location) for name, location in tables]
 
-    def _folders(self) -> Iterator[Sequence[_SourceTable]]:
+    def _folders(self) -> Iterator[Sequence[_ListedTable]]:
         source, after = Location.parse(self._follow.source), ""
         while True:
             page = list_page(self._context.credentials(), self._context.storage, source, delimiter="/", after=after)
             folders = (folder.removesuffix("/") for folder in page.folders)
-            yield [_SourceTable(name_for(folder), f"{source.uri}/{folder}") for folder in folders if folder]
+            yield [_ListedTable(name_for(folder), f"{source.uri}/{folder}") for folder in folders if folder]
             after = page.next
             if not after:
                 return
 
-    def _check_candidate(self, candidate: _SourceTable, entry: Table | None) -> TableCheck | None:
+    def _check_candidate(self, candidate: _ListedTable, entry: Table | None) -> TableCheck | None:
         """Check a table of the source; returns None for a folder without log and a table shared by hand."""
         if entry is not None and _is_same(candidate, entry):
             return self._check_followed_table(entry) if entry.followed else None
@@ -256,7 +256,7 @@ def _has_log(folder: Location, context: FollowContext) -> bool:
     return bool(list_page(context.credentials(), context.storage, folder, prefix=f"{LOG}/", limit=1).objects)
 
 
-def _is_same(candidate: _SourceTable, entry: Table | None) -> bool:
+def _is_same(candidate: _ListedTable, entry: Table | None) -> bool:
     """Return whether an entry is this table of the source; also true without entry."""
     return entry is None or _path_of(entry.location) == _path_of(candidate.location)
 
@@ -272,7 +272,7 @@ def _check_of_listing(entry: Table, hidden_reason: str) -> TableCheck | None:
     return None if hidden_reason else _table_check(entry, "same")
 
 
-def _table_check(table: _SourceTable | Table, status: CheckStatus, reason: str = "") -> TableCheck:
+def _table_check(table: _ListedTable | Table, status: CheckStatus, reason: str = "") -> TableCheck:
     return TableCheck(table.name, table.location, status, reason, table if isinstance(table, Table) else None)
 
 

@@ -17,7 +17,7 @@ _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT",
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
 
-class _Field:
+class _CronField:
     def __init__(self, name: str, low: int, high: int, names: Mapping[str, int] | None = None) -> None:
         self.name, self.low, self.high, self.names = name, low, high, names or {}
 
@@ -72,12 +72,12 @@ class _Field:
 
 
 _FIELDS = (
-    _Field("minutes", 0, 59),
-    _Field("hours", 0, 23),
-    _Field("day of month", 1, 31),
-    _Field("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
-    _Field("day of week", 1, 7, {name: number for number, name in enumerate(_DAYS, 1)}),
-    _Field("year", 1970, _LARGEST_YEAR),
+    _CronField("minutes", 0, 59),
+    _CronField("hours", 0, 23),
+    _CronField("day of month", 1, 31),
+    _CronField("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    _CronField("day of week", 1, 7, {name: number for number, name in enumerate(_DAYS, 1)}),
+    _CronField("year", 1970, _LARGEST_YEAR),
 )
 
 

@@ -54,7 +54,7 @@ class WrongDdl(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _DdlToken:
     text: str
     line: int
     is_name: bool
@@ -73,7 +73,7 @@ def columns_of(ddl: str) -> list[DeclaredColumn]:
     return list(columns.values())
 
 
-def _tokens(ddl: str) -> Iterator[_Token]:
+def _tokens(ddl: str) -> Iterator[_DdlToken]:
     line, depth = 1, 0
     for match in _TOKEN.finditer(ddl):
         if match["space"] is None:
@@ -82,11 +82,11 @@ def _tokens(ddl: str) -> Iterator[_Token]:
             depth += {"<": 1, ">": -1}.get(match[0], 0)
             if depth > DEEPEST:
                 raise WrongDdl(f"nests types more than {DEEPEST} deep", line)
-            yield _Token(text, line, quoted is not None or match["word"] is not None)
+            yield _DdlToken(text, line, quoted is not None or match["word"] is not None)
         line += match[0].count("\n")
 
 
-def _fields(tokens: Sequence[_Token]) -> Iterator[DeclaredColumn]:
+def _fields(tokens: Sequence[_DdlToken]) -> Iterator[DeclaredColumn]:
     for part in _parts(tokens):
         name, kind = part[0], part[2:] if [token.text for token in part[1:2]] == [":"] else part[1:]
         if not name.is_name:
@@ -97,7 +97,7 @@ def _fields(tokens: Sequence[_Token]) -> Iterator[DeclaredColumn]:
         yield DeclaredColumn(name.text, kind[0].text.lower(), name.line)
 
 
-def _check_type(tokens: Sequence[_Token]) -> None:
+def _check_type(tokens: Sequence[_DdlToken]) -> None:
     first_token = tokens[0]
     if first_token.text.lower() not in TYPES:
         raise WrongDdl(
@@ -119,7 +119,7 @@ def _check_type(tokens: Sequence[_Token]) -> None:
             _check_type(part)
 
 
-def _parts(tokens: Sequence[_Token]) -> Iterator[Sequence[_Token]]:
+def _parts(tokens: Sequence[_DdlToken]) -> Iterator[Sequence[_DdlToken]]:
     start = parentheses = angle_brackets = 0
     for position, token in enumerate(tokens):
         parentheses += {"(": 1, ")": -1}.get(token.text, 0)

@@ -44,7 +44,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """None if the client's copy is still valid."""
 
 
-class _Document(msgspec.Struct, frozen=True):
+class _MetadataDocument(msgspec.Struct, frozen=True):
     uri: str
     content: bytes
     generated: tuple[Location, ...]
@@ -82,7 +82,7 @@ def load_credentials(sharing: Sharing, caller: Caller, name: RequestedTable) -> 
     return iceberg_bodies.credentials(iceberg_bodies.credential("s3", settings))
 
 
-def _document(sharing: Sharing, table: SharedTable) -> _Document:
+def _document(sharing: Sharing, table: SharedTable) -> _MetadataDocument:
     if table.entry.format == "iceberg":
         native = read_native_metadata(
             sharing.files(table),
@@ -90,17 +90,17 @@ def _document(sharing: Sharing, table: SharedTable) -> _Document:
             table.entry.metadata_location,
             partial(metadata_location, sharing.home),
         )
-        return _Document(native.location, native.document, ())
+        return _MetadataDocument(native.location, native.document, ())
     metadata = latest_metadata(sharing, table)
     table.caller.audit.add(version=metadata.version, listedFiles=metadata.files)
     bucket = sharing.iceberg_bucket().name
     signed = SignedSet(metadata.folder, metadata.version, metadata.index_key, metadata.listed)
     token = seal_set(sharing, table, signed) if table.entry.iceberg == "signed" else ""
     uri = f"s3://{bucket}/{metadata.document_key}"
-    return _Document(uri, metadata.document, (Location(bucket, metadata.folder),), token)
+    return _MetadataDocument(uri, metadata.document, (Location(bucket, metadata.folder),), token)
 
 
-def _vended(sharing: Sharing, table: SharedTable, document: _Document) -> dict[str, str]:
+def _vended(sharing: Sharing, table: SharedTable, document: _MetadataDocument) -> dict[str, str]:
     """Return settings with keys that read the table's files and its generated metadata."""
     caller = table.caller
     keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, document.generated)
@@ -116,7 +116,7 @@ def _vended(sharing: Sharing, table: SharedTable, document: _Document) -> dict[s
     }
 
 
-def _signed(table: SharedTable, document: _Document) -> dict[str, str]:
+def _signed(table: SharedTable, document: _MetadataDocument) -> dict[str, str]:
     """Return settings with the path of this server that signs each request, relative to the catalog's URL."""
     endpoint = f"{_path(table)}/sign" + (f"?set={document.signed_set}" if document.signed_set else "")
     return {

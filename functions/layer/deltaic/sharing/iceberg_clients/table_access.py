@@ -6,9 +6,9 @@ from deltaic.sharing.caller import Caller, RequestedTable
 from deltaic.sharing.context import SharedTable, Sharing
 
 
-def is_offered(listed: Table) -> bool:
+def is_offered(table: Table) -> bool:
     """Return whether Iceberg clients can load a listed table; credentials require directory access."""
-    return bool(listed.iceberg) and (not _opens_folder(listed) or "dir" in listed.access_modes)
+    return bool(table.iceberg) and (not _opens_folder(table) or "dir" in table.access_modes)
 
 
 def _opens_folder(entry: Table) -> bool:

@@ -73,9 +73,9 @@ class ChangeLines(msgspec.Struct, frozen=True):
             ),
         )
 
-    def _shown_values(self, values: dict[str, str | None], shown: Collection[str] | None) -> dict[str, str | None]:
+    def _shown_values(self, values: dict[str, str | None], columns: Collection[str] | None) -> dict[str, str | None]:
         """Keep shown columns, and add null for columns that the log omits, as Spark's removes do."""
-        values = {name: value for name, value in values.items() if shown is None or name in shown}
+        values = {name: value for name, value in values.items() if columns is None or name in columns}
         if self.response_format == "delta":
             return values
         return values | {name: None for name in self.partition_columns if name not in values}

@@ -6,11 +6,11 @@ import pyarrow as pa
 from deltaic import compute as pc
 
 
-def shown_values(values: pa.MapArray, shown: frozenset[str] | None) -> pa.MapArray:
+def shown_values(values: pa.MapArray, columns: frozenset[str] | None) -> pa.MapArray:
     """Return a `map<string,string>` column with only the shown keys; None shows all."""
-    if shown is None:
+    if columns is None:
         return values
-    is_shown: pa.BooleanArray = pc.is_in(values.keys, value_set=pa.array(sorted(shown), pa.string()))
+    is_shown: pa.BooleanArray = pc.is_in(values.keys, value_set=pa.array(sorted(columns), pa.string()))
     if is_shown.true_count == len(is_shown):
         return values
     # End of each map, counted in remaining entries.
@@ -31,9 +31,9 @@ class _Statistics(msgspec.Struct, omit_defaults=True, rename="camel"):
     tight_bounds: bool | None = None
 
 
-def shown_statistics(statistics: str | None, shown: frozenset[str] | None) -> str | None:
+def shown_statistics(statistics: str | None, columns: frozenset[str] | None) -> str | None:
     """Return a file's statistics of the shown columns, with unchanged values; None if they are invalid."""
-    if shown is None or statistics is None:
+    if columns is None or statistics is None:
         return statistics
     try:
         remaining = msgspec.json.decode(statistics, type=_Statistics)
@@ -41,15 +41,15 @@ def shown_statistics(statistics: str | None, shown: frozenset[str] | None) -> st
         return None
 
     def select(values: dict[str, msgspec.Raw] | None) -> dict[str, msgspec.Raw] | None:
-        return values and {name: value for name, value in values.items() if name in shown}
+        return values and {name: value for name, value in values.items() if name in columns}
 
     remaining.min_values, remaining.max_values = select(remaining.min_values), select(remaining.max_values)
     remaining.null_count = select(remaining.null_count)
     return msgspec.json.encode(remaining).decode()
 
 
-def all_shown_statistics(column: pa.StringArray, shown: frozenset[str] | None) -> pa.StringArray:
+def all_shown_statistics(column: pa.StringArray, columns: frozenset[str] | None) -> pa.StringArray:
     """Apply `shown_statistics` to a column of statistics."""
-    if shown is None:
+    if columns is None:
         return column
-    return pa.array([shown_statistics(statistics, shown) for statistics in column.to_pylist()], pa.string())
+    return pa.array([shown_statistics(statistics, columns) for statistics in column.to_pylist()], pa.string())
