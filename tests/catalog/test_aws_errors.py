@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+pytestmark = pytest.mark.slow
+
 BEARER = "dlt_" + "A" * 43
 QUERY = Query(
     id="q",

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
+pytestmark = pytest.mark.slow
+
 LAKE = "s3://deltaic-lake"
 UNSEEN = "--unchecked"
 ALL_LOSE = (

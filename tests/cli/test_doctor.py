@@ -25,6 +25,8 @@ from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result
 
+pytestmark = pytest.mark.slow
+
 FILES = 4000
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 COLUMNS = {"p": "string", "n": "integer", "x": "long"}

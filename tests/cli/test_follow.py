@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic_ops.local.embedded import EmbeddedAws
 
+pytestmark = pytest.mark.slow
+
 GOOD = [protocol(), metadata(partitions=())]
 PARTED = [protocol(), metadata(partitions=("p",))]
 

@@ -18,6 +18,8 @@ from deltaic_pipeline.publish import main as publish
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("line", "code"),

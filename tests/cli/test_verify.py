@@ -22,6 +22,8 @@ from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:

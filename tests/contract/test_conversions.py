@@ -22,6 +22,8 @@ from contract.server import Server
 from deltaic.pruning.expressions import Column, Comparison, Expression, In, IsNull, Literal, Not, Or
 from row_oracle import as_sql
 
+pytestmark = pytest.mark.slow
+
 MICROSECOND: Final = timedelta(microseconds=1)
 NOON: Final = datetime(2026, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
 OLD: Final = datetime(1965, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)

@@ -15,6 +15,8 @@ from contract.server import Server
 from contract.tables import NAMES, VERSION_1, iso
 from deltaic.catalog import keys
 
+pytestmark = pytest.mark.slow
+
 PARQUET = "responseformat=parquet"
 DELTA = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
 BAD = (400, "INVALID_PARAMETER_VALUE")

@@ -16,6 +16,8 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS
 
+pytestmark = pytest.mark.slow
+
 FILES = 5 * FILES_A_MANIFEST
 LOCATION = "s3://made/folder"
 

@@ -17,6 +17,8 @@ from laws import tries
 from pyiceberg.expressions import EqualTo, GreaterThan, IsNull, LessThanOrEqual, Reference
 from pyiceberg.table import StaticTable
 
+pytestmark = pytest.mark.slow
+
 NAN = math.nan
 IS_NULL: Any = IsNull
 """Without type, because pyiceberg's type hints are wrong."""

@@ -25,6 +25,8 @@ from deltaic_ops.deploy.sam_template import load_template
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 
+pytestmark = pytest.mark.slow
+
 CHUNKED = (
     b"POST /small/echo/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer alice\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"

@@ -22,6 +22,8 @@ from pipeline.place import BUCKET
 if TYPE_CHECKING:
     from maintenance.conftest import Tables
 
+pytestmark = pytest.mark.slow
+
 
 class InterruptedLog:
     """A log that calls a function once while its commits are read."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from cli.conftest import Deltaic
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("all_types", "everything", "partitioned_types")
 
 

@@ -8,6 +8,8 @@ import pytest
 from cloudformation import transformed
 from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, STORAGE_SECRETS, configured, granted, keys, published
 
+pytestmark = pytest.mark.slow
+
 ON = {**BUCKETS, "Checkpoints": "enabled"}
 LOG_WRITES = ["_delta_log/*.checkpoint.parquet", "_delta_log/_last_checkpoint"]
 

@@ -16,6 +16,8 @@ from template_rights import (
     statements,
 )
 
+pytestmark = pytest.mark.slow
+
 ON = {**BUCKETS, "Follow": "enabled"}
 
 

@@ -23,6 +23,8 @@ from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resourc
 from pipeline.place import CATALOG
 from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
 
+pytestmark = pytest.mark.slow
+
 APPLICATION = "arn:aws:emr-serverless:us-east-1:000000000000:/applications"
 ON = {**BUCKETS, "SparkJobs": "enabled"}
 KINDS = {"AWS::EMRServerless::Application", "AWS::Scheduler::ScheduleGroup", "AWS::S3::Bucket"}

@@ -7,6 +7,8 @@ import pytest
 from cloudformation import transformed
 from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, configured, granted, keys, published
 
+pytestmark = pytest.mark.slow
+
 WEBHOOK = "https://notices.example/deltaic"
 ON = {**BUCKETS, "Notices": "14", "NoticesWebhook": WEBHOOK}
 WITHOUT_WEBHOOK = {**ON, "NoticesWebhook": ""}

@@ -10,6 +10,8 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.sam_template import TEMPLATE, load_template
 from template_rights import BUCKETS, CHANGED, EVERYTHING, TRACES, granted
 
+pytestmark = pytest.mark.slow
+
 Resources = dict[str, dict[str, Any]]
 
 ADDED = {
