@@ -35,10 +35,10 @@ _STATIC: Final = Path(__file__).parent / "static"
 
 @contextmanager
 def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> Iterator[str]:
-    """Serve the console while the block runs, and yield its URL.
+    """Serve the console while the `with` block runs, and yield its URL.
 
-    Passes each sign-in link to `show_link`. The key is in the link's fragment, which browsers do not send. Raises
-    OSError if the port is in use.
+    Calls `show_link` with each sign-in link. The link has its key in the fragment, which browsers do not send to
+    servers. Raises OSError if the port is in use.
     """
     with bind_port(port) as listener:
         actual_port = listener.getsockname()[1]
@@ -49,7 +49,7 @@ def console(provider: Provider, port: int, show_link: Callable[[str], None]) -> 
 
 
 def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
-    """Return the ASGI application for a port of this machine."""
+    """Return the console's ASGI application; `port` is the loopback port on which it is served."""
     pages: dict[str, Handler] = {"/": _start_page}
     forms: dict[str, Handler] = {"/enter": partial(_sign_in, login), "/leave": partial(_sign_out, login)}
     for module in (share_pages, recipient_pages, previews, usage_pages, run_pages, cached_reads, page_actions):
@@ -72,14 +72,14 @@ def application(context: ConsoleContext, login: Login, port: int) -> ASGIApp:
 
 
 def _start_page(context: ConsoleContext, request: Request) -> Response:
-    """Show the sign-in form, or go to the shares if the browser has a session."""
+    """Show the sign-in form, or redirect to the page of shares if the browser has a session."""
     if request.state.session is not None:
         return RedirectResponse("/shares#", 303)  # without the '#', a browser keeps the fragment, which has the key
     return context.page(request, "enter.html", is_wrong_key=False)
 
 
 def _sign_in(login: Login, context: ConsoleContext, request: Request) -> Response:
-    """Exchange the key for a session cookie that scripts and other sites cannot use."""
+    """Exchange the key of a sign-in link for a session cookie (HttpOnly, SameSite=Strict)."""
     session = login.sign_in(request.state.form.get("key", ""))
     if session is None:
         return context.page(request, "enter.html", 403, is_wrong_key=True)

@@ -1,4 +1,4 @@
-"""Run slow reads and commands in background threads, and keep their results."""
+"""Run the console's slow reads and commands in background threads, and keep their results in memory."""
 
 import math
 import time
@@ -13,23 +13,23 @@ from typing import Any, Final
 from deltaic.errors import DeltaicError, Unavailable
 
 MAX_WAIT_SECONDS: Final = 0.5
-"""Time that a page waits for a job before it is sent without the result."""
+"""Time that a request waits for a job before it returns a progress page."""
 
 MAX_AGE_SECONDS: Final = 30.0
-"""Maximum age of a result that a page shows again without a request to refresh it."""
+"""Maximum age of a result that a page reuses; if it is older, the page starts the job again."""
 
 _MAX_RUNNING: Final = 4
 _MAX_MESSAGES: Final = 12
 _MAX_RESULTS: Final = 64
-"""Results in memory; the oldest are dropped."""
+"""Maximum number of finished jobs in memory; the oldest are dropped."""
 
 ReportProgress = Callable[[str], None]
-"""Receives progress messages of a job."""
+"""Function that a job calls with each progress message."""
 
 
 @dataclass(slots=True)
 class BackgroundJob:
-    """A job that runs or has finished."""
+    """A function that runs in a background thread or has finished, with its progress messages."""
 
     title: str
     future: "Future[Any]" = field(default_factory=Future)
@@ -42,7 +42,7 @@ class BackgroundJob:
         return self.future.done()
 
     def result(self) -> tuple[Any, str]:
-        """Return the result of the job, or None and its error message."""
+        """Return the job's result and an empty string, or None and its error message."""
         try:
             return self.future.result(), ""
         except DeltaicError as error:
@@ -50,12 +50,12 @@ class BackgroundJob:
 
     @property
     def seconds(self) -> int:
-        """Time since the job started."""
+        """Seconds since the job started."""
         return int(time.time() - self.started_at)
 
 
 class BackgroundJobs:
-    """The jobs of one console by key, thread-safe. Their threads end with the process."""
+    """Thread-safe registry of a console's background jobs by key; their daemon threads end with the process."""
 
     def __init__(self) -> None:
         self._slots = BoundedSemaphore(_MAX_RUNNING)
@@ -65,7 +65,7 @@ class BackgroundJobs:
     def start(
         self, key: Hashable, title: str, function: Callable[[ReportProgress], Any], *, max_age: float = math.inf
     ) -> BackgroundJob:
-        """Return the job of a key; start it if its result is missing or old."""
+        """Return the job of a key; start it if none exists or its result is older than `max_age` seconds."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None or (job.is_done and time.time() - job.started_at > max_age):
@@ -76,11 +76,11 @@ class BackgroundJobs:
             return job
 
     def get(self, key: Hashable) -> BackgroundJob | None:
-        """Return the job of a key, if it was started."""
+        """Return the job of a key; None if it was not started."""
         return self._jobs.get(key)
 
     def forget(self, key: Hashable) -> None:
-        """Remove a job whose result was shown, so that the next page starts it again."""
+        """Remove a job whose result was shown, so that the next page runs it again."""
         with self._lock:
             self._jobs.pop(key, None)
 
@@ -92,5 +92,5 @@ class BackgroundJobs:
                 job.future.set_exception(error)
             except Exception as error:  # noqa: BLE001 -- pages show only DeltaicError, and offer to try again
                 print_exc()
-                message = f"unexpected error ({type(error).__name__}): the console's terminal shows the traceback"
+                message = f"unexpected error ({type(error).__name__}): see the traceback in the terminal of the console"
                 job.future.set_exception(Unavailable(message))

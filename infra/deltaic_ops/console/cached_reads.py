@@ -1,4 +1,4 @@
-"""Pages of results that an operator requests: view freshness, upcoming ends, findings of the doctor."""
+"""Pages of view freshness, of upcoming expirations, and of the findings of `deltaic doctor`."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from deltaic_ops.console.background_jobs import ReportProgress
 from deltaic_ops.console.console_context import ConsoleContext, Handler, list_page
 
 _PAGE_SIZE: Final = 100
-"""Shares whose views one page shows."""
+"""Number of shares whose views one page shows."""
 
 _MAX_THREADS: Final = 8
 _PERIOD: Final = timedelta(days=30)
@@ -24,15 +24,15 @@ _PERIOD: Final = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class ViewFreshness:
-    """A view, and why it is not fresh."""
+    """A view, and whether it must be refreshed."""
 
     view: View
     behind: str
-    """Reason why the view is not fresh; empty if it is."""
+    """Reason why the view must be refreshed; empty if it is fresh."""
 
 
 def views(context: ConsoleContext, request: Request) -> Response:
-    """Show the freshness of the views of some shares."""
+    """Show the freshness of views, for one page of shares."""
     from deltaic_pipeline.view_refresh.catalog_session import why_due_by_entry
 
     admin, now = context.provider.admin, datetime.now(UTC)
@@ -50,12 +50,12 @@ def views(context: ConsoleContext, request: Request) -> Response:
 
 
 def endings(context: ConsoleContext, request: Request) -> Response:
-    """Show the result of the last search for upcoming ends."""
+    """Show what expires soon, as the last search found it."""
     return context.show_result(request, "ends", "ends.html", days=_PERIOD.days)
 
 
 def search_endings(context: ConsoleContext, _: Request) -> Response:
-    """Search all recipients for tokens, links, grants and accesses that end soon."""
+    """Search all recipients for tokens, links, grants and access that expire soon."""
 
     def search(_: object) -> Any:
         now = datetime.now(UTC)
@@ -65,7 +65,7 @@ def search_endings(context: ConsoleContext, _: Request) -> Response:
 
 
 def findings(context: ConsoleContext, request: Request) -> Response:
-    """Show the findings of the doctor's last run."""
+    """Show the findings of the last run of `deltaic doctor` in this console."""
     return context.show_result(request, "findings", "findings.html")
 
 

@@ -1,4 +1,4 @@
-"""Context of every page: the provider, background jobs, plans to confirm, and templates."""
+"""State that all console pages share, and helpers that render templates, lists and job results."""
 
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import wait
@@ -36,11 +36,11 @@ Handler = Callable[["ConsoleContext", Request], Response]
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[_Entry]):
-    """A page of a list."""
+    """Page of a sorted list of catalog entries."""
 
     entries: list[_Entry]
     begins: str
-    """First letters that the entries' names are filtered by."""
+    """Prefix of the listed names, as entered in the filter field; empty for all."""
     after: str
     """Last name of the previous page; empty for the first page."""
     next: str
@@ -49,17 +49,17 @@ class ListPage(Generic[_Entry]):
 
 @dataclass(frozen=True, slots=True)
 class ConsoleContext:
-    """Provider, jobs and plans that all pages share."""
+    """The provider, background jobs and unconfirmed plans that all pages share."""
 
     provider: Provider
     jobs: BackgroundJobs = field(default_factory=BackgroundJobs)
     plans: dict[str, ActionPlan] = field(default_factory=dict)
-    """Plans that were shown and not confirmed, by number."""
+    """Plans that were shown and are not confirmed yet, by their random id in the form."""
 
     def page(
         self, request: Request, template: str, status: int = 200, *, refresh: str = "", **values: Any
     ) -> HTMLResponse:
-        """Render a template, which escapes all text in `values`, with an optional Refresh header."""
+        """Render an HTML template, which escapes all `values`; `refresh` is the value of a Refresh header."""
         session = request.state.session
         common = {"provider": self.provider, "token": session.form_token if session else "", "path": request.url.path}
         content = _environment().get_template(template).render(**common, **values)
@@ -73,7 +73,7 @@ class ConsoleContext:
         function: Callable[[ReportProgress], Any],
         show: Callable[[Any], Response],
     ) -> Response:
-        """Run a function in the background; show its result once, or a progress page."""
+        """Run a function in the background; return a page with its result, or a progress page."""
         job = self.jobs.start(key, title, function, max_age=MAX_AGE_SECONDS)
         if not finishes_soon(job):
             return self.waiting_page(request, job)
@@ -81,7 +81,7 @@ class ConsoleContext:
         return show(job.future.result())
 
     def show_result(self, request: Request, key: Hashable, template: str, **values: Any) -> Response:
-        """Return a page with a job's `result` or `error` and its start time `at`."""
+        """Render a template with a job's `result`, its `error` message and its start time `at`."""
         job = self.jobs.get(key)
         if job is not None and not finishes_soon(job):
             return self.waiting_page(request, job)
@@ -90,20 +90,20 @@ class ConsoleContext:
         return self.page(request, template, result=result, error=error, at=at, **values)
 
     def take_result(self, job: BackgroundJob, key: Hashable) -> tuple[bool, Any, str]:
-        """Return whether a job is done, its result and its error message; then forget it."""
+        """Return whether a job is done, its result, and its error message; remove the job if it is done."""
         if not finishes_soon(job):
             return False, None, ""
         self.jobs.forget(key)
         return True, *job.result()
 
     def waiting_page(self, request: Request, job: BackgroundJob) -> Response:
-        """Return the progress page of a job, which refreshes itself."""
+        """Return the progress page of a job, which reloads itself every second."""
         url = str(request.url.replace(scheme="", netloc=""))
         return self.page(request, "waiting.html", refresh="1", job=job, url=url)
 
 
 def finishes_soon(job: BackgroundJob) -> bool:
-    """Wait for a job for `MAX_WAIT_SECONDS`, and return whether it is done."""
+    """Wait up to `MAX_WAIT_SECONDS` for a job, and return whether it is done."""
     return bool(wait([job.future], MAX_WAIT_SECONDS).done)
 
 
@@ -131,7 +131,7 @@ def _minute(value: datetime | None) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """Make control characters visible: a name must not reverse the direction of its line."""
+    """Make control characters visible, because some reverse the direction of the text that follows."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -1,8 +1,8 @@
-"""Check the host, origin, session and form token of each request; set security headers.
+"""Check the host, origin, session and form token of each request to the console; set security headers.
 
-Other programs of this machine, and pages of any web site, can send requests to a loopback port. The guard refuses
-other host names by `Host`, other sites by `Origin` or `Sec-Fetch-Site`, clients without a session by the missing
-cookie, and forms that this console did not write by their token.
+Other programs on this machine, and pages of any web site, can send requests to a loopback port. The guard rejects
+requests with another `Host`, requests from other sites (`Origin`, `Sec-Fetch-Site`), requests without a session
+cookie, and forms without the session's form token.
 """
 
 import secrets
@@ -23,25 +23,25 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A browser that has signed in."""
+    """Session of a browser that has signed in."""
 
     id: str = field(repr=False)
     form_token: str = field(repr=False)
-    """Secret in each form of the session, which pages of other sites do not know."""
+    """Secret field of each form (CSRF token), which pages of other sites cannot know."""
 
 
 class Login:
-    """The current key, which works once, and the sessions that keys have opened; thread-safe."""
+    """Thread-safe store of the current one-time sign-in key, and of the open sessions."""
 
     def __init__(self, show_key: Callable[[str], None]) -> None:
-        """Create the first key, and pass it and each later key to `show_key`."""
+        """Create the first sign-in key; calls `show_key` with this and each later key."""
         self._show_key = show_key
         self._lock = Lock()
         self._sessions: dict[str, Session] = {}
         self._key = self._new_key()
 
     def sign_in(self, key: str) -> Session | None:
-        """Return a new session and replace the key, or return None for a wrong key."""
+        """Open a session and replace the sign-in key; return None for a wrong key."""
         with self._lock:
             if not compare_digest(key.strip().encode("utf-8", "replace"), self._key.encode()):
                 return None
@@ -51,7 +51,7 @@ class Login:
             return session
 
     def session(self, identifier: str) -> Session | None:
-        """Return the session of a cookie, or None for an unknown one."""
+        """Return the session whose id is in the cookie; None for an unknown id."""
         return self._sessions.get(identifier)
 
     def sign_out(self, session: Session) -> None:
@@ -84,7 +84,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 class ConsoleGuard:
-    """ASGI middleware that refuses requests or passes them on, with session and form."""
+    """ASGI middleware that rejects forbidden requests, and adds session and form to the others."""
 
     def __init__(self, app: ASGIApp, login: Login, port: int) -> None:
         self._app = app
@@ -93,7 +93,7 @@ class ConsoleGuard:
         self.cookie = cookie_name(port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
+        """Check one request, and reject it or call the application."""
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -109,7 +109,7 @@ class ConsoleGuard:
             if form is None:
                 refusal = _refuse(f"the form is larger than {MAX_FORM_BYTES >> 10} KiB: shorten its fields", 413)
             elif session is not None and scope["path"] != "/enter" and form.get("token") != session.form_token:
-                refusal = _refuse("the form belongs to an earlier session or another page: reload its page", 403)
+                refusal = _refuse("the form is from an earlier session or another site: reload its page", 403)
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _session(self, headers: Headers) -> Session | None:
@@ -120,7 +120,7 @@ class ConsoleGuard:
     def _check(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
         host, origin, method = headers.get("host", ""), headers.get("origin"), scope["method"]
         if host not in self._hosts:
-            return _refuse(f"'{host}' is not the console's address: use the address in the terminal", 421)
+            return _refuse(f"'{host}' is not an address of the console: use the address that the terminal shows", 421)
         if method not in {"GET", "HEAD", "POST"}:
             return _refuse(f"method {method} is not supported: use GET, HEAD or POST", 405)
         # Pages of other ports of this host count as the same site, and browsers send no Origin with their GET requests.
@@ -130,21 +130,21 @@ class ConsoleGuard:
             site == "cross-site" and scope["path"] in PUBLIC_PATHS
         )
         if is_foreign or ((origin is not None or method == "POST") and origin != f"http://{host}"):
-            return _refuse("requests from other pages are not allowed: open the console's link directly", 403)
+            return _refuse("requests from other sites are not allowed: open the link that the terminal shows", 403)
         if session is None and scope["path"] not in PUBLIC_PATHS:
             if method == "POST":
-                return _refuse("your session has ended: open the latest link in the terminal", 401)
+                return _refuse("your session has ended: open the latest link that the terminal shows", 401)
             return Response(status_code=303, headers={"location": "/"})
         return None
 
 
 def cookie_name(port: int) -> str:
-    """Return the session cookie's name, with the port, because ports of a host share cookies."""
+    """Return the session cookie's name, which includes the port, because ports of a host share cookies."""
     return f"deltaic-console-{port}"
 
 
 async def _form(receive: Receive) -> dict[str, str] | None:
-    """Return the fields of a form; None if it is too large or incomplete."""
+    """Read the form fields in a request body; None if the body is too large or incomplete."""
     body = b""
     while True:
         message = await receive()

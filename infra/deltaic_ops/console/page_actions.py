@@ -1,4 +1,4 @@
-"""Pages of actions: a form, the plan with its command, and the command's result.
+"""Pages of operators' actions: the form, the plan with its command, and the command's output.
 
 The console runs exactly the command that the plan shows, in a separate process with the console's environment.
 """
@@ -26,7 +26,7 @@ _PROGRAM: Final = (sys.executable, "-c", "from deltaic_ops.cli import main; main
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """Exit code and output of a command; the output can contain a secret."""
+    """Exit code and output of a command; the output can contain secrets."""
 
     exit_code: int
     stdout: str = field(repr=False)
@@ -34,7 +34,7 @@ class CommandResult:
 
 
 def action(context: ConsoleContext, request: Request) -> Response:
-    """Show the form of an action, or its plan if no input is missing."""
+    """Show the form of an action, or its plan if the form is already filled in."""
     parameters = request.query_params
     name, selected = _action(parameters)
     subject = {parameter: parameters.get(parameter, "") for parameter in selected.parameters}
@@ -55,16 +55,16 @@ def action(context: ConsoleContext, request: Request) -> Response:
 
 
 def act(context: ConsoleContext, request: Request) -> Response:
-    """Run the command of a plan once, if the plan has not changed."""
+    """Run the command of a confirmed plan once; raise Conflict if the effects of the action have changed."""
     form = request.state.form
     _, selected = _action(form)
     plan = selected.plan(context.provider, form)
     number = form.get("plan", "")
     stored = context.plans.pop(number, None)
     if stored is None:
-        raise Conflict("this plan was already carried out, or belongs to an earlier session: create it again")
+        raise Conflict("this plan was already carried out, or is from an earlier run of the console: create it again")
     if stored != plan:
-        raise Conflict("the effect of this action has changed since it was planned: create the plan again")
+        raise Conflict("the effects of this action have changed since the plan was shown: create the plan again")
     job = context.jobs.start(("act", number), plan.title, lambda _: (plan, run_command(context.provider, plan)))
     if finishes_soon(job):
         return _result_page(context, request, number, job)
@@ -73,11 +73,11 @@ def act(context: ConsoleContext, request: Request) -> Response:
 
 
 def outcome(context: ConsoleContext, request: Request) -> Response:
-    """Show the result of a plan's command, once."""
+    """Show the output of a plan's command, once."""
     number = request.query_params.get("plan", "")
     job = context.jobs.get(("act", number))
     if job is None:
-        raise NotFound("this result was already shown, or belongs to an earlier session: check the page of the entry")
+        raise NotFound("this result was already shown, or is from an earlier run: check the page of the changed entry")
     return _result_page(context, request, number, job) if finishes_soon(job) else context.waiting_page(request, job)
 
 
@@ -93,7 +93,7 @@ def _quote(word: str) -> str:
 
 
 def run_command(provider: Provider, plan: ActionPlan) -> CommandResult:
-    """Run a plan's command."""
+    """Run the command of a plan in a new process, and wait for it."""
     process = subprocess.run(
         [*_PROGRAM, *provider.options, *plan.arguments],
         env={**provider.environment, "PYTHONUTF8": "1"},
@@ -107,7 +107,7 @@ def run_command(provider: Provider, plan: ActionPlan) -> CommandResult:
 
 
 def _store_plan(plans: dict[str, ActionPlan], plan: ActionPlan) -> str:
-    """Store a plan until it is confirmed, and return its number."""
+    """Store a plan until it is confirmed, and return its random id."""
     number = secrets.token_urlsafe(16)
     plans[number] = plan
     if len(plans) > _MAX_PLANS:

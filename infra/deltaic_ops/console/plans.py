@@ -1,4 +1,4 @@
-"""Plan the console's actions: what each will do, and the command that does it."""
+"""Plan the console's actions: describe the effects of each, and build the `deltaic` command for it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ Form = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An input of an action's form."""
+    """An input field of an action's form."""
 
     name: str
     label: str
@@ -37,7 +37,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ActionPlan:
-    """Effects of an action, and the command that carries it out."""
+    """Effects of an action on chosen entries, and the command that carries it out."""
 
     title: str
     effects: list[str]
@@ -45,20 +45,20 @@ class ActionPlan:
     """Arguments of the command after `deltaic` and its global options."""
 
     subject: tuple[str, str, str]
-    """Page of the changed entry: its path, query parameter, and the parameter's value."""
+    """Console page of the changed entry: URL path, name of its query parameter, and the parameter's value."""
 
     is_destructive: bool = False
     shows_link: bool = False
-    """Whether the command prints a link, which is shown once."""
+    """Whether the command prints an invitation link, which the console shows once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action that operators can plan and carry out."""
+    """An action that operators can plan and carry out, such as the revocation of a grant."""
 
     title: str
     parameters: tuple[str, ...]
-    """Query parameters that identify the changed entry."""
+    """Names of the query parameters that identify the changed entry."""
 
     plan: Callable[[Provider, Form], ActionPlan]
     fields: tuple[Field, ...] = ()
@@ -109,7 +109,7 @@ def _plan_revoke_token(provider: Provider, form: Form) -> ActionPlan:
 def _plan_cut_off(provider: Provider, form: Form) -> ActionPlan:
     recipient, live = _find_recipient(provider, form)
     effects = [
-        f"All requests of {recipient.name} are refused from now on.",
+        f"All requests of {recipient.name} are rejected from now on.",
         f"Its live tokens are revoked: {_describe_tokens(live)}." if live else "It has no live token.",
         "URLs and credentials that it already has stop working within seconds.",
         "Its links and other keys do not work while it is cut off. Its grants stay.",
@@ -137,7 +137,7 @@ def _plan_grant(provider: Provider, form: Form) -> ActionPlan:
     tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(limit=_MAX_NAMES + 1)))
     effects = [
         f"{recipient.name} can read share {share.name}: {row_filter or 'all shared rows'}.",
-        f"The grant ends at {end}." if end else "The grant has no end.",
+        f"The grant ends at {end}." if end else "The grant does not expire.",
         f"Tables of the share: {_join_names([f'{table.schema_name}.{table.name}' for table in tables])}.",
         "The grant also covers tables that are added later.",
         *(["The command first checks the filter against each table of the share."] if row_filter else []),
@@ -258,7 +258,7 @@ def _token_limit_note(live: list[Token]) -> list[str]:
 
 
 def _cut_off_note(recipient: Recipient) -> list[str]:
-    note = f"{recipient.name} is cut off: all its requests are refused until you restore it."
+    note = f"{recipient.name} is cut off: all its requests are rejected until you restore it."
     return [] if recipient.cut_off_at is None else [note]
 
 

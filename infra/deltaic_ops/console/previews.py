@@ -1,4 +1,4 @@
-"""Preview the rows of a recipient, through the endpoint with a short-lived token."""
+"""Preview the rows of a table that a recipient can read, through the endpoint with a short-lived token."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 ROWS: Final = 50
 _MAX_GRANTS: Final = 20
-"""Recipients that the page suggests."""
+"""Maximum number of recipients from which the page offers a choice."""
 
 _MAX_CELL_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRows:
-    """The first rows that a recipient can read, as text."""
+    """The first rows of a table that a recipient can read, as strings."""
 
     version: int
     columns: list[str]
@@ -38,7 +38,7 @@ class PreviewRows:
 
 
 def preview(context: ConsoleContext, request: Request) -> Response:
-    """Show a choice of recipients, or a recipient's access and last preview."""
+    """Show the recipients of a table to choose from, or one recipient's access and last preview."""
     table, name = table_of(context, request), request.query_params.get("recipient", "")
     admin = context.provider.admin
     if not name:
@@ -57,7 +57,7 @@ def preview(context: ConsoleContext, request: Request) -> Response:
 
 
 def read_preview(context: ConsoleContext, request: Request) -> Response:
-    """Start to read the rows for the page."""
+    """Start to read the rows of a preview, and redirect to its page."""
     form = request.state.form
     table, recipient = table_of(context, request), context.provider.admin.recipients.get(form.get("recipient", ""))
 
@@ -69,7 +69,7 @@ def read_preview(context: ConsoleContext, request: Request) -> Response:
 
 
 def rows_of(provider: Provider, table: Table, recipient: Recipient, report_progress: ReportProgress) -> PreviewRows:
-    """Return the first rows; raises the endpoint's error, or InvalidParameter if the endpoint is unknown."""
+    """Read a table's first rows as a recipient; raises the endpoint's error, or InvalidParameter without endpoint."""
     if not provider.endpoint:
         raise InvalidParameter("the endpoint of the server is unknown: start the console with --endpoint")
     from delta_sharing_pull.progress import Progress
@@ -108,7 +108,7 @@ def _texts(batch: "pa.RecordBatch") -> list[list[str | None]]:
 
 
 def _text(value: Any) -> str | None:
-    """Return a cell as text: bytes as hex, other values as Python prints them."""
+    """Return an Arrow value as a string: bytes as hex, other values with `str`; None for null."""
     if not value.is_valid:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The provider whose catalog, tables, server and usage the console shows, with the operator's credentials."""
+"""Clients and settings with which the console reads a provider's catalog, tables, server and usage."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Clients and settings of one provider, as the command line has created them."""
+    """Clients and settings for one provider, created by the command line with the operator's credentials."""
 
     title: str
-    """Name of the provider, for pages."""
+    """Name of the provider, which pages show."""
 
     admin: CatalogAdmin
     reader: CatalogReader
-    """Reader of the catalog as recipients see it."""
+    """Reads the catalog as the server does for recipients' requests."""
 
     schemas: "Callable[[], SchemaReader]"
     """Returns a reader of table logs, created at first use."""
@@ -33,13 +33,13 @@ class Provider:
     """Location of the usage table."""
 
     runs: str
-    """Location of the table of runs; empty if only the page names it."""
+    """Location of the runs table; empty if operators enter it on the page of runs."""
 
     options: Sequence[str]
-    """Global options of the console, which its commands use too."""
+    """Global command-line options of the console, which it adds to the commands that it runs."""
 
     environment: Mapping[str, str]
-    """Environment variables with which commands use the same AWS account and tables."""
+    """Environment variables of these commands, so that they use the same AWS account and tables."""
 
     examine: "Callable[[], Iterable[Finding]]"
     """Runs the checks of `deltaic doctor`."""

@@ -1,4 +1,4 @@
-"""Pages of recipients: their grants, limits and keys, and the tables that they can see."""
+"""Pages of recipients: their grants, limits and credentials, and the tables that they can see."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +18,25 @@ from deltaic_ops.console.usage_pages import last_used
 from deltaic_ops.usage.usage_report import DAYS as USED_WITHIN
 
 _PAGE_SIZE: Final = 25
-"""Recipients of one page; the page reads the tokens of each."""
+"""Recipients on one page of the list; small, because the tokens of each are read."""
 
 _MAX_THREADS: Final = 8
 _MAX_ENTRIES: Final = 200
-"""Visible tables and other entries that the page shows."""
+"""Maximum number of visible tables and other entries on a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipientSummary:
-    """A recipient in the list, with its state and tokens."""
+    """A line in the list of recipients: a recipient with its state and active tokens."""
 
     recipient: Recipient
     state: str
     live_tokens: Sequence[Token]
-    """Live tokens by expiry, the earliest first."""
+    """Active tokens in order of expiry, the earliest first."""
 
 
 def recipients(context: ConsoleContext, request: Request) -> Response:
-    """Show one page of the recipients."""
+    """Show one page of the list of recipients."""
     admin, now = context.provider.admin, datetime.now(UTC)
     page = list_page(request, admin.recipients.list, lambda recipient: recipient.name, _PAGE_SIZE)
 
@@ -50,7 +50,7 @@ def recipients(context: ConsoleContext, request: Request) -> Response:
 
 
 def recipient(context: ConsoleContext, request: Request) -> Response:
-    """Show the limits, grants and keys of a recipient."""
+    """Show the limits, grants and credentials of a recipient."""
     admin, now = context.provider.admin, datetime.now(UTC)
     entry = admin.recipients.get(request.query_params.get("recipient", ""))
 
@@ -80,7 +80,7 @@ def recipient(context: ConsoleContext, request: Request) -> Response:
 
 
 def visible_tables(context: ConsoleContext, request: Request) -> Response:
-    """Show the tables and other entries in a recipient's listings."""
+    """Show the tables, volumes, skills and models that the server lists for a recipient."""
     recipient = context.provider.admin.recipients.get(request.query_params.get("recipient", ""))
 
     def read(_: object) -> Any:

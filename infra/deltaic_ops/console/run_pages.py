@@ -1,4 +1,4 @@
-"""The page of dataset runs, read from the table of runs."""
+"""The page of dataset runs, read from the runs table (a Delta table)."""
 
 from typing import Any, Final
 
@@ -11,11 +11,11 @@ from starlette.responses import Response
 from deltaic_ops.console.console_context import ConsoleContext, Handler
 
 _MAX_RUNS: Final = 200
-"""Runs that the page shows, the latest first."""
+"""Maximum number of runs on the page, which shows the latest first."""
 
 
 def runs(context: ConsoleContext, request: Request) -> Response:
-    """Show the runs in the requested table, or in the console's default table."""
+    """Show the runs in the runs table of the request, or in the console's default runs table."""
     parameters = request.query_params
     location = parameters.get("runs", "").strip() or context.provider.runs
     dataset, failed = parameters.get("dataset", "").strip(), parameters.get("failed") == "yes"

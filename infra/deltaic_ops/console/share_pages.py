@@ -1,4 +1,4 @@
-"""Pages of shares, their recipients, schemas and tables."""
+"""Pages of shares, and of their recipients, schemas and tables."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _KINDS: Final = ("table", "volume", "skill", "model")
 
 
 def shares(context: ConsoleContext, request: Request) -> Response:
-    """Show one page of the shares."""
+    """Show one page of the list of shares."""
     return context.page(request, "shares.html", shares=list_page(request, context.provider.admin.shares.list, _NAME))
 
 
@@ -46,7 +46,7 @@ def holders(context: ConsoleContext, request: Request) -> Response:
 
 
 def schema(context: ConsoleContext, request: Request) -> Response:
-    """Show the entries of a schema, one kind at a time."""
+    """Show the tables, volumes, skills or models of a schema."""
     admin, parameters = context.provider.admin, request.query_params
     entry = admin.schemas.get(parameters.get("share", ""), parameters.get("schema", ""))
     kind = parameters.get("kind", "")
@@ -66,7 +66,7 @@ class _Latest:
 
 
 def table(context: ConsoleContext, request: Request) -> Response:
-    """Show a table's entry, and facts of its latest version from the log."""
+    """Show a table's catalog entry, and its latest version as read from the Delta log."""
     entry = table_of(context, request)
 
     def read(_: object) -> _Latest | None:
@@ -90,7 +90,7 @@ def table(context: ConsoleContext, request: Request) -> Response:
 
 
 def versions(context: ConsoleContext, request: Request) -> Response:
-    """Show the size of a table's latest versions."""
+    """Show the size and the changed files of a table's latest versions."""
     entry = table_of(context, request)
 
     def read(_: object) -> Any:
@@ -140,7 +140,7 @@ def partitions(context: ConsoleContext, request: Request) -> Response:
 
 
 def table_of(context: ConsoleContext, request: Request) -> Table:
-    """Return the table that a request names; raises NotFound, InvalidParameter."""
+    """Return the table in a request's parameter `table`; raises NotFound and InvalidParameter."""
     return context.provider.admin.tables.get(*split_table_name(request.query_params.get("table", "")))
 
 

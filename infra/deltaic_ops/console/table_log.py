@@ -1,4 +1,4 @@
-"""Compute sizes of a table's versions and partitions from its log."""
+"""Compute the sizes of a table's versions and partitions from its Delta log."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from deltaic.delta.store import TableStore
 
 MAX_VERSIONS: Final = 100
-"""Default number of versions that are read."""
+"""Default number of versions whose sizes are computed."""
 
 _File = tuple[str, str]
-"""A logical file: its path, and the id of its deletion vector."""
+"""A logical file of the log: path, and id of its deletion vector (empty without one)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Number, bytes and rows of files."""
+    """Size of a set of data files: number of files, bytes and rows."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
     without_statistics: int = 0
-    """Files without a row count, which add no rows."""
+    """Number of files without a row count, whose rows are not in `rows`."""
 
     def __add__(self, other: "Size") -> "Size":
         without_statistics = self.without_statistics + other.without_statistics
@@ -45,7 +45,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Size and changes of a table's version."""
+    """Size of one version of a table, and the number of files that its commit changed."""
 
     number: int
     committed_at: datetime
@@ -56,7 +56,7 @@ class Version:
 
 
 def versions(store: "TableStore", limit: int = MAX_VERSIONS) -> list[Version]:
-    """Return the last versions, ascending: the first from its snapshot, the others from their commits."""
+    """Return the last `limit` versions, ascending; reads one snapshot and the commits after it."""
     listing = read_listing(store.list_log())
     latest, first = _version_range(listing, limit)
     log = DeltaLog(store)
@@ -81,7 +81,7 @@ def versions(store: "TableStore", limit: int = MAX_VERSIONS) -> list[Version]:
 
 
 def partitions(snapshot: Snapshot) -> dict[tuple[str | None, ...], Size]:
-    """Return the size of each partition by its values, ordered like the partition columns."""
+    """Return the size of each partition by its partition values, in the order of the partition columns."""
     names = _physical_names(snapshot.metadata)
     sizes: dict[tuple[str | None, ...], Size] = {}
     for batch in snapshot.files():
@@ -93,16 +93,16 @@ def partitions(snapshot: Snapshot) -> dict[tuple[str | None, ...], Size]:
 
 
 def comments(metadata: Metadata) -> dict[str, str]:
-    """Return the comments of the columns that have one."""
+    """Return the comments of a table's columns by column name, without empty comments."""
     texts = {name: str((field.get("metadata") or {}).get("comment", "")) for name, field in _fields(metadata).items()}
     return {name: comment for name, comment in texts.items() if comment}
 
 
 def _version_range(listing: LogListing, limit: int) -> tuple[int, int]:
-    """Return the latest version, and the first readable one from which no version is missing."""
+    """Return the latest version, and the first version (at most `limit` earlier) with all later commits."""
     latest = listing.latest
     if latest is None:
-        raise TableUnreadable("the folder has no Delta log")
+        raise TableUnreadable("the folder has no Delta log (_delta_log): correct the location of the table")
     first = latest
     while first - 1 in listing.commits and first in listing.commits and latest - first + 1 < limit:
         first -= 1
@@ -113,7 +113,7 @@ def _version_range(listing: LogListing, limit: int) -> tuple[int, int]:
 
 
 def _count_files(snapshot: Snapshot, changed: set[_File]) -> tuple[Size, dict[_File, Size]]:
-    """Return the size of a version, and of its files that later commits change."""
+    """Return the total size of a version, and the size of each of its files in `changed`."""
     size, changed_sizes = Size(), {}
     for batch in snapshot.files():
         vectors = batch["deletionVector"].to_pylist()
@@ -128,7 +128,7 @@ def _count_files(snapshot: Snapshot, changed: set[_File]) -> tuple[Size, dict[_F
 
 
 def _actions(actions: Sequence[Any]) -> Iterator[Add | Remove]:
-    """Yield a commit's removals, then its additions, because it can replace a file."""
+    """Yield a commit's `remove` actions, then its `add` actions, because it can replace a file."""
     file_changes = [change.action for change in actions if hasattr(change, "action")]
     files = [action for action in file_changes if not isinstance(action, AddCdcFile)]
     yield from (action for action in files if isinstance(action, Remove))

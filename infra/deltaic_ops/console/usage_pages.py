@@ -1,4 +1,4 @@
-"""Pages of usage by recipient and table, and the last use of a recipient's keys."""
+"""The page of usage by recipient and table, and reads of a recipient's last use of credentials."""
 
 import math
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class _UsageRead:
 
 
 def usage(context: ConsoleContext, request: Request) -> Response:
-    """Show the usage of the last days, of all recipients or one."""
+    """Show the usage of the last days by all recipients or by one."""
     days = _days(request.query_params.get("days", ""))
     job = _start(context, days)
     if not finishes_soon(job):
@@ -54,14 +54,14 @@ def usage(context: ConsoleContext, request: Request) -> Response:
 
 
 def read_again(context: ConsoleContext, request: Request) -> Response:
-    """Read the usage table again."""
+    """Read the usage table again, and redirect to the page of usage."""
     days = _days(request.state.form.get("days", ""))
     _start(context, days, force=True)
     return RedirectResponse(link("/usage", days=days, recipient=request.state.form.get("recipient", "")), 303)
 
 
 def last_used(context: ConsoleContext, recipient_id: str, tokens: Sequence[str]) -> BackgroundJob:
-    """Start to read the last use of each token, and of other keys under ""."""
+    """Start to read the time of the last use of each token; key "" has that of other credentials."""
 
     def read(_: object) -> "Mapping[str, datetime]":
         from deltaic_ops.usage.usage_report import UsageFilter, last_uses
