@@ -1,4 +1,4 @@
-"""Run the benchmark: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
+"""Run the server benchmark: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
 
 import argparse
 import os
@@ -20,11 +20,11 @@ QUICK = [1_000, 10_000, 100_000]
 MILLION = 1_000_000
 _IMPORTS = {"list_shares": 250, "get_table_version": 400, "get_table_metadata": 400, "query_table": 400}
 TOKEN_LENGTH = 930
-"""Characters of a session token on AWS."""
+"""Typical number of characters in an AWS session token."""
 
 
 def _options() -> argparse.Namespace:
-    """Return the options with the sizes as numbers; exits with 2 for wrong options."""
+    """Parse the command line, with the table sizes as numbers; exits with code 2 for invalid options."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="add a table of a million files (2 to 5 minutes)")
     parser.add_argument("--sizes", default="", help="numbers of files, separated by commas")
@@ -47,7 +47,7 @@ def _options() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print, and write the report; return 1 if a goal is missed and `--strict` is set."""
+    """Run the benchmark, print and report its figures; return 1 if `--strict` is set and a goal is missed."""
     options = _options()
     load = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = options.state.resolve()
@@ -86,7 +86,7 @@ def _measure(state: Path, sizes: list[int], warm: int, server: Path | None) -> l
 
 
 def _show(figures: Iterator[Figure]) -> Iterator[Figure]:
-    """Yield the figures, and print each as soon as it is measured: a run takes minutes."""
+    """Yield the figures, and print each as soon as it is measured, because a run takes minutes."""
     for figure in figures:
         _log(f"    {figure.name}: {amount(figure.value, figure.unit)}")
         yield figure

@@ -1,11 +1,11 @@
-"""Measure cold starts: `uv run python -m bench.cold` writes `cold.json`, which the report includes.
+"""Measure cold starts of the Lambda functions: `uv run python -m bench.cold` writes `cold.json` for the report.
 
-The layer is built as for a deployment, with its bytecode, for the Python version that runs this. Each function starts
-in fresh processes with only the layer on their path. It answers one request over the embedded AWS, and the same request
-again. CPU is that of the whole process (user and system), as the median of some runs. The times on Lambda are computed:
-a function has memory / 1,769 of a processor, and its price is that of its memory for its time. The commands of the
-operator are measured too. `--before` names another checkout of this repository with a synced environment: its functions
-start alternately with those of this checkout, with bytecode.
+The Lambda layer is built as for deployment, with bytecode, for the Python version that runs this. Each function starts
+in new processes with only the layer on `sys.path`, and handles the same request twice against the embedded AWS. CPU
+seconds are those of the whole process (user and system), as the median of several runs. Durations on Lambda are derived
+from them: a function has memory in MB / 1,769 of a vCPU, and is billed for memory multiplied by duration. Some commands
+of `deltaic` are measured too. `--before` names another checkout of this repository with a synced environment, for
+comparison: its functions start alternately with those of this checkout, also with bytecode.
 """
 
 import argparse
@@ -31,11 +31,11 @@ from bench.serving import Service, service
 
 NAME = "cold.json"
 GB_SECOND_USD = 0.0000133334
-"""The list price of a GB-second of functions on arm64 (docs/costs.md)."""
+"""List price in USD of one GB-second of Lambda on arm64 (docs/costs.md)."""
 FILES = 1_000
 RUNS = 9
 FULL_CORE_MB = 1769
-"""MB of memory with which a function has a full processor (AWS, "Configure Lambda function memory")."""
+"""Memory in MB at which a Lambda function has one full vCPU (AWS, "Configure Lambda function memory")."""
 SMALL_MB = 512
 FUNCTIONS = {
     "authorizer": "Authorizer",
@@ -44,7 +44,7 @@ FUNCTIONS = {
     "query_table": "QueryTable",
 }
 WAIT_SECONDS = {"authorizer": 0.005, "list_shares": 0.005, "get_table_metadata": 0.05, "query_table": 0.05}
-"""Assumed time that a warm request waits for DynamoDB and S3."""
+"""Assumed seconds that a warm request waits for DynamoDB and S3, by function and request."""
 SHOWN_PACKAGES = 8
 _LIST = ("share list", "table list bench", "recipient list")
 
@@ -72,7 +72,7 @@ _IMPORT_LINE = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *(\S+)")
 
 
 def main() -> int:
-    """Measure, print and write the cold starts."""
+    """Measure cold starts, print them and write `cold.json`."""
     parser = argparse.ArgumentParser(prog="bench.cold", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help=f"number of fresh processes of each function ({RUNS})")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="folder for logs and objects")
@@ -86,7 +86,7 @@ def main() -> int:
 
 
 def measure(state: Path, runs: int, before: Path | None = None) -> dict[str, Any]:
-    """Build the layer, and measure starts of every function and of some commands."""
+    """Build the Lambda layer, and measure starts of every function and of some `deltaic` commands."""
     state.mkdir(parents=True, exist_ok=True)
     folders = write_logs(state / "logs", [FILES], print)
     processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
@@ -110,13 +110,13 @@ def measure(state: Path, runs: int, before: Path | None = None) -> dict[str, Any
 
 
 _Code = tuple[Path, Path]
-"""The packages of a layer, and the checkout with its functions."""
+"""The folder of a layer's packages, and the checkout that contains the functions."""
 
 
 def build_layer(checkout: Path, target: Path, architecture: str, python: str, layer: str = "layer") -> Path:
-    """Build a layer of a checkout as `sam build` does, and return the folder of its packages, with bytecode.
+    """Build a Lambda layer like `sam build`, compile it to bytecode, and return the folder of its packages.
 
-    `layer` is the layer's folder below `functions`.
+    `layer` is the name of the layer's folder below `functions` in the checkout.
     """
     [name] = re.findall(r"^build-(\w+):", (checkout / "functions" / layer / "Makefile").read_text(), re.MULTILINE)
     subprocess.run(
@@ -131,7 +131,7 @@ def build_layer(checkout: Path, target: Path, architecture: str, python: str, la
 def _function(  # noqa: PLR0913, PLR0917 -- two versions of the code, and a request
     ours: _Code, theirs: _Code | None, name: str, running_service: Service, event: Any, runs: int
 ) -> tuple[dict[str, Any], Any]:
-    """Return the cost of a function's starts, and the context that the authorizer returned."""
+    """Measure a function's starts; return their cost, and the function's response context if it is the authorizer."""
     command, variables = _interpreter(ours, name, running_service)
     answers, other_answers = [], []
     for _ in range(runs):
@@ -183,7 +183,7 @@ def _package(module: str) -> str:
 
 
 def _event(name: str, token: str, table: str, recipient: Any) -> dict[str, Any]:
-    """Return the request of `events/` for a function, with the recipient and table of the benchmark."""
+    """Return the sample event in `events/` for a function, changed to the recipient and table of the benchmark."""
     event: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text(encoding="utf-8"))
     if name == "authorizer":
         return {**event, "authorizationToken": f"Bearer {token}"}
@@ -209,7 +209,7 @@ def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, fl
 
 
 def section(figures: Mapping[str, Any]) -> list[str]:
-    """Return the section of the report."""
+    """Return the lines of the report's section about cold starts."""
     lines = [
         f"Medians of {figures['runs']} fresh processes with Python {figures['python']} and the deployed layer, without",
         f"SnapStart. Times and prices on Lambda are computed from CPU at memory / {FULL_CORE_MB:,} of a processor,",
@@ -243,12 +243,12 @@ def section(figures: Mapping[str, Any]) -> list[str]:
 
 
 def seconds(cpu: float, memory: int, wait: float) -> float:
-    """Return the duration of some CPU and waiting seconds in a function with this memory in MB."""
+    """Return the duration in seconds on Lambda of a request, from its CPU seconds, memory in MB and waiting seconds."""
     return cpu * FULL_CORE_MB / min(memory, FULL_CORE_MB) + wait
 
 
 def usd(cpu: float, memory: int, wait: float) -> float:
-    """Return the list price of a million such requests."""
+    """Return the list price in USD of a million requests with this CPU time, memory and waiting time."""
     return seconds(cpu, memory, wait) * memory / 1024 * 1_000_000 * GB_SECOND_USD
 
 

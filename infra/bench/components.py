@@ -1,4 +1,4 @@
-"""Measure parts of the server alone: signing and rendering without HTTP, and the imports of each function."""
+"""Measure parts of the server without HTTP: signing URLs, rendering lines, and the imports of each function."""
 
 import base64
 import hashlib
@@ -25,11 +25,11 @@ began, worked = time.perf_counter(), time.process_time()
 import app
 print(time.perf_counter() - began, time.process_time() - worked)
 """
-"""Imports a function without packages that the layer lacks: pyarrow imports them if they are installed."""
+"""Script that times the import of a function while hiding numpy and pandas, which the Lambda layer does not contain."""
 
 
 def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
-    """Return the seconds to import an endpoint's function in a fresh interpreter, wall and CPU; each a minimum."""
+    """Return the wall-clock and CPU seconds to import an endpoint's function in a new process, each the minimum."""
     folder = ROOT / "functions" / "api" / endpoint
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
     runs = []
@@ -42,7 +42,7 @@ def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
 
 
 def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
-    """Return some files of a measured table, and a signer of their URLs with a session token of this length."""
+    """Return `lines` files of a measured table, and a signer for their URLs whose session token has this length."""
     import msgspec
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import to_file_batch
@@ -64,7 +64,7 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
 
 
 def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
-    """Return microseconds of CPU per line, from an Arrow batch and from the cache; the minimum of five runs."""
+    """Return CPU microseconds per rendered line, from an Arrow batch and from the cache; the minimum of five runs."""
     from deltaic.sharing.audit_record import ResponseMetrics
     from deltaic.sharing.lines import rendering
     from deltaic.sharing.lines.line_cache import LineCache, VersionLines

@@ -1,8 +1,8 @@
-"""Measure the cost of a dataset's run: `uv run python -m bench.datasets [--rows 20000000] [--rounds 1] [--report]`.
+"""Measure the cost of a dataset run: `uv run python -m bench.datasets [--rows 20000000] [--rounds 1] [--report]`.
 
-In one warm session, rows of CSV files are written to a Delta table, by Spark alone (the baseline) and by datasets. CPU
-is that of the whole JVM with its compiler and garbage collector, as the minimum of some rounds; unlike elapsed time, it
-hardly depends on other work of the machine. The goals are ratios to the baseline, or to the case in the column `to`.
+In one warm Spark session, rows from CSV files are written to a Delta table, by Spark alone (the baseline) and by
+datasets. CPU seconds are those of the whole JVM with its compiler and garbage collector, as the minimum of the rounds;
+unlike elapsed time, they hardly depend on other processes. A goal is the maximum ratio to the case in column `to`.
 """
 
 import argparse
@@ -80,7 +80,7 @@ TABLE_SETTINGS = {"comment": "Doses by site", "columns": {"id": "the dose", "dos
 
 
 class _NoLeases(Leases):
-    """Empty implementation of leases, because there is only one writer."""
+    """Implementation of leases that does nothing, because the benchmark is the only writer."""
 
     def acquire(self, location: str, holder: str, ttl: timedelta) -> None: ...
 
@@ -90,11 +90,11 @@ class _NoLeases(Leases):
 
 
 CATALOG = JobCatalog(_NoLeases(""), CatalogAdmin("", ""))
-"""A catalog without connection: nothing is shared."""
+"""Catalog that is never called, because the benchmark shares no table."""
 
 
 def main() -> None:
-    """Measure and print the table; with --report, write it next to the report."""
+    """Run the benchmark and print its results as a table; with --report, also write them to `datasets.md`."""
     parser = argparse.ArgumentParser(prog="bench.datasets", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--rounds", type=int, default=3)
@@ -125,7 +125,7 @@ def main() -> None:
 
 
 class DatasetBenchmark:
-    """The measured cases, with CPU seconds of every round."""
+    """The measured cases, with the CPU seconds of each case in every round."""
 
     def __init__(self, spark: "SparkSession", folder: Path, rows: int) -> None:
         self.spark, self._folder, self._rows = spark, folder, rows
@@ -134,7 +134,7 @@ class DatasetBenchmark:
         write_rows(spark, folder / "csv", rows)
 
     def round(self, number: int, parts: Sequence[str]) -> None:
-        """Run every case once, with new tables."""
+        """Run the cases of the given parts once, each with a new table."""
         folder = self._folder / str(number)
         source = self.spark.read.csv(str(self._folder / "csv"), schema=SCHEMA, header=True, mode="FAILFAST")
         self._timed(BASELINE, lambda: source.write.format("delta").save(str(folder / "plain")))
@@ -182,25 +182,25 @@ class DatasetBenchmark:
 
 
 def java_process(spark: "SparkSession") -> int:
-    """Return the process id of the JVM."""
+    """Return the process id of the Spark session's JVM."""
     gateway: Any = spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public access
     return int(gateway.proc.pid)
 
 
 def write_rows(spark: "SparkSession", folder: Path, rows: int) -> None:
-    """Write rows as CSV; two in a thousand fail an expectation."""
+    """Write `rows` random rows as CSV files; two of every thousand fail an expectation."""
     spark.range(rows).selectExpr(*COLUMNS_SQL).write.csv(str(folder), header=True)
 
 
 def with_action(action: str, expectations: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return expectations with an action for rows that fail."""
+    """Return a copy of the expectations, all with this action for rows that fail."""
     return [{**rule, "action": action} for rule in expectations]
 
 
 def dataset_run(
     rows: Path, location: Path, write: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], run_id: str
 ) -> Run:
-    """Return a run of a dataset."""
+    """Return a run of the dataset that writes the CSV rows to `location`, with `rules` as its expectations."""
     source = {"format": "csv", "paths": [str(rows)], "schema": SCHEMA}
     target = {"location": str(location), **TABLE_SETTINGS}
     content = {"name": "doses", "sources": {"doses": source}, "target": target, "write": write, "expectations": rules}
@@ -228,7 +228,7 @@ def _show_step(now: Step) -> None:
 
 
 def page(rows: int, minimum: Mapping[str, float]) -> str:
-    """Return the section of one number of rows."""
+    """Return the Markdown section for one number of rows; `minimum` maps each case to its lowest CPU seconds."""
     lines = ["| case | CPU seconds | ratio | to | goal |", "|---|---|---|---|---|"]
     for name, seconds in minimum.items():
         floor, goal = GOALS.get(name, (BASELINE, None))

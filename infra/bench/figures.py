@@ -1,4 +1,4 @@
-"""Measured values with their goals, and their presentation on a terminal."""
+"""Measured values with their goals, and their formatting as a text table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -7,39 +7,39 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured value; a smaller one is better unless `more_is_better`."""
+    """A measured value. Smaller values are better unless `more_is_better` is true."""
 
     subject: str
-    """Measured object: `100k files`, `sign + line`, `imports`."""
+    """What was measured, such as `100k files`, `sign + line` or `imports`."""
     name: str
     value: float
     unit: str
     bar: float | None = None
-    """Goal; None for values without one."""
+    """Goal for the value, in the same unit; None if it has no goal."""
     rival: str = ""
     theirs: float | None = None
-    """Value of the competitor `rival` in the same run and unit."""
+    """Value of the competitor named `rival`, measured in the same run and unit."""
     more_is_better: bool = False
 
     @property
     def ratio(self) -> float | None:
-        """Value of the competitor divided by this value."""
+        """The competitor's value divided by this value."""
         return None if self.theirs is None or not self.value else self.theirs / self.value
 
     @property
     def holds(self) -> bool | None:
-        """True if the goal is met; None without a goal."""
+        """True if the value meets its goal; None if it has no goal."""
         if self.bar is None:
             return None
         return self.value >= self.bar if self.more_is_better else self.value <= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figure with its ratio and result."""
+        """Return the fields of the figure for JSON, with its ratio and whether it meets its goal."""
         return asdict(self) | {"ratio": self.ratio, "holds": self.holds}
 
 
 def amount(value: float | None, unit: str) -> str:
-    """Return a value with its unit, rounded to about three digits."""
+    """Format a value with its unit, rounded to about three digits."""
     if value is None:
         return ""
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2  # noqa: PLR2004 -- decades
@@ -47,7 +47,7 @@ def amount(value: float | None, unit: str) -> str:
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Return a text table: figure, value, goal, competitor, ratio."""
+    """Format figures as a text table with the columns figure, value, goal, competitor and ratio."""
     rows = [("measured", "figure", "value", "goal", "", "compared with", "ratio")]
     rows += [
         (
@@ -68,10 +68,10 @@ def table(figures: Sequence[Figure]) -> str:
 
 
 def files_subject(count: int) -> str:
-    """Return a number of files as a subject, such as `10k files`."""
+    """Format a number of files as the subject of a figure, such as `10k files`."""
     return f"{count // 1_000_000}M files" if count >= 1_000_000 else f"{count // 1000}k files"  # noqa: PLR2004 -- a million
 
 
 def value_of(figures: Iterable[Figure], subject: str, name: str) -> float | None:
-    """Return the value of a figure; None if it was not measured."""
+    """Return the value of the figure with this subject and name; None if it was not measured."""
     return next((figure.value for figure in figures if (figure.subject, figure.name) == (subject, name)), None)

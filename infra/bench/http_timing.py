@@ -1,4 +1,4 @@
-"""Measure the time of an answer over a raw socket and a new connection, without parsing it."""
+"""Measure the time of an HTTP response over a raw socket and a new connection, without parsing its body."""
 
 import socket
 import time
@@ -10,41 +10,41 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times of a request in seconds from before the connection, and the size of its body in bytes."""
+    """Seconds from before connecting to parts of a response, and the size of its body in bytes."""
 
     status: int
     first: float
-    """Time of the first byte of the body."""
+    """Seconds until the first byte of the body."""
     last: float
     lines: int
-    """0 for compressed bodies."""
+    """Number of lines in the body; 0 if it is compressed."""
     nbytes: int
     body: bytes
-    """The body with its chunk framing; empty without `keep`."""
+    """The body in HTTP chunks, as received; empty unless the request was sent with `keep`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client of the server with a recipient's token."""
+    """HTTP client for the measured server, with a recipient's token."""
 
     endpoint: str
     token: str
     gzip: bool = False
     capabilities: str = ""
-    """Sent as `delta-sharing-capabilities`."""
+    """Value of the header `delta-sharing-capabilities`."""
     agent: str = ""
-    """Sent as `User-Agent`."""
+    """Value of the header `User-Agent`."""
 
     def query(self, table: str, body: bytes = b"{}", *, keep: bool = False, status: int = 200) -> Timing:
-        """Query a table of the measured share."""
+        """Send a query of a table in the measured share and return its timing."""
         return self.send("POST", f"/shares/bench/schemas/logs/tables/{table}/query", body, keep=keep, expected=status)
 
     def get(self, target: str, *, keep: bool = False) -> Timing:
-        """Send a GET request for a path below the endpoint."""
+        """Send a GET request for a path below the endpoint and return its timing."""
         return self.send("GET", target, b"", keep=keep)
 
     def send(self, method: str, target: str, body: bytes, *, keep: bool = False, expected: int = 200) -> Timing:
-        """Send a request and read the complete answer; raises RuntimeError if the status is not as expected."""
+        """Send a request and read the complete response; raises RuntimeError for a status other than `expected`."""
         url = urlsplit(self.endpoint)
         head = [
             f"{method} {url.path}{target} HTTP/1.1",
@@ -78,12 +78,12 @@ class Client:
             last = time.perf_counter() - began
         status = int(headers.split(b" ", 2)[1])
         if status != expected:
-            raise RuntimeError(f"{method} {target} was answered with {status}")
+            raise RuntimeError(f"{method} {target} returned status {status} instead of {expected}")
         return Timing(status, first, last, 0 if self.gzip else lines, nbytes, b"".join(chunks))
 
 
 def decode_chunks(body: bytes) -> bytes:
-    """Return the content of a chunked body."""
+    """Return the content of a body with chunked transfer encoding."""
     parts: list[bytes] = []
     at = 0
     while True:
@@ -98,5 +98,5 @@ def decode_chunks(body: bytes) -> bytes:
 def _receive(sock: socket.socket) -> bytes:
     data = sock.recv(_READ)
     if not data:
-        raise RuntimeError("the server closed the connection before it answered")
+        raise RuntimeError("the server closed the connection before it sent a response")
     return data

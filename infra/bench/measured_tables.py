@@ -1,9 +1,9 @@
-"""Write the logs of the measured tables: any size, without data files, with the same content in each run.
+"""Write Delta logs of the measured tables: of any size, without data files, with the same content in each run.
 
-A log has a classic checkpoint at version 100 (snappy, row groups of 100,000 rows, 10 % tombstones), then ten commits of
-50 adds and 20 removes each. The table has max(10, files / 1,000) partitions by `date`. Paths are like Spark's, with a
-UUID. The ten data columns have realistic statistics (about 800 bytes a file). `c0` is a counter, so that ranges of it
-prune files. The other columns are random, because regular statistics would compress better than those of real tables.
+A log has a classic checkpoint at version 100 (snappy, row groups of 100,000 rows, 10 % tombstones), then ten commits,
+each with 50 `add` and 20 `remove` actions. A table has max(10, files / 1,000) partitions by `date`. Paths of data files
+have a UUID, as in Spark. The ten data columns have realistic statistics (about 800 bytes per file). `c0` is a counter,
+so that conditions on it prune files. The other columns are random, because regular values would compress too well.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ COLUMNS: Mapping[str, str] = {
     "c8": "date",
     "c9": "decimal(18,4)",
 }
-"""Types of the data columns."""
+"""Delta types of the data columns, by name."""
 _STATISTICS = (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7)
-"""Random bits in a file's statistics, which no compression can reduce."""
+"""Number of random bits in each of a file's statistics, which compression cannot reduce."""
 
 _YEAR_SECONDS = 366 * 86_400
 
@@ -81,7 +81,7 @@ _CHECKPOINT = pa.schema(
 
 
 def partitions(files: int) -> int:
-    """Return the number of `date` partitions of a table."""
+    """Return the number of `date` partitions of a table with this number of files."""
     return max(10, files // 1000)
 
 
@@ -91,7 +91,7 @@ def name(files: int) -> str:
 
 
 def add(number: int, files: int) -> dict[str, Any]:
-    """Return the add action of file `number`."""
+    """Return the `add` action for file `number` of a table with `files` files."""
     day = _day(number, files)
     random = hashlib.blake2b(number.to_bytes(8, "little"), digest_size=64).digest()
     return {
@@ -168,7 +168,7 @@ def metadata() -> dict[str, object]:
 
 
 def write(root: Path, files: int) -> Path:
-    """Write the log of a table with about `files` live files below `root`, if missing, and return its folder."""
+    """Write the log of a table with about `files` active files below `root`, unless it exists; return its folder."""
     table = root / name(files)
     log = table / "_delta_log"
     hint = log / "_last_checkpoint"
@@ -187,12 +187,12 @@ def write(root: Path, files: int) -> Path:
 
 
 def commit(version: int, files: int) -> bytes:
-    """Return the content of a commit."""
+    """Return the content of the commit file for a version."""
     return "".join(f"{json.dumps(action)}\n" for action in _commit(version, files)).encode()
 
 
 def checksum(version: int, files: int) -> bytes:
-    """Return a version checksum, which Spark writes with every commit (Delta protocol, "Version Checksum File")."""
+    """Return the content of a version checksum file, which Spark writes after each commit (Delta protocol)."""
     commits = range(1, version - CHECKPOINT_VERSION + 1)
     added = [number for index in commits for number in _added(index, files)]
     removed = {number for index in commits for number in _removed(index, files)}
@@ -238,7 +238,7 @@ def _row_groups(files: int) -> Iterator[pa.Table]:
 
 
 def _actions(numbers: range, files: int) -> pa.Table:
-    """Return adds, each tenth followed by a tombstone. Building columns is five times as fast as from_pylist."""
+    """Return `add` actions, every tenth followed by a tombstone. Columns are five times as fast as from_pylist."""
     adds = [add(number, files) for number in numbers]
     days = pa.array([[("date", add_action["partitionValues"]["date"])] for add_action in adds], _MAP)
     columns = {field: pa.array([add_action[field] for add_action in adds]) for field in adds[0]} | {

@@ -1,4 +1,4 @@
-"""Object store of the measured tables: SeaweedFS on loopback, which counts its requests."""
+"""S3-compatible store for the measured tables: SeaweedFS on the loopback interface, which counts its requests."""
 
 import http.client
 import re
@@ -20,9 +20,9 @@ _COUNTED = re.compile(rf'^SeaweedFS_s3_request_total\{{bucket="{BUCKET}".*\}} (\
 
 
 class ObjectStore:
-    """A SeaweedFS process with a bucket and its data in `folder`; use it as a context manager.
+    """Context manager for a SeaweedFS process with one bucket, whose data is in `folder`.
 
-    It checks no signatures, so that URLs can have session tokens of the embedded AWS, as long as on AWS.
+    It does not check signatures, so that URLs can have session tokens from the embedded AWS that are as long as on AWS.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +65,7 @@ class ObjectStore:
             self._process.wait()
 
     def put_table(self, folder: Path) -> str:
-        """Upload the missing files of a table's log, remove other files, and return the location."""
+        """Upload missing files of a table's log, delete files that are not in it, and return the table's location."""
         files = {f"{folder.name}/_delta_log/{path.name}": path for path in (folder / "_delta_log").iterdir()}
         listing = self.client.list_objects_v2(Bucket=BUCKET, Prefix=f"{folder.name}/_delta_log/")
         existing = {item["Key"]: item["Size"] for item in listing.get("Contents", ())}
@@ -78,7 +78,7 @@ class ObjectStore:
         return f"s3://{BUCKET}/{folder.name}"
 
     def requests(self) -> int:
-        """Return how many S3 requests the store has answered since its start."""
+        """Return how many S3 requests the store has processed since its start."""
         connection = http.client.HTTPConnection("127.0.0.1", self._metrics, timeout=10)
         try:
             connection.request("GET", "/metrics")
@@ -102,7 +102,7 @@ class ObjectStore:
                 if code in {"BucketAlreadyExists", "BucketAlreadyOwnedByYou"}:
                     return
                 if time.monotonic() > deadline:
-                    raise RuntimeError(f"SeaweedFS did not start; its log is in {self._folder}") from error
+                    raise RuntimeError(f"SeaweedFS did not start: read its log in {self._folder}") from error
                 time.sleep(0.3)
             else:
                 return

@@ -1,8 +1,8 @@
-"""Start the reference Delta Sharing server from its jars, over the same store.
+"""Start the reference Delta Sharing server from its jars, over the same object store.
 
-This repository has no part of it. `--beside` names the folder of a built server of delta-io/delta-sharing on GitHub
-(`server/`, built as its README describes), with all its jars in `lib/`, including `delta-standalone` and `shapeless`.
-Java 17 must be on the PATH. Memory, caches and paging have their defaults, but requests do not time out.
+This repository does not contain that server. `--beside` names the folder of a built server of delta-io/delta-sharing on
+GitHub (`server/`, built as its README describes), with all its jars in `lib/`, including `delta-standalone` and
+`shapeless`. Java 17 must be on the PATH. Memory, caches and paging have their defaults, but requests do not time out.
 """
 
 import json
@@ -35,14 +35,14 @@ _GOALS = {
     ("warm process: peak memory", 100_000): 8,
     ("warm process: peak memory", LARGE): 15,
 }
-"""Goals as the ratio to this server's value, by figure and number of files."""
+"""Goals by figure and number of files: how many times lower our value must be than the reference server's."""
 _UP = 1
-"""IFF_UP. A new network namespace also has tunnels, which are down."""
+"""Flag IFF_UP of network interfaces. A new network namespace also has tunnel interfaces, which are not up."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
 
 
 class Store(NamedTuple):
-    """The object store of the tables."""
+    """Connection settings of the object store that contains the tables."""
 
     endpoint: str
     key: str = "bench"
@@ -50,7 +50,7 @@ class Store(NamedTuple):
 
 
 def check(folder: Path) -> None:
-    """Raise RuntimeError if the server cannot be started, or if other machines could reach it."""
+    """Raise RuntimeError if the reference server cannot be started, or if other machines could connect to it."""
     if not any((folder / "lib").glob("*.jar")):
         raise RuntimeError(f"no jars in {folder / 'lib'}: name the folder of a built reference server")
     if any(name != "lo" and _is_up(name) for _, name in socket.if_nameindex()):
@@ -66,7 +66,7 @@ def _is_up(interface: str) -> bool:
 
 
 def rival(folder: Path, store: Store, locations: Mapping[str, str], state: Path) -> Rival:
-    """Return the built server in a folder, over the measured tables (locations by name)."""
+    """Return the built reference server in a folder as a competitor; `locations` are the measured tables by name."""
     shares = bench_shares(locations)
     return Rival(
         NAME, lambda: start_server(folder, store, shares, state), lambda name, files: _GOALS.get((name, files))
@@ -75,7 +75,7 @@ def rival(folder: Path, store: Store, locations: Mapping[str, str], state: Path)
 
 @contextmanager
 def start_server(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]], state: Path) -> Iterator[Server]:
-    """Start a process with shares in the form of its configuration; yields after its first answer."""
+    """Start a server process with shares in its configuration format; yields after its first response."""
     state.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), state / "reference.log"
     for name, text in config_files(store, shares, port).items():
@@ -91,7 +91,7 @@ def start_server(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]]
         try:
             wait_until_loaded(client)
         except (OSError, RuntimeError) as error:
-            raise RuntimeError(f"the {NAME} did not start; its log is {log}") from error
+            raise RuntimeError(f"the {NAME} did not start: read its log {log}") from error
         yield Server(client, running.pid)
     finally:
         running.terminate()
@@ -103,13 +103,13 @@ def start_server(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]]
 
 
 def bench_shares(tables: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the configuration of the measured share; `tables` are locations by name."""
+    """Return the reference server's configuration of the measured share; `tables` maps names to locations."""
     tables_ = [shared_table(name, location, history=True) for name, location in tables.items()]
     return [{"name": "bench", "schemas": [{"name": "logs", "tables": tables_}]}]
 
 
 def shared_table(name: str, location: str, *, history: bool) -> dict[str, Any]:
-    """Return the configuration of a table."""
+    """Return the reference server's configuration of one table."""
     return {
         "name": name,
         "location": location.replace("s3://", "s3a://", 1),
@@ -119,9 +119,9 @@ def shared_table(name: str, location: str, *, history: bool) -> dict[str, Any]:
 
 
 def config_files(store: Store, shares: Sequence[Mapping[str, Any]], port: int) -> dict[str, str]:
-    """Return the configuration files by name: shares, and access to the store for Hadoop and for the AWS SDK.
+    """Return the server's configuration files by name: shares, and credentials of the store for Hadoop and the AWS SDK.
 
-    The SDK signs URLs without a session token, so they are shorter than ours, which is an advantage for it.
+    The SDK signs URLs without a session token, so the reference server has the advantage of shorter URLs.
     """
     server = {
         "version": 1,

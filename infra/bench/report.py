@@ -1,4 +1,4 @@
-"""Write the figures of a run as JSON and as a page for providers."""
+"""Write the figures of a benchmark run as JSON and as a Markdown page for providers."""
 
 import json
 import platform
@@ -25,7 +25,7 @@ _ROWS = (
 
 
 def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]) -> None:
-    """Write `figures.json` and `report.md` into a folder."""
+    """Write figures and a description of the machine to `figures.json` and `report.md` in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {"machine": machine, "figures": [figure.as_json() for figure in figures]}
     (folder / "figures.json").write_text(json.dumps(content, indent=1) + "\n")
@@ -34,7 +34,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
 
 
 def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
-    """Return the figures of the last report and its machine; both empty if there is no report."""
+    """Return the figures of the last report and the machine it was measured on; both empty without a report."""
     if not (folder / "figures.json").exists():
         return [], {}
     content = json.loads((folder / "figures.json").read_text())
@@ -43,14 +43,14 @@ def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
 
 
 def merge_figures(existing: Sequence[Figure], figures: Sequence[Figure]) -> list[Figure]:
-    """Return the existing figures, replaced by new ones of the same name; further new ones follow."""
+    """Return existing figures, replaced by new ones of the same subject and name, and then other new figures."""
     latest = {(figure.subject, figure.name): figure for figure in figures}
     merged = [latest.pop((figure.subject, figure.name), figure) for figure in existing]
     return [*merged, *latest.values()]
 
 
 def machine(load: float) -> dict[str, object]:
-    """Return date, machine and versions of a run, and the load per core when it started."""
+    """Return the date, machine and software versions of a run; `load` is the load per core when it started."""
     import os
 
     import boto3

@@ -1,4 +1,4 @@
-"""Measure competitors in separate processes: boto3's signer with json.dumps, and deltalake.
+"""Measure competitors in separate processes: boto3's URL signer with json.dumps, and the deltalake library.
 
 Run `python -m bench.rivals deltalake LOCATION ENDPOINT` or `... presign LINES TOKEN_LENGTH`; prints one line of JSON.
 """
@@ -14,7 +14,7 @@ from bench import measured_tables, process
 
 
 def run_rival(*arguments: str) -> dict[str, float]:
-    """Run a competitor in a fresh process and return its results."""
+    """Run this module with these arguments in a new process and return its results."""
     process_result = subprocess.run(
         [sys.executable, "-m", "bench.rivals", *arguments],
         capture_output=True,
@@ -27,7 +27,7 @@ def run_rival(*arguments: str) -> dict[str, float]:
 
 
 def deltalake(location: str, endpoint: str) -> dict[str, float]:
-    """Open a table and list its files; returns seconds and MB, without imports."""
+    """Open a table with deltalake and list its files; return seconds and memory in MB, both without imports."""
     import os
 
     from deltalake import DeltaTable
@@ -57,7 +57,7 @@ def deltalake(location: str, endpoint: str) -> dict[str, float]:
 
 
 def presign(lines: int, token_length: int) -> dict[str, float]:
-    """Sign and dump file lines in the simplest way; returns microseconds of CPU per line, the minimum of three runs."""
+    """Sign URLs with boto3 and dump file lines; return CPU microseconds per line, the minimum of three runs."""
     import boto3
     from botocore.config import Config
 
@@ -94,7 +94,7 @@ def presign(lines: int, token_length: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the competitor of the command line."""
+    """Run the competitor that the command line names, and print its results."""
     kind, *rest = sys.argv[1:]
     results = deltalake(rest[0], rest[1]) if kind == "deltalake" else presign(int(rest[0]), int(rest[1]))
     print(json.dumps(results))

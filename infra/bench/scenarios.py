@@ -1,4 +1,4 @@
-"""Measure queries of a table over HTTP: times, and CPU and memory of the gateway process."""
+"""Measure table queries over HTTP: response times, and CPU seconds and memory of the server process."""
 
 import json
 import time
@@ -30,7 +30,7 @@ _FIRST_DAY = json.dumps(
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of one request for the client, the server and the store."""
+    """Cost of one request: time for the client, CPU and memory of the server, requests to the store."""
 
     timing: Timing
     cpu: float
@@ -39,14 +39,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The measured scenarios, with the store and service that they use."""
+    """The measured scenarios, with the object store and the service that they use."""
 
     objects: ObjectStore
     service: Service
     log: Log
 
     def of_size(self, files: int, *, warm: int) -> Iterator[Figure]:
-        """Measure a table: fresh, warm, gzipped, pruned, paged, filtered and after a commit; and deltalake's reads."""
+        """Measure queries of a table in all scenarios: in a fresh process, warm, gzipped, pruned, paged and so on."""
         subject, name = files_subject(files), measured_tables.name(files)
         rival = self._rival(name)
         with self.service.fresh() as server:
@@ -60,7 +60,7 @@ class Bench:
         yield from self._filtered(subject, name, files)
 
     def parallel(self, files: int, readers: int) -> Iterator[Figure]:
-        """Measure parallel queries of a table; raises RuntimeError for an incomplete answer."""
+        """Measure parallel queries of a table; raises RuntimeError for an incomplete response."""
         name = measured_tables.name(files)
         with self.service.fresh() as server:
             line_count = server.client.query(name).lines
@@ -71,7 +71,7 @@ class Bench:
                     answers = list(pool.map(server.client.query, [name] * readers))
                     times.append(time.perf_counter() - began)
                     if [answer.lines for answer in answers] != [line_count] * readers:
-                        raise RuntimeError("an answer was incomplete")
+                        raise RuntimeError("a response to a parallel query was incomplete")
         yield Figure(files_subject(files), f"{readers} parallel queries, all complete", min(times), "s", 0.8)
 
     def _rival(self, name: str) -> dict[str, float]:
@@ -161,7 +161,7 @@ class Bench:
         yield Figure(subject, f"warm: JSON hint ({lines} files), last byte", _ms(_least(costs)), "ms", bar)
 
     def _filtered(self, subject: str, name: str, files: int) -> Iterator[Figure]:
-        """Measure a table of which one partition is shared, compared with a hint for that partition."""
+        """Measure a table of which only one partition is shared, compared with a predicate hint for that partition."""
         self.log("filtered to one partition, compared with a hint")
         costs: dict[str, tuple[Cost, Cost]] = {}
         for kind, small, table, body in (
@@ -178,7 +178,7 @@ class Bench:
                 )
             costs[kind] = fresh, warm
         if costs["hint"][0].timing.lines != costs["filter"][0].timing.lines:
-            raise RuntimeError("a filter and a hint for the same partition returned different files")
+            raise RuntimeError("a partition filter and a hint for the same partition returned different files")
         has_goal = files == 100_000  # noqa: PLR2004 -- the promised size
         for position, state in enumerate(("fresh", "warm")):
             hinted, filtered = costs["hint"][position], costs["filter"][position]
@@ -226,7 +226,7 @@ class Bench:
         yield Figure(subject, "warm: one new commit without a checksum, then limitHint 1", _ms(without), "ms")
 
     def _new_versions(self, name: str, files: int, server: Server, *, checksum: bool) -> float:
-        """Return the shortest time to the last byte after each of three commits, which are removed again."""
+        """Return the shortest time to the last byte of a query after each of three new commits; delete the commits."""
         keys: list[str] = []
         times = []
 
@@ -252,7 +252,7 @@ class Bench:
 
 
 def cost_of(requests: Callable[[], int], server: Server, send: Callable[[Client], Timing]) -> Cost:
-    """Send a request and return its cost; `requests` returns the number of the store's requests so far."""
+    """Send a request and return its cost; `requests` returns the number of S3 requests since the store started."""
     before, cpu = requests(), process.cpu_seconds(server.pid)
     timing = send(server.client)
     return Cost(timing, process.cpu_seconds(server.pid) - cpu, requests() - before)
@@ -269,11 +269,11 @@ def _ms(seconds: float) -> float:
 def _check_complete(timing: Timing, files: int) -> None:
     expected = files + measured_tables.COMMITS * (measured_tables.ADDS_PER_COMMIT - measured_tables.REMOVES_PER_COMMIT)
     if abs(timing.lines - 2 - expected) > measured_tables.COMMITS * measured_tables.REMOVES_PER_COMMIT:
-        raise RuntimeError(f"{timing.lines} lines for about {expected} files")
+        raise RuntimeError(f"the response has {timing.lines} lines for a table with about {expected} files")
 
 
 def write_logs(root: Path, sizes: list[int], log: Log) -> dict[str, Path]:
-    """Write the missing logs and return the folders by table name."""
+    """Write the missing Delta logs of tables of these sizes, and return the tables' folders by name."""
     folders = {}
     for files in (100, *sizes):
         log(f"log of {files:,} files")

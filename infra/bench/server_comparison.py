@@ -1,4 +1,4 @@
-"""Compare queries of complete tables with another server, in fresh and in warm processes.
+"""Compare full-table queries of this server with those of another one, in fresh and in warm processes.
 
 Both servers read the same objects in the same run, one after the other, and must return the same files.
 """
@@ -18,7 +18,7 @@ from bench.serving import Server
 
 LARGE = 1_000_000
 ROUNDS = 3
-"""Number of processes of each server, which alternate."""
+"""Number of processes that are started of each server, alternately."""
 
 Start = Callable[[], AbstractContextManager[Server]]
 Count = Callable[[], int]
@@ -31,11 +31,11 @@ class Rival:
     name: str
     fresh: Start
     promised: Callable[[str, int], float | None]
-    """Goal for a figure and a number of files, as the ratio to this server's value; None without a goal."""
+    """Returns the goal for a figure and a number of files: the minimum ratio to our value; None if it has no goal."""
 
     @property
     def subject_suffix(self) -> str:
-        """Text after the number of files in the subject of a figure."""
+        """Text that follows the number of files in the subject of this competitor's figures."""
         return f" compared with the {self.name}"
 
 
@@ -50,7 +50,7 @@ class _Line(msgspec.Struct):
 
 @dataclass(slots=True)
 class ServerCosts:
-    """Costs of a server, with an entry for each process or query."""
+    """Measured costs of one server: lists with an item for each process or query."""
 
     fresh: list[Cost] = field(default_factory=list)
     warm: list[Cost] = field(default_factory=list)
@@ -58,7 +58,7 @@ class ServerCosts:
     peaks: list[float] = field(default_factory=list)
 
     def values(self) -> Iterator[tuple[str, str, list[float]]]:
-        """Yield the name, unit and values of each figure."""
+        """Yield the name, the unit and the measured values of each figure."""
         for state, costs, peaks in (
             ("fresh process", self.fresh, self.fresh_peaks),
             ("warm process", self.warm, self.peaks),
@@ -71,10 +71,10 @@ class ServerCosts:
 
 
 def compare(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -> Iterator[Figure]:
-    """Measure both servers and yield the medians, and the minimum of times that were measured repeatedly.
+    """Measure both servers and yield the medians, and the minimum for times that were measured repeatedly.
 
     "fresh process" is the first query of a process, after one list request; `warm` further queries follow. `requests`
-    returns the number of the store's requests so far. Raises RuntimeError if the answers differ.
+    returns the number of S3 requests since the store started. Raises RuntimeError if the responses differ.
     """
     our_costs, their_costs = ServerCosts(), ServerCosts()
     large = files >= LARGE
@@ -90,7 +90,7 @@ def compare(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -
 
 
 def files_of(body: bytes) -> dict[str, int]:
-    """Return the sizes by file id in a chunked body; raises RuntimeError for repeated files."""
+    """Return the file sizes by id in a chunked response body; raises RuntimeError if a file occurs twice."""
     sizes: dict[str, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     count = 0
@@ -118,4 +118,4 @@ def _check_same(ours: dict[str, int], theirs: dict[str, int]) -> None:
     if ours != theirs:
         missing, extra = len(theirs.keys() - ours.keys()), len(ours.keys() - theirs.keys())
         different = sum(ours[name] != theirs[name] for name in ours.keys() & theirs.keys())
-        raise RuntimeError(f"the answers differ: {missing} files missing, {extra} more, {different} of another size")
+        raise RuntimeError(f"our response differs: {missing} files missing, {extra} more, {different} of another size")

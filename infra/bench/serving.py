@@ -1,4 +1,4 @@
-"""Run the measured server as `deltaic serve` runs it, over the measured tables, for one recipient."""
+"""Run the server in the same way as `deltaic serve`, with the measured tables shared with one recipient."""
 
 import os
 import time
@@ -18,17 +18,17 @@ from bench.object_store import REGION, ObjectStore
 
 START_SECONDS = 30.0
 FIRST_DAY = f"date = DATE '{measured_tables.FIRST_DAY.isoformat()}'"
-"""Partition filter of the filtered tables: one partition."""
+"""Partition filter of the filtered tables, which selects one partition."""
 
 
 def row_filtered(name: str) -> str:
-    """Return the name under which only the first day's rows of a table are shared."""
+    """Return the shared name of a table's filtered variant, which has only the rows of the first day."""
     return f"{name}_first_day"
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A gateway process and a client of it."""
+    """A server process (the local gateway) and an HTTP client for it."""
 
     client: Client
     pid: int
@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The embedded AWS with catalog and roles, for which gateway processes can be started."""
+    """The embedded AWS with a catalog and IAM roles, for which server processes can be started."""
 
     environment: Mapping[str, str]
     state: Path
@@ -44,7 +44,7 @@ class Service:
 
     @contextmanager
     def fresh(self) -> Iterator[Server]:
-        """Start a separate gateway process; yields after it has loaded its functions and answered a request."""
+        """Start a separate server process; yields it after it has loaded its functions and handled a request."""
         with gateway_over(self.environment, self.state) as stack:
             client = Client(stack.endpoint, self.token)
             wait_until_loaded(client)
@@ -54,9 +54,9 @@ class Service:
 
 @contextmanager
 def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> Iterator[Service]:
-    """Run the embedded AWS, share tables (locations by name) and create a token.
+    """Run the embedded AWS, share tables (`locations` by name) and create a recipient's token.
 
-    As on AWS, a session of the template's signing role signs URLs, so they have a session token.
+    As on AWS, URLs are signed with a session of the signing role in template.yaml, so they have a session token.
     """
     os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
     with local_stack(state, parameters={"LogLevel": "WARNING"}) as stack:
@@ -87,13 +87,13 @@ def _share(admin: CatalogAdmin, objects: ObjectStore, locations: Mapping[str, st
 
 
 def catalog_of(environment: Mapping[str, str]) -> CatalogAdmin:
-    """Return the administration of a stack's catalog, from the stack's environment variables."""
+    """Return the admin client for a stack's catalog, configured by the stack's environment variables."""
     dynamo = Dynamo(lambda: connect(environment)["dynamodb"])
     return CatalogAdmin(environment["CATALOG_TABLE"], environment["TOKENS_TABLE"], dynamo)
 
 
 def wait_until_loaded(client: Client) -> None:
-    """List the shares until the server answers; raises the last error after START_SECONDS."""
+    """List the shares repeatedly until the server responds; raises the last error after START_SECONDS."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
